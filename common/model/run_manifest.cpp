@@ -5,7 +5,10 @@
 #include "common/model/json_visitors.h"
 #include "common/model/verdict_fields.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <filesystem>
 
 namespace xpurun::model {
 
@@ -195,7 +198,13 @@ base::Result<RunManifest> run_manifest_from_json(const nlohmann::json& j) {
 }
 
 base::Result<RunManifest> load_run_manifest(const std::string& path) {
-  return load_object(path, run_manifest_from_json);
+  auto run = load_object(path, run_manifest_from_json);
+  if (!run && run.error().sys_errno == 0 && run.error().hint.empty()) {
+    run.error().id = "E-NO-DATA";
+    run.error().hint = fmt::format("xpurun stacks {}",
+                                   base::shell_quote(std::filesystem::path(path).parent_path().string()));
+  }
+  return run;
 }
 
 }  // namespace xpurun::model

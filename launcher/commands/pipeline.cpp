@@ -169,7 +169,11 @@ int pipeline_command(const Invocation& call) {
   if (*steps && format != "svg") {
     return complain_usage(call, base::told("--steps needs --format svg"));
   }
-  const std::vector<std::string> operands = run_paths(call.words.operands);
+  const auto found = run_paths(call.words.operands);
+  if (!found) {
+    return complain(found.error(), kExitFailure);
+  }
+  const std::vector<std::string>& operands = *found;
   const report::PipelineOfRun run = report::read_pipeline(operands, *options);
   const int status = tell_problems(run.problems);
   if (!run.report) {

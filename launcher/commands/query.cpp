@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -183,9 +184,19 @@ int query_command(const Invocation& call) {
       return complain_usage(call, base::told("no question: give SQL, --ask NAME, or --list"));
     }
     sql = operands.front();
+    std::error_code ec;
+    if (std::filesystem::exists(sql, ec)) {
+      return complain_usage(
+          call, base::told("no question: {} is a file or directory; give SQL or --ask NAME before it",
+                           base::sanitize(sql)));
+    }
     operands.erase(operands.begin());
   }
-  auto tables = report::load_run_tables(run_paths(std::move(operands)));
+  const auto found = run_paths(std::move(operands));
+  if (!found) {
+    return complain(found.error(), kExitFailure);
+  }
+  auto tables = report::load_run_tables(*found);
   if (!tables) {
     return complain(tables.error(), kExitFailure);
   }

@@ -7,6 +7,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/language/verdict_translation.h"
+#include "common/model/run_manifest.h"
 #include "launcher/commands/commands.h"
 #include "launcher/http/page_server.h"
 #include "launcher/http/token.h"
@@ -236,9 +237,18 @@ report::BuildOptions options_of(const Invocation& call) {
 int run_report(const Invocation& call, const model::RunDir& dir) {
   const auto built = report::build_report(dir, options_of(call));
   if (!built) {
-    return complain(built.error(), kExitFailure);
+    base::Error error = built.error();
+    if (error.hint.empty() && (error.sys_errno == EACCES || error.sys_errno == EROFS)) {
+      // Somebody else's run, or an archive.
+      error.hint =
+          base::file_exists(dir.report_html())
+              ? fmt::format("xpurun report --from {}", base::shell_quote(dir.report_html()))
+              : fmt::format("cp -r {} /tmp/ and xpurun report of the copy", base::shell_quote(dir.path()));
+    }
+    return complain(error, kExitFailure);
   }
-  return finish(call, dir, *built);
+  const int status = finish(call, dir, *built);
+  return status != 0 || model::load_run_manifest(dir.run_json()) ? status : kExitFailure;
 }
 
 // Run directories of the nodes of one job.

@@ -6,16 +6,15 @@
 
 namespace xpurun::launcher {
 
-std::vector<std::string> run_paths(std::vector<std::string> words) {
+base::Result<std::vector<std::string>> run_paths(std::vector<std::string> words) {
   if (words.empty()) {
     words.emplace_back("latest");
   }
   for (std::string& word : words) {
     std::error_code ec;
     if (!std::filesystem::exists(word, ec)) {
-      if (const auto dir = model::RunDir::find(word)) {
-        word = dir->path();
-      }
+      XPURUN_TRY_ASSIGN(const model::RunDir dir, model::RunDir::find(word));
+      word = dir.path();
     }
   }
   return words;

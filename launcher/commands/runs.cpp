@@ -49,6 +49,11 @@ base::Result<model::RunDir> find_run(const std::string& runs_dir, const std::str
       return below;
     }
   }
+  if (name == "latest") {
+    return base::fail(base::Error{.what = base::told("no run in {}", base::sanitize(runs_dir)),
+                                  .id = "E-NO-RUN",
+                                  .hint = "xpurun runs --runs-dir DIR"});
+  }
   return model::RunDir::find(name);
 }
 

@@ -164,11 +164,15 @@ std::string summary(const report::TimelineResult& result) {
 }  // namespace
 
 int timeline_command(const Invocation& call) {
-  const std::vector<std::string> operands = run_paths(call.words.operands);
   auto options = read_timeline_options(call);
   if (!options) {
     return complain_usage(call, options.error().what);
   }
+  const auto found = run_paths(call.words.operands);
+  if (!found) {
+    return complain(found.error(), kExitFailure);
+  }
+  const std::vector<std::string>& operands = *found;
   const std::string out = value_of(call, "out");
   options->out = out.empty() ? default_out(operands, *options) : out;
   const bool to_stdout = options->out == "-";
@@ -182,7 +186,11 @@ int timeline_command(const Invocation& call) {
   options->extra = &pipelines;
   const auto result = report::make_timeline(operands, *options);
   if (!result) {
-    return complain(result.error(), kExitFailure);
+    base::Error error = result.error();
+    if (error.hint.empty()) {
+      error.hint = error.sys_errno != 0 ? "choose another place with -o FILE" : "xpurun runs show";
+    }
+    return complain(error, kExitFailure);
   }
   for (size_t i = 0; i < result->problems.size() && i < kMostProblems; ++i) {
     (void)complain(result->problems[i], kExitFailure);

@@ -514,7 +514,13 @@ std::span<const OptionSpec> attach_options() {
          .metavar = "JOB[.STEP]",
          .group = "Job",
          .help = "instead of PID: the processes of this Slurm step on this node, by their control groups or "
-                 "environment in /proc, else by scontrol; without STEP, of all steps of the job but extern"}};
+                 "environment in /proc, else by scontrol; without STEP, of all steps of the job but extern"},
+        {.name = "pid",
+         .short_name = 'p',
+         .kind = ValueKind::processes,
+         .metavar = "PID",
+         .group = "Job",
+         .help = "the same as PID without an option; several: repeated, or with commas"}};
     for (const std::string_view name : kNames) {
       out.push_back(*find_option(run_options(), name));
       if (name == "on-hang") {

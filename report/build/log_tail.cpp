@@ -66,6 +66,14 @@ std::string why_none(StreamKind kind) {
   return std::string(later("the process ended before its standard error was looked at"));
 }
 
+// Of an exception the traceback is told already, of an exit with a place the call. A shared file goes on
+// after the end of a rank that did not tell its end, with what the ranks that failed after it wrote.
+bool is_explained(const Verdict& verdict, const LogTail& tail) {
+  const bool placed_exit = verdict.kind == VerdictKind::exit && !verdict.where.function.empty();
+  const bool unnoticed = verdict.exit_code == 0 || verdict.id == "crash.killed";
+  return verdict.kind == VerdictKind::exception || (!tail.shared.empty() && (placed_exit || unnoticed));
+}
+
 }  // namespace
 
 std::vector<std::string> last_lines(std::string_view text, size_t most) {
@@ -117,6 +125,9 @@ TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::Run
   out.file = stream.path;
   out.lines = last_lines(*text, kTailLines);
   out.shared = sharing(run, *process);
+  if (verdict.kind == VerdictKind::exception && !out.shared.empty()) {
+    return {};  // the traceback is known, and the last lines are those of ranks that failed after it
+  }
   return tail;
 }
 
@@ -125,8 +136,7 @@ void add_log_tail(Verdict& verdict, TailOfRank of) {
     return;  // the node that has judged had it
   }
   LogTail& tail = of.log;
-  // Of an exception the traceback is told already.
-  if (!tail.lines.empty() && verdict.kind != VerdictKind::exception && !verdict.ranks.empty()) {
+  if (!tail.lines.empty() && !is_explained(verdict, tail) && !verdict.ranks.empty()) {
     std::vector<std::string> told{
         tail.shared.empty() ? tr("the standard error of rank {} ended with:", of.rank)
                             : tr("the standard error that ranks {} share ended with:", tail.shared.text())};

@@ -104,14 +104,17 @@ std::string pipe_words(const RankView& v) {
             v.full_pipe->pid, main_place(*v.full_pipe));
 }
 
-// The target of a wait inside the rank: a full pipe, locks of two threads, or else the position of the rank's
-// helper.
-std::string own_wait_words(const Scene& scene, const RankView& v) {
+// The target of a wait inside the rank: a full pipe, locks of two threads, the position of the rank's helper,
+// or else, of a rank alone, those of its threads.
+std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
   if (v.full_pipe != nullptr) {
     return pipe_words(v);
   }
-  const std::string locks = lock_words(v);
-  return locks.empty() ? helper_clause(scene, v) : locks;
+  std::string words = v.wait ? lock_words(v) : std::string();
+  if (words.empty()) {
+    words = helper_clause(scene, v);
+  }
+  return words.empty() && alone ? thread_clause(v) : words;
 }
 
 // "has been in load_batch (train.py:31: time.sleep) for 10 s"
@@ -151,10 +154,10 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
   }
   if (v.wait) {
     return tr("{} been waiting for a {} in {} for {}{}{}", pick({"has", "have"}, n), tr(v.wait->what), at,
-              how_long, exception_clause(scene, v), own_wait_words(scene, v));
+              how_long, exception_clause(scene, v), own_wait_words(scene, v, n == 1));
   }
   return tr("{} been in {} for {}{}{}", pick({"has", "have"}, n), at, how_long, exception_clause(scene, v),
-            pipe_words(v));
+            own_wait_words(scene, v, n == 1));
 }
 
 void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
@@ -199,6 +202,10 @@ model::NextStep advice(const Scene& scene, const Group& group) {
   }
   if (v.in_acquire.size() > 1) {
     return {.text = tr("take the locks in the same order in all threads")};
+  }
+  if (v.wait && v.wait->kind == WaitKind::lock && v.where.callee.ends_with(".put")) {
+    return {.text = tr("the queue is full: find out why nothing takes from it, after {} on rank {}",
+                       place(v.where), v.rank)};
   }
   return {.text = tr("find out why {} does not return on rank {}", place(v.where), v.rank)};
 }

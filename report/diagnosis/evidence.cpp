@@ -70,7 +70,16 @@ void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::st
     double cpu = 0;
   };
   std::map<std::pair<RankState, std::string>, Class> classes;
+  const bool failed = verdict.kind == VerdictKind::exception || verdict.kind == VerdictKind::exit;
   for (const RankView& v : scene.ranks) {
+    // How a rank ended is told. The others end too: where their interpreters clean up says nothing.
+    const bool gone = v.state == RankState::dead && !v.crashed && scene.ending_of(v) != nullptr;
+    const bool own = v.where.function.empty() || v.where.function.starts_with("Py") ||
+                     v.where.function.find("xpurun::") != std::string::npos;
+    const bool cleans_up = failed && own && !v.where.file.ends_with(".py");
+    if (verdict.kind != VerdictKind::hang && (gone || cleans_up)) {
+      continue;
+    }
     Class& c = classes[{v.state, doing(v)}];
     c.ranks.insert(v.rank);
     c.first = c.first == nullptr ? &v : c.first;
@@ -110,7 +119,7 @@ void add_native_frame(const Scene& scene, const Verdict& verdict, std::vector<st
     for (const model::ThreadStack& t : v.stacks->threads) {
       const bool wanted = verdict.kind == VerdictKind::crash ? t.crashed : &t == v.thread;
       const std::string native =
-          !wanted ? std::string() : innermost_native(t.crashed ? crash_frames(t) : t.frames);
+          !wanted ? std::string() : innermost_native(t.crashed ? without_abort(crash_frames(t)) : t.frames);
       if (native.empty()) {
         continue;
       }
@@ -242,16 +251,28 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
   }
 }
 
-void add_dump(const Scene& scene, std::vector<std::string>& out) {
+void add_dump(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
   if (!scene.facts.dump) {
     return;
+  }
+  RankSet ended;  // a process that ends while others are dumped has no stacks, which is no news
+  for (const Ending& e : scene.endings) {
+    if (verdict.kind != VerdictKind::hang && e.dead && e.process->role == model::ProcessRole::rank) {
+      ended.insert(e.process->rank);
+    }
   }
   const model::DumpManifest& dump = *scene.facts.dump;
   size_t good = 0;
   std::map<std::string, RankSet> bad;
   const RankSet unheard = scene.unheard();
+  size_t wanted = 0;
   for (const model::DumpedProcess& p : dump.processes) {
-    if (p.status == model::DumpStatus::ok || p.status == model::DumpStatus::partial) {
+    const bool good_one = p.status == model::DumpStatus::ok || p.status == model::DumpStatus::partial;
+    if (!good_one && p.role == model::ProcessRole::rank && ended.contains(p.rank)) {
+      continue;
+    }
+    ++wanted;
+    if (good_one) {
       ++good;
     } else if (p.rank >= 0 && p.role == model::ProcessRole::rank && !unheard.contains(p.rank)) {
       bad[model::reason_or_status(p.reason, p.status)].insert(p.rank);
@@ -260,9 +281,8 @@ void add_dump(const Scene& scene, std::vector<std::string>& out) {
   for (const auto& [reason, ranks] : bad) {
     out.push_back(tr("no stacks of {}: {}", rank_words(ranks), tr(base::sanitize(reason))));
   }
-  if (good > 0 && good < dump.processes.size()) {
-    out.push_back(
-        tr("{} has the stacks of {} of {} processes", scene.facts.dump_dir, good, dump.processes.size()));
+  if (good > 0 && good < wanted) {
+    out.push_back(tr("{} has the stacks of {} of {} processes", scene.facts.dump_dir, good, wanted));
   }
 }
 
@@ -323,7 +343,7 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
     add_threads(scene, verdict, out);
     add_classes(scene, verdict, out);
     add_helpers(scene, verdict, out);
-    add_dump(scene, out);
+    add_dump(scene, verdict, out);
   }
   if (verdict.kind == VerdictKind::hang || verdict.kind == VerdictKind::interrupted) {
     add_endings(scene, out);

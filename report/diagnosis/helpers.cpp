@@ -3,10 +3,12 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/thread_waits.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace xpurun::report {
 
@@ -16,6 +18,8 @@ using model::HelperObservation;
 using model::OutsideWait;
 
 namespace {
+
+constexpr size_t kMostThreadPlaces = 2;
 
 const model::ProcessStacks* stacks_of(const Scene& scene, const RankView& v, base::Pid pid) {
   const auto it = std::find_if(
@@ -63,12 +67,41 @@ bool helpers_stir(const RankView& v) {
   return v.state == RankState::stuck && v.seen != nullptr && v.seen->helper_life == HelperLife::stirring;
 }
 
-std::string helper_clause(const Scene& scene, const RankView& v) {
-  if (v.state != RankState::stuck || v.seen == nullptr || !v.waits_locally()) {
+std::string thread_clause(const RankView& v) {
+  if (v.state != RankState::stuck || v.stacks == nullptr || !v.wait || v.wait->kind != WaitKind::lock) {
     return {};
   }
-  const std::string name = v.wait->kind == WaitKind::helper ? tr(v.wait->what) : tr("process");
+  std::string out;
+  std::set<std::string> told;
+  const model::ThreadStack* main = v.stacks->main_thread();
+  for (const model::ThreadStack& t : v.stacks->threads) {
+    const bool users = called_frames(t.frames) < t.frames.size();
+    const model::CodeLocation where = users ? place_of(t.frames) : model::CodeLocation();
+    const auto wait = find_wait(t.frames, {.idle = true});
+    // One that waits for work is no reason, and one that waits for other ranks makes its rank a waiting one.
+    const bool idle =
+        wait && (waits_for_peers(wait->kind) || (wait->what == "queue" && !where.callee.ends_with(".put")));
+    if (&t == main || &t == v.thread || idle || !users || owner_of(where.file) != CodeOwner::user ||
+        told.size() == kMostThreadPlaces || !told.insert(place(where)).second) {
+      continue;
+    }
+    out += wait ? tr("; its {} waits for a {} in {}", thread_words(t), tr(wait->what), place(where))
+                : tr("; its {} is in {}", thread_words(t), place(where));
+  }
+  return out;
+}
+
+std::string helper_clause(const Scene& scene, const RankView& v) {
+  const bool elsewhere = v.wait && !v.waits_locally();
+  if (v.state != RankState::stuck || v.seen == nullptr || elsewhere) {
+    return {};
+  }
+  const bool local = v.waits_locally();
+  const std::string name = local && v.wait->kind == WaitKind::helper ? tr(v.wait->what) : tr("process");
   for (const HelperObservation& h : v.seen->helpers) {
+    if (!local && !h.awaited) {
+      continue;
+    }
     const auto where = place_of_helper(scene, v, h);
     if (!where.function.empty()) {
       return tr("; its {} pid {} has been in {} for {}", name, h.pid, place(where), seconds_words(h.still_s));
@@ -78,7 +111,7 @@ std::string helper_clause(const Scene& scene, const RankView& v) {
                 seconds_words(h.still_s));
     }
   }
-  return v.seen->helpers.empty() ? helper_by_stacks(scene, v, name) : std::string();
+  return local && v.seen->helpers.empty() ? helper_by_stacks(scene, v, name) : std::string();
 }
 
 void doubt_idle(const Scene& scene, model::Verdict& verdict) {

@@ -15,6 +15,10 @@ bool helpers_stir(const RankView& v);
 // known about it.
 std::string helper_clause(const Scene& scene, const RankView& v);
 
+// The positions of the other threads that run code of the user's, where the main thread waits for a lock,
+// queue or thread: "; its thread 105 (sync) waits for a lock in sync (train.py:62)". Empty if there are none.
+std::string thread_clause(const RankView& v);
+
 // Lowers the verdict to suspected where the whole stall may be healthy: ranks without peers that wait for
 // something outside the job (unless --hang-idle), and ranks whose helpers show some progress (until the stall
 // has outlasted --busy-timeouts).

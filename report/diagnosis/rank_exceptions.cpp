@@ -41,7 +41,7 @@ const ExceptionLink* handled_by(const RankView& v) {
 }  // namespace
 
 std::string exception_clause(const Scene& scene, const RankView& v) {
-  if (v.state != RankState::stuck) {
+  if (v.state != RankState::stuck && v.state != RankState::waiting) {
     return {};
   }
   if (const PythonException* raised = last_of(scene, v, ExceptionKind::raised)) {

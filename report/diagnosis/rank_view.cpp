@@ -157,7 +157,7 @@ void classify(RankView& v, double timeout_s) {
       v.state = RankState::dead;
       v.crashed = true;
       v.thread = &*crashed;
-      v.where = place_of(crash_frames(*crashed));
+      v.where = place_of(without_abort(crash_frames(*crashed)));
       return;
     }
     find_thread_and_wait(v);

@@ -84,12 +84,18 @@ Views outside(const Scene& scene, const RankSet& accused) {
 
 // torch records the calls that the program makes in Python. A rank in a collective made by C++ code, such as
 // DDP's, is in an unrecorded call, and the record cannot tell which of the two calls is wrong.
-bool stand_in_unrecorded(const CallFinding& f, const Views& accused) {
-  return f.fault == CallFault::not_entered && f.collective.source == model::CallSource::torch &&
-         std::any_of(accused.begin(), accused.end(), [](const RankView* v) {
-           return v->state == RankState::waiting && v->wait &&
-                  (v->wait->kind == WaitKind::collective || v->wait->kind == WaitKind::point_to_point);
-         });
+bool stand_in_unrecorded(const Scene& scene, const CallFinding& f, const Views& accused) {
+  const bool message = f.fault == CallFault::not_sent || f.fault == CallFault::not_received;
+  if ((!message && f.fault != CallFault::not_entered) || f.collective.source != model::CallSource::torch) {
+    return false;
+  }
+  return std::any_of(accused.begin(), accused.end(), [&](const RankView* v) {
+    const bool waits = v->state == RankState::waiting && v->wait &&
+                       (v->wait->kind == WaitKind::collective || v->wait->kind == WaitKind::point_to_point);
+    // "backward (all_reduce)": C++ code calls it.
+    return waits &&
+           (!message || (v->wait->what.ends_with(')') && !has_open_call(scene.facts.collectives, v->rank)));
+  });
 }
 
 Views views_of(const Scene& scene, const RankSet& ranks) {
@@ -205,7 +211,7 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
   }
   const FaultNames names = names_of(f.fault);
   const Views accused = views_of(scene, f.accused);
-  if (stand_in_unrecorded(f, accused)) {
+  if (stand_in_unrecorded(scene, f, accused)) {
     return std::nullopt;
   }
   const Views waiting = views_of(scene, f.waiting);

@@ -4,6 +4,7 @@
 #include "report/diagnosis/blame.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/helpers.h"
+#include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 
@@ -172,11 +173,14 @@ std::optional<Verdict> mismatch(const Scene& scene) {
   } else {
     const auto odd = waiting_groups(minority);
     const auto most = waiting_groups(majority);
-    say(v, tr("{} {} in {} for {} while {} {} in {}", who(minority),
-              pick({"has waited", "have waited"}, minority.size()),
-              waiting_place(odd.front().what, odd.front().where), seconds_words(longest(minority)),
-              rank_words(ranks_of(majority)), pick({"waits", "wait"}, majority.size()),
-              waiting_place(most.front().what, most.front().where)));
+    // An exception on its way out, where what cleans up makes a call of its own.
+    const std::string raised = minority.size() == 1 ? exception_clause(scene, *minority.front()) : "";
+    say(v,
+        tr("{} {} in {} for {}{} while {} {} in {}", who(minority),
+           pick({"has waited", "have waited"}, minority.size()),
+           waiting_place(odd.front().what, odd.front().where), seconds_words(longest(minority)),
+           raised.empty() ? raised : raised + tr(","), rank_words(ranks_of(majority)),
+           pick({"waits", "wait"}, majority.size()), waiting_place(most.front().what, most.front().where)));
   }
   v.next.text =
       calls.some_point_to_point

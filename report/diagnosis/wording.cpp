@@ -123,7 +123,9 @@ std::string moment_words(const model::RunManifest& run, double at_s, int decimal
   if (!knows_clock(run, at_s)) {
     return tr("at {:.{}f} s", at_s, decimals);
   }
-  return tr("at {} ({} in)", utc_words(run, at_s, decimals), base::human_duration(at_s));
+  // Whole seconds as in seconds_words(): a verdict tells the same moment in both ways.
+  return tr("at {} ({} in)", utc_words(run, at_s, decimals),
+            base::human_duration(at_s < 10 ? at_s : std::floor(at_s)));
 }
 
 std::string seconds_words(double seconds) {

@@ -209,7 +209,9 @@ void put_events(data& page, const RunReport& report, const RunAxis& axis) {
   }
   for (const model::CrashNotice& c : run.crashes) {
     // SIGTERM is how launchers, and xpurun, end the other ranks: no crash, unless the verdict says so.
-    const bool is_cleanup = c.signal == SIGTERM && !report.verdict.ranks.contains(c.rank);
+    const bool of_verdict =
+        report.verdict.kind != model::VerdictKind::hang && report.verdict.ranks.contains(c.rank);
+    const bool is_cleanup = c.signal == SIGTERM && !of_verdict;
     if (c.rank != base::kNoRank && !is_cleanup) {
       events.push_back({c.at_s, later("crash"), tr("rank {}, signal {}", c.rank, c.signal)});
     }

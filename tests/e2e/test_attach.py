@@ -99,7 +99,7 @@ class Attach(xpurun_test.Case):
             process = self.start(sys.executable, "-c", SLEEPER.format(1000))
             process.stdout.readline()
             pids.append(process)
-        watch = self.attach(*[p.pid for p in pids])
+        watch = self.attach("--pid", pids[0].pid, "-p", pids[1].pid)
         self.wait_for(lambda: (self.out / "run.json").exists() and len(self.manifest()["processes"]) > 0, "processes")
         pids[0].kill()
         pids[0].wait()
@@ -139,6 +139,8 @@ class Attach(xpurun_test.Case):
         gone.wait()
         for words, status, text in ((["x"], 125, "no process id"), ([], 125, "no process id"),
                                     ([str(gone.pid)], 125, "E-NO-PROCESS"),
+                                    (["--pid", str(gone.pid)], 125, "E-NO-PROCESS"),
+                                    (["--pid", "1", "--slurm-step", "1.0"], 125, "exclude each other"),
                                     (["--on-hang", "restart", str(os.getpid())], 125, "xpurun started"),
                                     (["--logs", "1"], 125, "belongs to xpurun run")):
             with self.subTest(words=words):

@@ -144,7 +144,7 @@ class Pipeline(xpurun_test.Case):
                 self.pipeline(*wrong, self.dir, status=2)
         done = self.pipeline(self.dir, status=1)
         self.assertIn("E-NO-DATA", done.stderr)
-        self.pipeline(self.dir / "absent", status=1)
+        self.assertIn("E-NO-RUN", self.pipeline(self.dir / "absent", status=1).stderr)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ class Timeline(xpurun_test.Case):
             with self.subTest(wrong):
                 self.timeline(*wrong, self.run_dir, status=2)
         self.timeline(status=1)  # no run is the latest
-        self.timeline(self.dir / "absent", status=1)
+        self.assertIn(b"E-NO-RUN", self.timeline(self.dir / "absent", status=1).stderr)
         self.assertFalse((self.dir / "timeline.perfetto-trace").exists())
 
 

@@ -195,6 +195,9 @@ class Runs(Tools):
         shown = self.xpurun("runs", "show", ids[1]).stdout
         self.assertIn("option     grace = 7 (command line)", shown)
         self.assertIn("sh -c 'exit 1'", shown)
+        elsewhere = self.xpurun("runs", "show", "--runs-dir", "other")
+        self.assertEqual(elsewhere.returncode, 1)
+        self.assertIn("no run in other [E-NO-RUN]", elsewhere.stderr)
         manifest = json.loads(self.xpurun("runs", "show", "--json").stdout)
         self.assertEqual(manifest["id"], ids[0])
         self.assertIn({"name": "grace", "value": "7", "source": "command line", "typed": "--grace=7"},

@@ -14,6 +14,9 @@ constexpr std::array<std::string_view, 16> kAnywhere = {
     "KEY",        "SECRET",   "PASSWORD",         "PASSWD",           "PASSPHRASE", "PASSCODE",
     "CREDENTIAL", "WEBHOOK",  "BEARER",           "COOKIE",           "MNEMONIC",   "PRIVATE",
     "CONNSTR",    "AUTHORIZ", "CONNECTIONSTRING", "CONNECTION_STRING"};
+// They contain KEY, and their values are no secrets: KeyError: 'label', --num-keypoints 17.
+constexpr std::array<std::string_view, 7> kHarmless = {"KEYERROR", "KEYBOARD", "KEYPOINT",       "KEYFRAME",
+                                                       "KEYWORD",  "MONKEY",   "KEY_VALUE_HEADS"};
 constexpr std::array<std::string_view, 12> kParts = {"PASS",  "PASSWORT", "PWD", "CRED", "CREDS",     "AUTH",
                                                      "OAUTH", "JWT",      "DSN", "TOTP", "SIGNATURE", "CSRF"};
 // As the first part of a name these are too often harmless: pin_memory, sig_digits, pat_dir.
@@ -66,6 +69,11 @@ bool is_secret_name(std::string_view name) {
   std::string upper;
   for (const char c : name) {
     upper += c == '-' || c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  for (const std::string_view word : kHarmless) {
+    if (const size_t at = upper.find(word); at != upper.npos) {
+      upper.erase(at, word.size());
+    }
   }
   const auto holds = [&upper](std::string_view word) { return upper.find(word) != std::string::npos; };
   if (has_token(upper) || std::any_of(kAnywhere.begin(), kAnywhere.end(), holds)) {

@@ -80,6 +80,17 @@ base::Result<base::Pid> watchable(const std::string& word) {
   return process;
 }
 
+// The operands and the values of --pid.
+std::vector<std::string> named_processes(const Invocation& call) {
+  std::vector<std::string> out = call.words.operands;
+  if (const Setting* pid = call.words.settings.find("pid")) {
+    for (const std::string_view word : base::split(pid->value, ',')) {
+      out.emplace_back(base::trim(word));
+    }
+  }
+  return out;
+}
+
 // The processes to watch, from the operands or from --slurm-step.
 base::Result<std::vector<base::Pid>> targets(const Invocation& call) {
   std::vector<base::Pid> out;
@@ -91,7 +102,7 @@ base::Result<std::vector<base::Pid>> targets(const Invocation& call) {
     }
     return out;
   }
-  for (const std::string& word : call.words.operands) {
+  for (const std::string& word : named_processes(call)) {
     XPURUN_TRY_ASSIGN(const base::Pid pid, watchable(word));
     out.push_back(pid);
   }
@@ -116,11 +127,12 @@ void limit_to_watching(RunOptions& options, const Settings& typed) {
 
 int attach_command(const Invocation& call) {
   const bool by_step = call.words.settings.has("slurm-step");
-  if (call.words.operands.empty() && !by_step) {
+  const bool by_process = !named_processes(call).empty();
+  if (!by_process && !by_step) {
     return complain_usage(
         call, base::told("no process id: give that of torchrun, that of each rank, or --slurm-step"));
   }
-  if (!call.words.operands.empty() && by_step) {
+  if (by_process && by_step) {
     return complain_usage(call, base::told("process ids and --slurm-step exclude each other"));
   }
   const auto config = run_config(call.words.settings);

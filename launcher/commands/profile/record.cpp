@@ -103,8 +103,9 @@ base::Result<std::vector<DumpTarget>> targets_of(const Settings& settings) {
   }
   const Setting* words = settings.find("pid");
   if (words == nullptr) {
-    return base::fail(
-        base::Error{.what = base::told("nothing to record: give --run DIR or --pid PID"), .id = "E-USAGE"});
+    return base::fail(base::Error{.what = base::told("nothing to record: give --run DIR or --pid PID"),
+                                  .id = "E-USAGE",
+                                  .hint = "xpurun help record"});
   }
   auto parsed = parse_pids(words->value);
   if (!parsed) {

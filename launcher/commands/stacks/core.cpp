@@ -57,10 +57,11 @@ base::Result<CoreProcess> read_core(const std::string& program, const StacksTask
   const base::UniqueFd silence(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   XPURUN_TRY_ASSIGN(const std::string output, run_resolver(argv, kOneCoreS, silence.get(), progress));
   if (const json error = told(output, "error"); !error.is_null()) {
+    const std::string hint = error.value("hint", "");
     return base::fail({.what = error.value("what", ""),
                        .id = error.value("id", ""),
                        .cause = error.value("cause", ""),
-                       .hint = error.value("hint", "")});
+                       .hint = hint.empty() ? fmt::format("ls -l {}", base::shell_quote(core)) : hint});
   }
   const json facts = told(output, "core");
   if (facts.is_null()) {

@@ -24,11 +24,16 @@ int show_stacks(report::StackSet set, const StacksTask& task, const std::string&
   for (const std::string& note : set.notes) {
     tell(task, fmt::format("note: {}", note));
   }
-  const std::string dir =
-      !task.out_file.empty() ? "" : (task.out_dir.empty() ? default_out_dir : task.out_dir);
+  std::string dir = !task.out_file.empty() ? "" : (task.out_dir.empty() ? default_out_dir : task.out_dir);
   if (!dir.empty()) {
-    if (const auto written = report::write_stack_set(set, dir, {}); !written) {
+    const auto written = report::write_stack_set(set, dir, {});
+    if (!written && !task.out_dir.empty()) {
       return complain(written.error(), kExitFailure);
+    }
+    if (!written) {  // nobody asked for the pictures: a directory of somebody else's, for example
+      tell(task, fmt::format("note: no pictures, {}; --out DIR puts them elsewhere",
+                             base::to_line(written.error())));
+      dir.clear();
     }
   }
   if (!task.out_file.empty()) {

@@ -27,6 +27,9 @@ constexpr double kNoticeToDeathSeconds = 120;
 // The event loop records a death when it handles it, while an exception carries its own time stamp. A death
 // recorded up to this many seconds after an exception arrived may have come first and caused it.
 constexpr double kBlurSeconds = 0.1;
+// The same if the exception says that a connection broke: that comes first where the end of the other process
+// takes time (the interpreter's cleanup, a core dump).
+constexpr double kLostPeerBlurSeconds = 5;
 constexpr double kBeforeSeconds = 0.001;
 // A record that claims to be older than this many seconds on arrival comes from a different clock.
 constexpr double kOldestNewsSeconds = 60;
@@ -142,6 +145,11 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const Record
   if (e.cause.empty() || p.death.follower) {
     e.cause = p.death.cause_hint;
   }
+  e.by_itself =
+      !e.follower && notice != nullptr && notice->sender == p.pid && !is_synchronous(notice->signal);
+  if (e.by_itself) {
+    e.cause = tr("sent by the process itself");
+  }
   e.exception = last_word(records.exceptions.of(p.node, p.pid), p);
   if (e.exception != nullptr) {
     e.at_s = p.death.happened ? std::min(e.at_s, told_at(*e.exception, run)) : told_at(*e.exception, run);
@@ -166,7 +174,9 @@ void put_silent_deaths_first(const RunManifest& run, std::vector<Ending>& ending
     }
     const double seen_s = e.at_s;
     for (const Ending& x : endings) {
-      const double blur_s = kBlurSeconds + order_uncertainty_s(run, x, e);
+      const bool lost_peer = x.raised() && x.in_wait && says_peer_is_gone(*x.exception);
+      const double blur_s =
+          (lost_peer ? kLostPeerBlurSeconds : kBlurSeconds) + order_uncertainty_s(run, x, e);
       if (x.raised() && x.exception->at_s >= seen_s - blur_s && x.at_s <= e.at_s) {
         e.at_s = x.at_s - kBeforeSeconds;
         e.silent = true;

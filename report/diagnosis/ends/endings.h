@@ -21,8 +21,9 @@ struct Ending {
   // Python's last message: the exception that ended the main thread, else the call that set the exit code.
   const model::PythonException* exception = nullptr;
   std::string cause;  // the earlier event that explains this one, or the sender of the signal; may be empty
-  bool in_wait = false;  // the exception left a call that waits for other ranks
-  bool silent = false;   // a death without any message, sorted before the exceptions that it may have caused
+  bool in_wait = false;    // the exception left a call that waits for other ranks
+  bool by_itself = false;  // the process sent itself the signal, other than by abort()
+  bool silent = false;  // a death without any message, sorted before the exceptions that it may have caused
 
   bool raised() const { return exception != nullptr && exception->kind == model::ExceptionKind::raised; }
   bool failed() const { return !known || signal != 0 || exit_code != 0; }

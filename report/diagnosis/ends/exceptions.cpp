@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/wait_patterns.h"
 
@@ -21,7 +22,8 @@ using model::PythonException;
 namespace {
 
 constexpr size_t kHeadlineColumns = 200;
-constexpr size_t kMostLines = 4;  // of a traceback
+constexpr size_t kMostLines = 4;    // of a traceback
+constexpr size_t kMostMembers = 4;  // of an exception group
 constexpr size_t kColumns = 100;
 // A device-side assert surfaces in any later call: the message matters, the position does not.
 constexpr std::string_view kDeviceAssert = "CUDA error: device-side assert triggered";
@@ -64,6 +66,12 @@ model::CodeLocation place_in(const ExceptionLink& link) {
   return place_of(frames_of(link));
 }
 
+// Whether some of the frames are not those of libraries that only called on behalf of the user.
+bool has_place(const ExceptionLink& link) {
+  const model::CodeLocation where = place_in(link);
+  return !where.function.empty() && owner_of(where.file) != CodeOwner::framework;
+}
+
 // " at data.py:21 (in collate)", or empty.
 std::string at_place(const model::CodeLocation& where) {
   if (where.file.empty()) {
@@ -86,6 +94,13 @@ std::string memory_words(const model::OutOfMemory& o) {
   add(o.allocated, later("allocated by PyTorch"));
   add(o.reserved, later("reserved and unused"));
   return base::join(parts, tr(", "));
+}
+
+// In any message of the chain.
+bool says(const PythonException& exception, std::string_view words) {
+  return std::any_of(exception.chain.begin(), exception.chain.end(), [&](const ExceptionLink& link) {
+    return link.message.find(words) != std::string::npos;
+  });
 }
 
 std::string short_headline(const ExceptionLink& link) {
@@ -116,7 +131,11 @@ const PythonException* last_word(const std::vector<const PythonException*>& of_p
 }
 
 model::CodeLocation place_of(const PythonException& exception) {
-  return exception.chain.empty() ? model::CodeLocation{} : place_in(exception.chain.front());
+  if (exception.chain.empty()) {
+    return {};
+  }
+  const auto origin = origin_of(exception);
+  return place_in(origin && has_place(origin->link) ? origin->link : exception.chain.front());
 }
 
 std::string words_of(const ExceptionLink& link) {
@@ -124,7 +143,27 @@ std::string words_of(const ExceptionLink& link) {
 }
 
 std::string raised_words(const PythonException& exception) {
-  return tr("raised {}", words_of(exception.chain.front()));
+  const ExceptionLink& front = exception.chain.front();
+  const auto origin = origin_of(exception);
+  if (!origin) {
+    return tr("raised {}", words_of(front));
+  }
+  const bool placed = has_place(origin->link);
+  const std::string words =
+      short_headline(origin->link) + (placed                              ? at_place(place_in(origin->link))
+                                      : origin->carrier != Carrier::group ? at_place(place_in(front))
+                                                                          : "");
+  switch (origin->carrier) {
+    case Carrier::worker:
+      return origin->name.empty() ? tr("raised {}", words)
+                                  : tr("raised {}, in its {}", words, base::sanitize(origin->name));
+    case Carrier::pool:
+      return tr("raised {}, in a process of its pool", words);
+    case Carrier::group:
+      break;
+  }
+  const std::string group = placed ? short_headline(front) : words_of(front);
+  return tr("raised {}, the first of which is {}", group, words);
 }
 
 std::string exit_words(const PythonException& exception) {
@@ -154,12 +193,24 @@ std::string advice_on(const PythonException& exception) {
         "a kernel's assertion failed earlier: run again with CUDA_LAUNCH_BLOCKING=1 for the call that did "
         "it");
   }
+  if (says(exception, "PytorchStreamWriter failed writing") || says(exception, "No space left on device")) {
+    return tr("a file could not be written: check space, inodes and quota of its file system (df -h, df -i)");
+  }
+  if (link.message.starts_with("DataLoader worker (pid") && says(exception, "killed by signal: Killed")) {
+    return tr("if nobody killed the worker, memory ran out: use fewer workers, or raise the memory limit");
+  }
+  if (link.message.starts_with("DataLoader worker (pid") && says(exception, "Bus error")) {
+    return tr("shared memory ran out: enlarge /dev/shm (docker run --shm-size), or use fewer workers");
+  }
   return tr("read the whole traceback in report.html or run.json");
 }
 
 void add_traceback(const PythonException& exception, std::vector<std::string>& out) {
   PythonException last = exception;
   last.chain.resize(1);
+  if (const auto origin = origin_of(exception); origin && has_place(origin->link)) {
+    last.chain.front() = origin->link;
+  }
   last.chain.front().message.clear();  // the sentence has it
   const std::string text = model::traceback_text(last);
   auto lines = base::split(base::trim(text), '\n');
@@ -170,8 +221,15 @@ void add_traceback(const PythonException& exception, std::vector<std::string>& o
   for (size_t i = first; i < lines.size(); ++i) {
     out.push_back(base::elide_middle(base::sanitize(lines[i]), kColumns));
   }
+  size_t members = 0;  // of a group; the sentence has the first
   for (const ExceptionLink& link : exception.chain) {
-    if (link.relation == model::Relation::cause || link.relation == model::Relation::context) {
+    if (link.relation == model::Relation::member && ++members > 1 && members <= kMostMembers) {
+      out.push_back(tr("also in the group: {}", words_of(link)));
+    }
+  }
+  for (const ExceptionLink& link : exception.chain) {
+    const bool told = link.type.ends_with("RemoteTraceback");  // the traceback above
+    if (!told && (link.relation == model::Relation::cause || link.relation == model::Relation::context)) {
       out.push_back(link.relation == model::Relation::cause ? tr("raised from {}", words_of(link))
                                                             : tr("while handling {}", words_of(link)));
       break;
@@ -185,6 +243,11 @@ bool waited_for_peers(const PythonException& exception) {
   }
   const auto wait = find_wait(frames_of(exception.chain.front()), {.idle = true});
   return wait && waits_for_peers(wait->kind);
+}
+
+bool says_peer_is_gone(const PythonException& exception) {
+  return says(exception, "Connection closed by peer") || says(exception, "Connection reset by peer") ||
+         says(exception, "Broken pipe");
 }
 
 bool is_alike(const PythonException* a, const PythonException* b) {

@@ -31,6 +31,9 @@ void add_traceback(const model::PythonException& exception, std::vector<std::str
 // The exception left a call that waits for other ranks, so a failure of theirs may have caused it.
 bool waited_for_peers(const model::PythonException& exception);
 
+// The message says that the connection to another process broke.
+bool says_peer_is_gone(const model::PythonException& exception);
+
 // Both are null, or both are of the same type with the same message.
 bool is_alike(const model::PythonException* a, const model::PythonException* b);
 

@@ -8,6 +8,7 @@
 #include "report/diagnosis/surroundings.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/wait_patterns.h"
 
 #include <fmt/format.h>
 
@@ -97,7 +98,7 @@ CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
     return {};
   }
   CodeLocation at_exit = unwound_at_exit(*t);
-  return at_exit.empty() ? place_of(crash_frames(*t)) : std::move(at_exit);
+  return at_exit.empty() ? place_of(without_abort(crash_frames(*t))) : std::move(at_exit);
 }
 
 // Ranks whose current process failed after this one.
@@ -203,13 +204,60 @@ model::NextStep advice_on_memory(bool limit) {
                      .command = ""};
 }
 
+bool runs_python(const ThreadStack& t) {
+  return std::any_of(t.frames.begin(), t.frames.end(),
+                     [](const model::Frame& f) { return f.kind == model::FrameKind::python; });
+}
+
+// A thread without Python code ended the rank: the user's line is that of the main thread, which becomes the
+// verdict's place. ", while its main thread was in all_reduce (train.py:44)", or empty.
+std::string main_thread_words(const Scene& scene, const Ending& e, const ThreadStack* crashed, Verdict& v) {
+  if (crashed == nullptr || runs_python(*crashed)) {
+    return {};
+  }
+  for (const model::ProcessStacks& s : scene.facts.stacks) {
+    const ThreadStack* main =
+        s.pid == e.process->pid && s.rank == e.process->rank ? s.main_thread() : nullptr;
+    if (main == nullptr || main == crashed || !runs_python(*main)) {
+      continue;
+    }
+    const auto wait = find_wait(main->frames, {.idle = true});
+    const bool peers = wait && waits_for_peers(wait->kind);
+    v.where = place_of(main->frames);
+    return tr(", while its main thread was in {}",
+              peers ? waiting_place(wait->what, wait->where) : place(v.where));
+  }
+  return {};
+}
+
+// gloo aborts where a message is longer than the buffer of the call that waits for it.
+bool is_foreign_message(const ThreadStack* crashed) {
+  return crashed != nullptr && crashed->cpp_exception.type == "gloo::EnforceNotMet" &&
+         crashed->cpp_exception.message.find("op.preamble.length <= op.nbytes") != std::string::npos;
+}
+
+std::string advice_on_signal(const Ending& e) {
+  switch (e.signal) {
+    case SIGXCPU:
+      return tr("the process reached its limit of CPU time: raise it (ulimit -t, or the scheduler's)");
+    case SIGXFSZ:
+      return tr("the process reached the limit of a file's size: raise it (ulimit -f)");
+    case SIGINT:
+      return tr("Python ends so after KeyboardInterrupt: find out what interrupted rank {}", e.process->rank);
+    default:
+      break;
+  }
+  return e.by_itself ? tr("find out why the program sends itself the signal")
+                     : tr("find out who sent the signal: the scheduler's log, the cluster's limits");
+}
+
 void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kCrashLauncher;
   std::string how = how_it_ended(e);
   const ThreadStack* crashed = crashed_thread(scene, e);
-  const bool at_exit = crashed != nullptr && !unwound_at_exit(*crashed).empty();
+  const CodeLocation at_exit = crashed != nullptr ? unwound_at_exit(*crashed) : CodeLocation{};
   const model::KernelEvent* oom = e.signal == SIGKILL ? oom_kill_of(scene, e) : nullptr;
-  if (at_exit) {
+  if (!at_exit.empty()) {
     how += tr(" (a C++ thread needed Python, which was ending)");
   } else if (oom != nullptr) {
     how += of_memory_limit(*oom)
@@ -222,18 +270,25 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   } else if (!e.cause.empty()) {
     how += tr(" ({})", tr(e.cause));
   }
-  say(v, tr("{} {}{} after {}{}", subject(scene, e), how, in_place(v.where), seconds_words(e.at_s),
+  const std::string at = in_place(v.where);
+  const std::string main = main_thread_words(scene, e, crashed, v);
+  say(v, tr("{} {}{}{} after {}{}", subject(scene, e), how, at, main, seconds_words(e.at_s),
             consequence(scene, e, v)));
   if (oom != nullptr) {
     v.next = advice_on_memory(of_memory_limit(*oom));
   } else if (e.signal == SIGKILL) {
     v.next = {.text = tr("if nobody killed it, the kernel ran out of memory"),
               .command = "journalctl -k | grep -i 'killed process'"};
-  } else if (at_exit && v.where.function.starts_with("c10d::")) {
+  } else if (at_exit.function.starts_with("c10d::")) {
     v.next.text = tr("call torch.distributed.destroy_process_group() at the end of the program");
-  } else if (at_exit) {
-    v.next.text = tr("end the threads of {} before the program ends", v.where.file);
+  } else if (!at_exit.empty()) {
+    v.next.text = tr("end the threads of {} before the program ends", at_exit.file);
   } else if (is_fault(e.signal) && crashed != nullptr) {
+    if (is_foreign_message(crashed)) {
+      v.evidence.push_back(
+          tr("gloo got a message of another size than it waited for: ranks make different calls, or two "
+             "threads of a rank use one group at the same time"));
+    }
     v.next.text = tr("see the C++ stack of the crashed thread in {}", v.dump);
   } else if (is_fault(e.signal)) {
     // No handler held the process for a dump, because it had no preload library (static binary, another libc,
@@ -242,7 +297,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
         .text = tr("no stack of the crash was taken: run again with core files, for xpurun stacks --core"),
         .command = "ulimit -c unlimited"};
   } else {
-    v.next.text = tr("find out who sent the signal: the scheduler's log, the cluster's limits");
+    v.next.text = advice_on_signal(e);
   }
 }
 
@@ -365,11 +420,14 @@ std::optional<Verdict> left_early(const Scene& scene) {
   v.ranks = left.ranks;
   v.exit_code = 0;
   v.confidence = left.at_once ? Confidence::medium : Confidence::low;
+  const double later_s = failure->at_s - first.at_s;
+  const bool told = left.ranks.size() == 1 && first.exception != nullptr && !first.raised();
   std::string headline =
-      tr("{} left early (exit status 0) after {}; {} {} {} later",
+      tr("{} left early ({}) after {}; {} {} {}",
          scene.facts.run.nodes.size() > 1 ? scene.names(left.ranks) : who(left.ranks, v.host, left.pids),
-         seconds_words(first.at_s), scene.names({failure->process->rank}), how_it_ended(*failure),
-         base::human_duration(failure->at_s - first.at_s));
+         told ? exit_words(*first.exception) : tr("exit status 0"), seconds_words(first.at_s),
+         scene.names({failure->process->rank}), how_it_ended(*failure),
+         later_s < 0.05 ? tr("at once") : tr("{} later", base::human_duration(later_s)));
   RankSet others = ended_after(scene, *failure);
   if (!others.empty()) {
     headline += tr(", then {} {}", rank_words(others), pick({"was ended", "were ended"}, others.size()));

@@ -141,6 +141,11 @@ std::optional<Verdict> still_running(const Scene& scene) {
   say(v, tr("{} for {} when this was written, nothing wrong seen", count_of_ranks(run),
             base::human_duration(run.elapsed_s)));
   v.next.text = tr("if nothing runs any more, xpurun itself was killed and the end was not seen");
+  // Only a manifest that could not be read has neither a begin nor a command.
+  if (run.started_wall_ns == 0 && run.elapsed_s <= 0 && run.command.empty() && run.processes.empty()) {
+    say(v, tr("run.json cannot be read, so it is not known how the run ended"));
+    v.next.text = tr("look at the stacks that the run has left");
+  }
   return v;
 }
 

@@ -45,6 +45,18 @@ bool in_libc(const Frame& f) {
          f.module.starts_with("libpthread") || f.module.starts_with("ld-linux");
 }
 
+// Nothing but an abort lies below these. A thread has a single abort, so that the outermost of them decides.
+constexpr std::array<std::string_view, 15> kAbort = {
+    "abort",          "__GI_abort",         "gsignal",           "raise",
+    "__GI_raise",     "std::terminate",     "__cxa_throw",       "__cxa_rethrow",
+    "__assert_fail",  "__assert_fail_base", "malloc_printerr",   "__libc_message",
+    "__fortify_fail", "__stack_chk_fail",   "__GI___assert_fail"};
+
+bool ends_process(const Frame& f) {
+  return f.kind == FrameKind::native && !f.eval &&
+         std::find(kAbort.begin(), kAbort.end(), f.func) != kAbort.end();
+}
+
 bool names_a_function(const Frame& f) {
   return f.kind == FrameKind::native && !f.eval && !f.func.empty() && !has(f.func, "+0x");
 }
@@ -117,6 +129,15 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
     return {.function = any->func, .file = any->module};
   }
   return {};
+}
+
+std::vector<Frame> without_abort(const std::vector<Frame>& frames) {
+  const auto last =
+      std::find_if(frames.rbegin(), frames.rend(), [](const Frame& f) { return ends_process(f); });
+  if (last == frames.rend() || last == frames.rbegin()) {
+    return frames;
+  }
+  return {last.base(), frames.end()};
 }
 
 std::string innermost_native(const std::vector<Frame>& frames) {

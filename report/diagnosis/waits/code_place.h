@@ -32,6 +32,10 @@ size_t called_frames(const std::vector<model::Frame>& frames);
 // function that the line calls, from the interpreter's column table or from the next frame.
 model::CodeLocation place_of(const std::vector<model::Frame>& frames);
 
+// Without the innermost frames of abort() and of what calls it (std::terminate, malloc's checks): they are
+// the same for every abort. All frames if there is nothing else.
+std::vector<model::Frame> without_abort(const std::vector<model::Frame>& frames);
+
 // The innermost native frame that names a function, e.g. "clock_nanosleep (libc.so.6)"; empty if none.
 std::string innermost_native(const std::vector<model::Frame>& frames);
 

@@ -164,6 +164,14 @@ TEST_CASE("sixty ways to hide a secret in a command") {
   }
 }
 
+TEST_CASE("the key of a KeyError is no secret") {
+  for (const char* line :
+       {"KeyError: 'label'", "sqlalchemy.exc.DuplicateKeyError: \"id\"", "KeyboardInterrupt: x"}) {
+    CHECK(redact_text(line) == line);
+  }
+  CHECK(redact_text("api_key: 'abc'") == "api_key: '****'");
+}
+
 TEST_CASE("harmless words of commands stay") {
   const std::vector<Words> plain = {
       {"torchrun", "--nproc_per_node", "8", "--rdzv_endpoint", "host:29500", "train.py", "--lr=0.1"},
@@ -179,6 +187,7 @@ TEST_CASE("harmless words of commands stay") {
       {"python3", "-c", "from multiprocessing.resource_tracker import main;main(5)"},
       {"checkpoint_000000012345_of_000000099999", "LlamaForConditionalGenerationModel",
        "2026-11-22T06:40:44"},
+      {"train.py", "--num-keypoints", "17", "--keyframe_interval=5", "--num_key_value_heads=8"},
       {"http://host:8080/@user/page", "git@host:path/x.git", "12:30", "a=b", "", "-", "--"},
   };
   for (const Words& argv : plain) {

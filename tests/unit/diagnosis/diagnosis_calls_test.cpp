@@ -278,6 +278,21 @@ TEST_CASE("a send that was never called") {
         "from rank 1 (train.py:24); rank 1 is in all_reduce of 4096 float32 (train.py:33)");
 }
 
+TEST_CASE("a rank in recv while the others are in a call of C++ code is the minority") {
+  Job job(3);
+  job.all(in_ddp_backward()).hang_dump();
+  job.rank(1, {native("gloo::transport::tcp::UnboundBuffer::waitRecv", "libtorch_cpu.so"),
+               py("recv", "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 1000),
+               py("main", "/home/u/train.py", 24)});
+  Calls calls;
+  job.facts.collectives = calls.past({.name = "0", .members = {0, 1, 2}}, 3)
+                              .message(1, {.name = "0", .members = {0, 1, 2}}, recv(0, 1))
+                              .facts;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.ranks == RankSet{1});
+}
+
 TEST_CASE("a receive that was never called, in a chain of stages") {
   // 2 waits for 1, 1 waits for 0, and 0 sends to 3, which is outside any call.
   Job job(4);

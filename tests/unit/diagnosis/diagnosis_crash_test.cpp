@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
+
 using namespace xpurun;
 using namespace xpurun::report;
 using namespace xpurun::report::testing;
@@ -415,5 +417,60 @@ TEST_CASE("a C++ thread that needs Python after the end of Python has begun") {
   CHECK(v.next.text == next);
   // Without a Python that ends, std::terminate has another reason.
   job.stacks_of(1).threads.front().frames.erase(job.stacks_of(1).threads.front().frames.begin() + 4);
-  CHECK(diagnose(job.facts).where.function == "std::terminate");
+  CHECK(diagnose(job.facts).sentence.find("which was ending") == std::string::npos);
+}
+
+TEST_CASE("an abort is told by what called it, and a foreign message of gloo with its reasons") {
+  Job job(2);
+  job.all(in_all_reduce()).notice(1, kAbrt, 12).crash_dump();
+  job.died(1, kAbrt, 12.5).ended(kAbrt);
+  model::ThreadStack& thread = job.stacks_of(1).threads[0];
+  thread.crashed = true;
+  thread.frames = {native("__pthread_kill_implementation", "libc.so.6"),
+                   native("gsignal", "libc.so.6"),
+                   native("abort", "libc.so.6"),
+                   native("std::terminate", "libstdc++.so.6"),
+                   native("__cxa_throw", "libstdc++.so.6"),
+                   native("gloo::transport::tcp::Pair::read", "libgloo.so.0"),
+                   native("clone3", "libc.so.6")};
+  thread.cpp_exception = {
+      .type = "gloo::EnforceNotMet",
+      .message = "[enforce fail at pair.cc:510] op.preamble.length <= op.nbytes. 48 vs 4"};
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.where.function == "gloo::transport::tcp::Pair::read");
+  CHECK(says(v, "innermost C function of rank 1: gloo::transport::tcp::Pair::read (libgloo.so.0)"));
+  CHECK(says(v, "gloo got a message of another size than it waited for: ranks make different calls"));
+
+  model::ThreadStack other = thread;
+  other.tid = 105;
+  job.stacks_of(1).threads.push_back(other);
+  job.stacks_of(1).threads[0].crashed = false;
+  job.stacks_of(1).threads[0].frames = in_all_reduce();
+  const Verdict with_main = diagnose(job.facts);
+  CHECK(with_main.sentence.find(
+            "in gloo::transport::tcp::Pair::read (libgloo.so.0), while its main thread was in "
+            "all_reduce (train.py:44) after 12 s") != std::string::npos);
+  CHECK(with_main.where.line == 44);
+  job.stacks_of(1).threads.pop_back();
+  job.stacks_of(1).threads[0] = other;
+
+  job.stacks_of(1).threads[0].frames.resize(3);  // nothing else is known
+  CHECK(says(diagnose(job.facts), "innermost C function of rank 1: __pthread_kill_implementation"));
+}
+
+TEST_CASE("signals that name their reason have it as the next step") {
+  const std::vector<std::pair<int, std::string>> cases = {
+      {SIGXCPU, "limit of CPU time"}, {SIGXFSZ, "limit of a file's size"}, {SIGUSR1, "who sent the signal"}};
+  for (const auto& [signal, words] : cases) {
+    Job job(1);
+    job.died(0, signal, 12).ended(signal);
+    CAPTURE(signal);
+    CHECK(diagnose(job.facts).next.text.find(words) != std::string::npos);
+  }
+  Job job(1);
+  job.notice(0, SIGTERM, 12, Job::pid_of(0)).died(0, SIGTERM, 12.1).ended(SIGTERM);
+  job.record(0).death.cause_hint = "SIGTERM from pid 100";
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.find("was killed by SIGTERM (sent by the process itself)") != std::string::npos);
+  CHECK(v.next.text == "find out why the program sends itself the signal");
 }

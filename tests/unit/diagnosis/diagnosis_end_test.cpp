@@ -296,3 +296,12 @@ TEST_CASE("a short command is told alike, whether it was seen before its end or 
   CHECK(told(true, exited(3)).sentence.starts_with("exit: the command sh (host "));
   CHECK(told(true, exited(0)).sentence.starts_with("the command finished normally"));
 }
+
+TEST_CASE("a run whose record cannot be read is not called healthy") {
+  const Facts nothing;
+  CHECK(diagnose(nothing).sentence ==
+        "running: run.json cannot be read, so it is not known how the run ended");
+  Job job(2);
+  job.facts.run.elapsed_s = 12;
+  CHECK(diagnose(job.facts).sentence.ends_with("when this was written, nothing wrong seen"));
+}

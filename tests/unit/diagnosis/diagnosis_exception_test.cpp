@@ -1,8 +1,10 @@
+#include "report/diagnosis/ends/origin.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <csignal>
 
 using namespace xpurun;
 using namespace xpurun::report;
@@ -216,4 +218,163 @@ TEST_CASE("an exception of a rank with an unknown status") {
   job.record(2).death.wait_status = base::WaitStatus();
   tell(job, 2, ExceptionKind::raised, 12.1, "KeyError", "'label'");
   CHECK(diagnose(job.facts).id == "exit.exception");
+}
+
+TEST_CASE("a rank that takes its time to die without a word precedes the ranks that lost it") {
+  const std::string lost = "[../gloo/pair.cc:598] Connection closed by peer [127.0.0.1]:4711";
+  Job job(3);
+  for (const base::Rank r : {0, 2}) {
+    PythonException& x = tell(job, r, ExceptionKind::raised, 12.1, "RuntimeError", lost);
+    x.chain.front().frames = {{.file = "/home/u/train.py", .line = 28, .function = "main"},
+                              {.file = "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py",
+                               .line = 1541,
+                               .function = "all_reduce"}};
+    job.died(r, exited(1), 13);
+  }
+  job.died(1, SIGINT, 12.5).agent_died(exited(1), 14).ended(exited(1));
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.killed");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.next.text == "Python ends so after KeyboardInterrupt: find out what interrupted rank 1");
+
+  // SystemExit(0), whose end the interpreter's cleanup delays.
+  job.record(1).death.wait_status = base::WaitStatus(exited(0));
+  v = diagnose(job.facts);
+  CHECK(v.id == "exit.left_early");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("rank 1 (host a, pid 101) left early (exit status 0) after 12 s; rank 0 raised") !=
+        std::string::npos);
+  tell(job, 1, ExceptionKind::os_exit, 12.05, "SystemExit", "").code = 0;
+  CHECK(diagnose(job.facts).sentence.find(
+            "rank 1 (host a, pid 101) left early (called os._exit(0) at data.py:21 (in "
+            "collate)) after 12 s") != std::string::npos);
+  job.facts.run.exceptions.pop_back();
+  job.record(1).death.wait_status = base::WaitStatus(SIGINT);
+
+  // An exception of its own has another reason.
+  job.facts.run.exceptions.front().chain.front().message = "The size of tensor a must match";
+  job.facts.run.exceptions.back().at_s = 12.2;
+  v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{0});
+}
+
+TEST_CASE("the exception of a data loader's worker is told, not the one that carries it") {
+  Job job = failed_rank();
+  tell(job, 2, ExceptionKind::raised, 12.1, "ValueError",
+       "Caught ValueError in DataLoader worker process 1.\n"
+       "Original Traceback (most recent call last):\n"
+       "  File \"/usr/lib/python3/dist-packages/torch/utils/data/_utils/fetch.py\", line 58, in fetch\n"
+       "    data = [self.dataset[idx] for idx in possibly_batched_index]\n"
+       "            ~~~~~~~~~~~~^^^^^\n"
+       "  File \"/home/u/images.py\", line 134, in __getitem__\n"
+       "    raise ValueError(f\"corrupt JPEG in sample {i}\")\n"
+       "ValueError: corrupt JPEG in sample 5\n");
+  const Verdict v = diagnose(job.facts);
+  CHECK(
+      v.sentence.find("raised ValueError: corrupt JPEG in sample 5 at images.py:134 (in __getitem__), in its "
+                      "DataLoader worker process 1 after 12 s") != std::string::npos);
+  CHECK(v.where.line == 134);
+  CHECK(has(v.evidence, "  File \"/home/u/images.py\", line 134, in __getitem__"));
+}
+
+TEST_CASE("the exception of a pool's process is told with its line") {
+  Job job = failed_rank();
+  PythonException& x =
+      tell(job, 2, ExceptionKind::raised, 12.1, "ValueError", "invalid literal for int() with base 10: 'x'");
+  x.chain.push_back({.relation = model::Relation::cause,
+                     .type = "concurrent.futures.process._RemoteTraceback",
+                     .message = "\n\"\"\"\nTraceback (most recent call last):\n"
+                                "  File \"/home/u/parse.py\", line 7, in parse\n    return int(text)\n"
+                                "ValueError: invalid literal for int() with base 10: 'x'\n\"\"\""});
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.find("'x' at parse.py:7 (in parse), in a process of its pool") != std::string::npos);
+  CHECK(v.where.line == 7);
+  CHECK_FALSE(std::any_of(v.evidence.begin(), v.evidence.end(), [](const std::string& e) {
+    return e.find("RemoteTraceback") != std::string::npos;
+  }));
+}
+
+TEST_CASE("a process of a pool that ran no code of the user's has no place of its own") {
+  Job job = failed_rank();
+  PythonException& x = tell(job, 2, ExceptionKind::raised, 12.1, "ValueError", "'x'");
+  x.chain.push_back({.relation = model::Relation::cause,
+                     .type = "multiprocessing.pool.RemoteTraceback",
+                     .message =
+                         "\n\"\"\"\nTraceback (most recent call last):\n"
+                         "  File \"/usr/lib/python3.11/concurrent/futures/process.py\", line 256, in f\n"
+                         "ValueError: 'x'\n\"\"\""});
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.find("raised ValueError: 'x' at data.py:21 (in collate), in a process of its pool") !=
+        std::string::npos);
+  CHECK(v.where.line == 21);
+}
+
+TEST_CASE("of an exception group the first member is told") {
+  Job job = failed_rank();
+  PythonException& x = tell(job, 2, ExceptionKind::raised, 12.1, "ExceptionGroup",
+                            "unhandled errors in a TaskGroup (2 sub-exceptions)");
+  x.chain.push_back({.relation = model::Relation::member,
+                     .type = "ValueError",
+                     .message = "shard 2: bad crc",
+                     .frames = {{.file = "/home/u/load.py", .line = 4, .function = "load"}}});
+  x.chain.push_back({.relation = model::Relation::member, .type = "OSError", .message = "shard 3"});
+  Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.find(
+            "raised ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions), the first of "
+            "which is ValueError: shard 2: bad crc at load.py:4 (in load)") != std::string::npos);
+  CHECK(v.where.line == 4);
+  CHECK(has(v.evidence, "also in the group: OSError: shard 3"));
+
+  // Members that nobody has raised have no place.
+  x.chain[1].frames.clear();
+  v = diagnose(job.facts);
+  CHECK(v.sentence.find(
+            "(2 sub-exceptions) at data.py:21 (in collate), the first of which is ValueError: shard 2: "
+            "bad crc after") != std::string::npos);
+  CHECK(v.where.line == 21);
+}
+
+TEST_CASE("the last exception of a traceback that has several is the one that counts") {
+  const model::ExceptionLink link = parse_traceback(
+      "Traceback (most recent call last):\n  File \"/a.py\", line 1, in f\nKeyError: 'x'\n\n"
+      "During handling of the above exception, another exception occurred:\n\n"
+      "Traceback (most recent call last):\n  File \"/b.py\", line 2, in g\n    1 / 0\nZeroDivisionError\n");
+  CHECK(link.type == "ZeroDivisionError");
+  CHECK(link.message.empty());
+  REQUIRE(link.frames.size() == 1);
+  CHECK(link.frames[0].file == "/b.py");
+  CHECK(link.frames[0].source == "1 / 0");
+  CHECK(parse_traceback("").empty());
+  CHECK(parse_traceback("Traceback (most recent call last):\n  File \"/a.py\", line x, in\n").empty());
+}
+
+TEST_CASE("failures of files and workers have advice of their own") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"[enforce fail at inline_container.cc:445] . PytorchStreamWriter failed writing file data/0", "df -h"},
+      {"[Errno 28] No space left on device", "df -h"},
+      {"DataLoader worker (pid 5) is killed by signal: Killed. ", "memory ran out"},
+      {"DataLoader worker (pid 5) is killed by signal: Bus error. ", "/dev/shm"},
+      {"bad batch", "read the whole traceback"},
+  };
+  for (const auto& [message, words] : cases) {
+    Job job = failed_rank();
+    tell(job, 2, ExceptionKind::raised, 12.1, "RuntimeError", message);
+    CAPTURE(message);
+    CHECK(diagnose(job.facts).next.text.find(words) != std::string::npos);
+  }
+}
+
+TEST_CASE("an exception whose cleanup makes a call of its own is in the sentence on the calls that differ") {
+  Job job(3);
+  job.all(in_all_reduce()).rank(1, in_barrier()).hang_dump();
+  job.stacks_of(1).threads.front().handling = {
+      .type = "KeyError",
+      .message = "'x'",
+      .frames = {{.file = "/home/u/train.py", .line = 17, .function = "main"}}};
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.sentence ==
+        "hang: rank 1 (host a, pid 101) has waited in barrier (train.py:51) for 10 s while handling "
+        "KeyError: 'x' "
+        "at train.py:17 (in main), while ranks 0,2 wait in all_reduce (train.py:44)");
 }

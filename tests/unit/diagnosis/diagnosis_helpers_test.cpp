@@ -127,3 +127,24 @@ TEST_CASE("several idle servers are treated like one") {
   job.seen(1).outside = OutsideWait::none;
   CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
 }
+
+TEST_CASE("a child that the rank waits for is told also where the wait is no known function") {
+  Job job(2);
+  job.all(in_barrier()).rank(1, {native("wait4", "libc.so.6"), py("main", "train.py", 110, "os.waitpid")});
+  job.hang_dump();
+  job.seen(1).helpers = {{.pid = 9,
+                          .name = "python3",
+                          .python = true,
+                          .awaited = true,
+                          .still_s = 3,
+                          .function = "work",
+                          .file = "train.py",
+                          .line = 109},
+                         {.pid = 10, .name = "tensorboard", .awaited = false, .still_s = 3}};
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.stuck");
+  CHECK(v.sentence.find("in main (train.py:110: os.waitpid) for 10 s; its process pid 9 has been in work "
+                        "(train.py:109) for 3 s; rank 0") != std::string::npos);
+  job.seen(1).helpers.erase(job.seen(1).helpers.begin());
+  CHECK(diagnose(job.facts).sentence.find("tensorboard") == std::string::npos);
+}

@@ -221,3 +221,39 @@ TEST_CASE("a child with a full pipe that counts as the rank: its parent is named
         "pipe while its parent (pid 50) waits for its end in build (train.py:15: Popen.wait) and does not "
         "read");
 }
+
+TEST_CASE("a rank that joins a thread is told with what the thread waits for") {
+  Job job(2);
+  job.all(in_barrier())
+      .rank(1, {py("Thread.join", "/usr/lib/python3.11/threading.py", 1112),
+                py("finish", kTrainFile, 64, "thread.join")});
+  add_thread(job, 1, 105, "grad-sync", acquires("sync", 62, ""));
+  add_thread(job, 1, 106, "poll", {native("poll", "libc.so.6")});
+  job.hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(
+      v.sentence.find("; its thread 105 (grad-sync) waits for a lock in sync (train.py:62); rank 0 waits") !=
+      std::string::npos);
+  CHECK(v.sentence.find("106") == std::string::npos);
+}
+
+TEST_CASE("a rank that waits for a future is told with what the thread does") {
+  Job job(1);
+  job.rank(0, {py("Future.result", "/usr/lib/python3.11/concurrent/futures/_base.py", 451),
+               py("main", kTrainFile, 90, "Future.result")});
+  add_thread(job, 0, 105, "pool_0", {py("upload", kTrainFile, 70, "time.sleep")});
+  job.hang_dump();
+  CHECK(diagnose(job.facts).sentence.ends_with(
+      "; its thread 105 (pool_0) is in upload (train.py:70: time.sleep)"));
+}
+
+TEST_CASE("a full queue has its own next step") {
+  Job job(1);
+  job.rank(0, {py("Queue.put", "/usr/lib/python3.11/multiprocessing/queues.py", 89),
+               py("feed", kTrainFile, 84, "Queue.put")});
+  job.hang_dump();
+  CHECK(
+      diagnose(job.facts).next.text ==
+      "the queue is full: find out why nothing takes from it, after feed (train.py:84: Queue.put) on rank 0");
+}

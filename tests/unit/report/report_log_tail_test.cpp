@@ -126,6 +126,33 @@ TEST_CASE("evidence gets the last lines, unless there is an exception") {
   CHECK(raised.log_tail.lines == Lines{"a"});
 }
 
+TEST_CASE("what ranks that share a file wrote later is not told where the reason is known") {
+  Scene s;
+  s.write(s.log, "RuntimeError: Connection closed by peer\n");
+  CHECK(s.tail().lines.size() == 1);
+  s.verdict.kind = model::VerdictKind::exception;
+  CHECK(s.tail().lines.empty());
+
+  model::Verdict exit;
+  exit.kind = model::VerdictKind::exit;
+  exit.ranks = {1};
+  exit.where = {.function = "main", .file = "train.py", .line = 7};
+  const TailOfRank shared{.rank = 1, .log = {.file = "x", .lines = {"a"}, .shared = {0, 1}}};
+  add_log_tail(exit, shared);
+  CHECK(exit.evidence.empty());
+  exit.log_tail = {};
+  exit.where = {};  // nobody knows why it exited
+  exit.exit_code = 3;
+  add_log_tail(exit, shared);
+  CHECK(exit.evidence.size() == 2);
+  model::Verdict left;
+  left.kind = model::VerdictKind::exit;
+  left.exit_code = 0;
+  left.ranks = {1};
+  add_log_tail(left, shared);
+  CHECK(left.evidence.empty());
+}
+
 TEST_CASE("an error file replaces a missing report of Python") {
   Scene s;
   const std::string file = s.temporary.path() + "/error.json";
