@@ -11,6 +11,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <sys/klog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -99,6 +100,12 @@ bool read_hung_task(std::string_view text, KernelEvent& e) {
   return true;
 }
 
+// Whether pids of this process's namespace are those in the log (PROC_PID_INIT_INO in linux/proc_ns.h).
+bool in_first_pid_namespace() {
+  struct stat ns {};
+  return ::stat("/proc/self/ns/pid", &ns) == 0 && ns.st_ino == 0xEFFFFFFCU;
+}
+
 class Reader {
  public:
   explicit Reader(uint64_t since_us) : since_us_(since_us) {}
@@ -117,7 +124,10 @@ class Reader {
     }
     log_.events.events.push_back(std::move(*event));
   }
-  KernelLog finish() { return std::move(log_); }
+  KernelLog finish() {
+    log_.events.host_pids = in_first_pid_namespace();
+    return std::move(log_);
+  }
 
  private:
   uint64_t since_us_;

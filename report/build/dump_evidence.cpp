@@ -124,6 +124,7 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
     read(part.path + "/kernel.json", model::load_kernel_events, kernel, notes);
     for (model::KernelEvent& event : kernel.events) {
       event.node = part.node;
+      event.host_pid = kernel.host_pids;
       event.at_s += shifts[part.node];
       facts.kernel.events.push_back(std::move(event));
     }

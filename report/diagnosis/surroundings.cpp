@@ -84,6 +84,13 @@ std::string kernel_line(const model::RunManifest& run, const KernelEvent& e) {
             process_words(e));
 }
 
+// A process that reached the limit of another control group, which takes no memory from this job.
+bool is_of_another_job(const model::RunManifest& run, const KernelEvent& e) {
+  return e.kind == KernelEventKind::oom_kill && of_memory_limit(e) && e.host_pid && e.pid > 0 &&
+         std::none_of(run.processes.begin(), run.processes.end(),
+                      [&](const model::ProcessRecord& p) { return p.pid == e.pid && p.node == e.node; });
+}
+
 bool throttled_by(const GpuDevice& d, ThrottleReason reason) {
   return std::find(d.throttle_reasons.begin(), d.throttle_reasons.end(), name_of(reason)) !=
          d.throttle_reasons.end();
@@ -183,7 +190,8 @@ void name_gpu_error(const Scene& scene, model::Verdict& verdict) {
 }
 
 void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
-  const auto& events = scene.facts.kernel.events;
+  auto events = scene.facts.kernel.events;
+  std::erase_if(events, [&](const KernelEvent& e) { return is_of_another_job(scene.facts.run, e); });
   for (size_t i = 0; i < std::min(events.size(), kMostKernelLines); ++i) {
     out.push_back(on_host(scene, events[i].node) + kernel_line(scene.facts.run, events[i]));
   }

@@ -18,6 +18,7 @@ void fields(V& visit, E& e) {
 template <typename V, Self<KernelEvents> K>
 void fields(V& visit, K& k) {
   visit("events", k.events);
+  visit("host_pids", k.host_pids);
 }
 
 nlohmann::ordered_json to_json(const KernelEvents& k) {

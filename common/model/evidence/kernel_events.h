@@ -32,13 +32,15 @@ struct KernelEvent {
   base::Pid pid = 0;  // in the host's pid namespace; 0: not named
   std::string comm;   // empty: not named
   int xid = -1;
-  std::string pci;   // xid: "0000:3b:00"
-  std::string text;  // the log line
-  size_t node = 0;   // index into RunManifest::nodes; not kept
+  std::string pci;        // xid: "0000:3b:00"
+  std::string text;       // the log line
+  size_t node = 0;        // index into RunManifest::nodes; not kept
+  bool host_pid = false;  // KernelEvents::host_pids; not kept
 };
 
 struct KernelEvents {
   std::vector<KernelEvent> events;  // oldest first
+  bool host_pids = false;           // the run's pids are those of the host too, so pids can be compared
 };
 
 nlohmann::ordered_json to_json(const KernelEvents& k);

@@ -121,6 +121,26 @@ TEST_CASE("an OOM kill of another process, of another time or of another host ex
   }
 }
 
+TEST_CASE("an OOM kill at the limit of another job's control group is left out") {
+  struct Row {
+    base::Pid pid;
+    bool host_pid;
+    std::string_view text;
+    bool told;
+  };
+  constexpr std::string_view kLimit = "Memory cgroup out of memory: Killed process 1 (python3)";
+  for (const Row& row :
+       {Row{77, true, kLimit, false}, Row{Job::pid_of(0), true, kLimit, true},
+        Row{77, false, kLimit, true},  // in a container, whose pids are others than the log's
+        Row{0, true, kLimit, true}, Row{77, true, "Out of memory: Killed process 1 (python3)", true}}) {
+    Job job = killed();
+    job.facts.kernel.events = {oom_kill(row.pid, 12.2, row.text)};
+    job.facts.kernel.events[0].host_pid = row.host_pid;
+    CAPTURE(row.pid);
+    CHECK(speaks_of(diagnose(job.facts), "the kernel killed") == row.told);
+  }
+}
+
 TEST_CASE("the kernel's other events are listed with their time") {
   Job job = aborted();
   job.facts.kernel.events = {
