@@ -186,7 +186,7 @@ class Stopping(unittest.TestCase):
             self.assertIn("stuck", [f["func"] for f in python_frames(d.main)])
             self.assertTrue(any("uninterruptible" in n for n in d.json["notes"]))
             self.assertLess(d.pause_ms(), 60)
-            for _ in range(300):
+            for _ in range(3000):
                 if t.state() != "D":
                     break
                 time.sleep(0.02)
