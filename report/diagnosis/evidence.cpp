@@ -28,6 +28,7 @@ using model::word_of;
 namespace {
 
 constexpr size_t kMostEndings = 4;  // groups of deaths
+constexpr double kSameMomentS = 0.1;
 constexpr size_t kMostClasses = 5;
 constexpr size_t kMostHelpers = 2;
 constexpr size_t kMostThreads = 3;  // threads that ended with an exception
@@ -230,8 +231,13 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
         run.nodes.empty() ? "" : tr("host {}, ", base::sanitize(host_of(run, e.process->node)));
     const std::string name =
         launcher ? tr("{} ({}pid {})", base::sanitize(e.process->comm), host, e.process->pid) : "";
-    if (!lines.empty() && lines.back().how == how && lines.back().who.empty() && name.empty()) {
-      lines.back().ranks.insert(e.process->rank);
+    // The launcher's own end may be noticed between those of its ranks.
+    const auto same = std::find_if(lines.rbegin(), lines.rend(), [&](const Line& l) {
+      const bool beside = &l == &lines.back() || e.at_s - l.first->at_s <= kSameMomentS;
+      return beside && l.how == how && l.who.empty();
+    });
+    if (same != lines.rend() && name.empty()) {
+      same->ranks.insert(e.process->rank);
       continue;
     }
     lines.push_back({.who = name, .how = std::move(how), .first = &e});

@@ -474,3 +474,15 @@ TEST_CASE("signals that name their reason have it as the next step") {
   CHECK(v.sentence.find("was killed by SIGTERM (sent by the process itself)") != std::string::npos);
   CHECK(v.next.text == "find out why the program sends itself the signal");
 }
+
+TEST_CASE("ranks that were ended at the same moment share a line, whatever is noticed between them") {
+  Job job(3);
+  job.notice(1, kSegv, 12).died(1, kSegv, 12.5);
+  job.died(0, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
+  job.agent_died(exited(1), 13.01);
+  job.died(2, kTerm, 13.02, "ended by the launcher (SIGTERM from pid 50)");
+  job.ended(exited(1));
+  CHECK(says(diagnose(job.facts), "ranks 0,2 were killed by SIGTERM (ended by the launcher"));
+  job.record(2).death.at_s = 15;
+  CHECK(says(diagnose(job.facts), "rank 2 was killed by SIGTERM (ended by the launcher"));
+}
