@@ -141,6 +141,14 @@ void stand_in_call(RankView& v, const model::CollectiveCall& call) {
   v.state = RankState::waiting;
 }
 
+// A dump on a busy machine may have no time for the Python frames; the last sample has the innermost one.
+bool lost_its_python_frames(const RankView& v) {
+  return v.seen != nullptr && v.seen->has_python && !v.seen->function.empty() &&
+         v.stacks->status == model::DumpStatus::partial &&
+         std::none_of(v.thread->frames.begin(), v.thread->frames.end(),
+                      [](const model::Frame& f) { return f.kind == model::FrameKind::python; });
+}
+
 void classify(RankView& v, double timeout_s) {
   if (v.seen != nullptr && !v.seen->alive) {
     v.state = RankState::dead;
@@ -167,6 +175,9 @@ void classify(RankView& v, double timeout_s) {
   }
   if (v.thread != nullptr && !v.thread->frames.empty()) {
     v.where = v.wait && !v.wait->where.function.empty() ? v.wait->where : place_of(v.thread->frames);
+    if (!v.wait && lost_its_python_frames(v)) {
+      v.where = {.function = v.seen->function, .file = v.seen->file, .line = v.seen->line};
+    }
   } else if (v.seen != nullptr && v.seen->has_python) {
     v.wait = find_wait_at(v.seen->function, v.seen->file, {.idle = !uses_cpu(v)});
     v.where = {.function = v.seen->function, .file = v.seen->file, .line = v.seen->line};

@@ -144,6 +144,22 @@ TEST_CASE("a spinning NCCL wait is a wait") {
   CHECK(diagnose(job.facts).ranks == RankSet{1});
 }
 
+TEST_CASE("a rank whose Python frames the dump had no time for is where the last sample saw it") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_sleep());
+  job.seen(2).function = "load_batch";
+  job.seen(2).file = "/home/u/data.py";
+  job.seen(2).line = 31;
+  model::ProcessStacks& stacks = job.stacks_of(2);
+  stacks.threads[0].frames = {native("clock_nanosleep", "libc.so.6"),
+                              native("PyObject_Vectorcall", "python3.11")};
+  CHECK(diagnose(job.facts).where.function == "PyObject_Vectorcall");
+  stacks.status = model::DumpStatus::partial;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{2});
+  CHECK((v.where.function == "load_batch" && v.where.file == "/home/u/data.py" && v.where.line == 31));
+}
+
 TEST_CASE("a stopped rank, also one stopped inside the collective") {
   for (const Stack& stack : {in_sleep(), in_all_reduce()}) {
     Job job(4);
