@@ -111,7 +111,8 @@ class Kills(unittest.TestCase):
         p.stdout.readline()
 
         def end():
-            for pid in [*descendants(p.pid), p.pid]:
+            # The target first: as soon as its child ends, it starts another one.
+            for pid in [p.pid, *descendants(p.pid)]:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
