@@ -49,7 +49,6 @@ FaultNames names_of(CallFault fault) {
       return {kHangOrder, Confidence::medium,
               later("use the groups in the same order on all ranks, or wait for one before the next")};
     case CallFault::message:
-      return {kHangP2p, Confidence::medium, kMatchMessages};
     case CallFault::not_sent:
     case CallFault::not_received:
       return {kHangP2p, Confidence::medium, kMatchMessages};

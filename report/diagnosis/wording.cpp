@@ -91,7 +91,7 @@ std::string place(const CodeLocation& where) {
 
 std::string waiting_place(std::string_view what, const CodeLocation& where) {
   const std::string at = short_place(where);
-  const std::string words = tr(what);
+  std::string words = tr(what);
   if (at.empty()) {
     return words;
   }

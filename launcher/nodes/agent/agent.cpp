@@ -208,7 +208,7 @@ Outlet Agent::make_outlet() {
   return {
       .now = [this] { return loop_.now(); },
       .wall_ns = [] { return base::wall_ns(); },
-      .to_supervisor = [this](FromHelper m) { supervisor_.send(m); },
+      .to_supervisor = [this](const FromHelper& m) { supervisor_.send(m); },
       .to_node = [this](const std::string& node,
                         Body body) { send("to." + subject_word(node), std::move(body)); },
       .to_all = [this](Body body) { send("all", std::move(body)); },
