@@ -188,10 +188,9 @@ class NoFalseAlarm(xpurun_test.Case):
         self.assertEqual({i["verdict"]["level"] for i in incidents} - {"suspected"}, set())
 
     def test_long_c_call_on_all_ranks(self):
-        incidents, _ = self.job("longcall", seconds=4)
+        incidents, _ = self.job("longcall", seconds=8)
         self.assertGreaterEqual(len(incidents), 1)
-        # On a busy machine a rank may have finished the call already, and waits for the others.
-        self.assertLessEqual({i["verdict"]["id"] for i in incidents}, {"hang.long_call", "hang.busy"})
+        self.assertEqual({i["verdict"]["id"] for i in incidents}, {"hang.long_call"})
         self.assertEqual({i["verdict"]["level"] for i in incidents}, {"suspected"})
 
     def test_waiting_for_another_node_to_join(self):

@@ -275,11 +275,11 @@ class Nodes(xpurun_test.Case):
 
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
     def test_a_rank_that_leaves_early_is_told_by_all_nodes(self):
-        self.check_first_failure("exit0-closed", 2, 2, 2, "left early (")
+        self.check_first_failure("exit0-closed", 2, 2, 2, "left early (called os._exit(0) at ")
 
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
     def test_a_node_that_leaves_early_waits_for_the_others_to_fail(self):
-        statuses, sentence = self.check_first_failure("exit0-closed", 1, 2, 1, "left early (")
+        statuses, sentence = self.check_first_failure("exit0-closed", 1, 2, 1, "left early (called os._exit(0) at ")
         self.assertEqual(statuses[1], 0, sentence)
         self.assertNotEqual(statuses[0], 0, sentence)
 

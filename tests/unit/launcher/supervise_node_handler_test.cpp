@@ -12,6 +12,14 @@ namespace {
 
 constexpr int kFailed = 1 << 8;
 
+void join_and_dump_a_hang(NodeHandlerScene& s) {
+  s.join();
+  s.journal.manifest().incidents.push_back({.n = 1});
+  CHECK(s.nodes->stall_raised());
+  s.order(ClaimReason::hang);
+  s.end_dump();
+}
+
 }  // namespace
 
 TEST_CASE("node handler: joins once, and tells its state every two seconds") {
@@ -63,11 +71,7 @@ TEST_CASE("node handler: a stall of this node is a claim, and one verdict of thi
 
 TEST_CASE("node handler: the verdict over all nodes does not wait for the page") {
   NodeHandlerScene s;
-  s.join();
-  s.journal.manifest().incidents.push_back({.n = 1});
-  CHECK(s.nodes->stall_raised());
-  s.order(ClaimReason::hang);
-  s.end_dump();
+  join_and_dump_a_hang(s);
   s.run_for(0.01);
   s.told();
   const auto hang = NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2");
@@ -244,11 +248,7 @@ TEST_CASE("node handler: ranks that wait for a failed one are no hang, unless no
 
 TEST_CASE("node handler: the end of a hang does not make a later failure forgotten") {
   NodeHandlerScene s;
-  s.join();
-  s.journal.manifest().incidents.push_back({.n = 1});
-  CHECK(s.nodes->stall_raised());
-  s.order(ClaimReason::hang);
-  s.end_dump();
+  join_and_dump_a_hang(s);
   s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2"));
   CHECK_FALSE(s.nodes->stall_cleared());
   s.run_for(5);
@@ -351,11 +351,7 @@ TEST_CASE("node handler: a node that ends well while others work stays for a mom
 
 TEST_CASE("node handler: a command that ends well after a stall has passed it") {
   NodeHandlerScene s;
-  s.join();
-  s.journal.manifest().incidents.push_back({.n = 1});
-  CHECK(s.nodes->stall_raised());
-  s.order(ClaimReason::hang);
-  s.end_dump();
+  join_and_dump_a_hang(s);
   const auto hang = NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2");
   SUBCASE("on all nodes") {
     s.other_judges(hang);
