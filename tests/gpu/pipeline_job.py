@@ -16,8 +16,10 @@ from torch import nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 RANK, LOCAL, WORLD = (int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
-DEVICE = torch.device("cuda", LOCAL)
-WIDTH, TOKENS, BATCHES, STEPS, WARM = 4096, 1024, 8, 20, 3
+if torch.cuda.device_count() < WORLD:
+    os.environ["NCCL_HOSTID"] = f"host-{RANK}"  # NCCL refuses two ranks of one host on one GPU
+DEVICE = torch.device("cuda", LOCAL % torch.cuda.device_count())
+WIDTH, TOKENS, BATCHES, STEPS, WARM = 4096, 1024, 8, 40, 3
 
 
 class Block(nn.Module):

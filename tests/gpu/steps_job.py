@@ -1,7 +1,9 @@
 """Training loops that write down where their steps end: steps_job.py KIND DIR STEPS, one process a rank.
 
 KIND: ddp, fsdp, accumulate (gradients of four batches), pipeline (two stages, point-to-point), none (no training). DIR
-gets `ends-RANK.json`: wall times in ns. Without a GPU small models on gloo run, which only tests this program.
+gets `ends-RANK.json`: wall times in ns. STEPS may be a duration such as 500s; each minute then has an evaluation of all
+ranks and a checkpoint that rank 0 writes alone. Where ranks outnumber the GPUs, they share them. STEPS_JOB_WIDTH is the
+width of the layers. Without a GPU small models on gloo run, which only tests this program.
 A file `profile` in DIR makes the ranks profile the next five steps with torch.profiler: `torch-RANK.pt.trace.json`.
 """
 
@@ -15,11 +17,18 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-KIND, DIR, STEPS = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
+KIND, DIR = sys.argv[1], pathlib.Path(sys.argv[2])
+SECONDS = float(sys.argv[3][:-1]) if sys.argv[3].endswith("s") else None
+STEPS = 1 << 40 if SECONDS else int(sys.argv[3])
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 GPU = torch.cuda.is_available()
-DEVICE = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if GPU else torch.device("cpu")
-WIDTH, LAYERS, ROWS = (4096, 6, 8192) if GPU else (64, 2, 16)
+if GPU and torch.cuda.device_count() < WORLD:
+    os.environ["NCCL_HOSTID"] = f"host-{RANK}"  # NCCL refuses two ranks of one host on one GPU
+LOCAL = int(os.environ["LOCAL_RANK"]) % max(1, torch.cuda.device_count())
+DEVICE = torch.device("cuda", LOCAL) if GPU else torch.device("cpu")
+WIDTH, LAYERS, ROWS = (int(os.environ.get("STEPS_JOB_WIDTH", "4096")), 6, 8192) if GPU else (64, 2, 16)
+PAUSE_S = 60        # from one evaluation to the next
+CHECKPOINT_S = 5    # how long rank 0 works alone
 DTYPE = torch.bfloat16 if GPU else torch.float32
 
 
@@ -99,6 +108,33 @@ def no_training():
     return step
 
 
+class Clock:
+    """Ends the ranks after the same step, and makes the pauses of a real training run."""
+
+    def __init__(self):
+        self.end = time.monotonic() + SECONDS
+        self.next_pause = time.monotonic() + PAUSE_S / 2
+        self.word = torch.zeros(2, device=DEVICE)
+
+    def over(self, step):
+        self.word[0] = time.monotonic() > self.end
+        self.word[1] = time.monotonic() > self.next_pause
+        dist.broadcast(self.word, 0)
+        over, pause = self.word.tolist()
+        if pause:
+            self.next_pause += PAUSE_S
+            with torch.no_grad():
+                for _ in range(20):
+                    torch.randn(ROWS, WIDTH, device=DEVICE, dtype=DTYPE).sum().item()
+            if RANK == 0:
+                began = time.monotonic()
+                while time.monotonic() - began < CHECKPOINT_S:
+                    torch.save({"step": step, "word": self.word}, DIR / "checkpoint.pt")
+                    time.sleep(0.1)
+            dist.barrier()
+        return bool(over)
+
+
 def main():
     if GPU:
         torch.cuda.set_device(DEVICE)
@@ -106,12 +142,15 @@ def main():
     step = {"ddp": lambda: data_parallel(1), "fsdp": lambda: data_parallel(1), "accumulate": lambda: data_parallel(4),
             "pipeline": pipeline, "none": no_training}[KIND]()
     ends = []
+    clock = Clock() if SECONDS else None
     profiler, profiled = None, 0
     for number in range(STEPS):
         step()
         ends.append(time.time_ns())
         if number % 20 == 19 and GPU:
             torch.cuda.synchronize()
+        if clock and number % 20 == 19 and clock.over(number):
+            break
         if profiler:
             profiler.step()
             profiled += 1

@@ -19,8 +19,9 @@ from torch.utils.data import DataLoader, Dataset
 JOBS = {}  # injection: its class
 STEPS, FROM = (500, 250) if torch.cuda.is_available() else (200, 100)
 CPU_STEP_S = 0.02
-# A step of about 20 ms on an H200.
-WIDTH, LAYERS, HEADS, SEQUENCES, TOKENS, WORDS = 2048, 6, 16, 4, 1024, 1000
+# A step of about 20 ms on an H200. Ranks that share a GPU send gradients through loopback: a smaller model.
+SHARED = torch.cuda.device_count() < int(os.environ.get("WORLD_SIZE", "1"))
+WIDTH, LAYERS, HEADS, SEQUENCES, TOKENS, WORDS = (512 if SHARED else 2048), 6, (8 if SHARED else 16), 4, 1024, 1000
 BURN = "import os\nwhile os.getppid() == %d:\n    sum(range(1000))\n"
 # Another job on the same GPU. torch is loaded before the file tells this process to begin.
 MATMULS = """
@@ -130,8 +131,8 @@ class Usual:
         return list(range(LAYERS))
 
     def parallel(self, model):
-        return nn.parallel.DistributedDataParallel(model, device_ids=[int(os.environ["LOCAL_RANK"])] if self.job.gpu
-                                                   else None)
+        devices = [torch.device(self.job.device).index] if self.job.gpu else None
+        return nn.parallel.DistributedDataParallel(model, device_ids=devices)
 
     def before_step(self, model):
         pass
