@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The preload's timing on real GPUs: cost, accuracy, side effects. Needs two GPUs and a Python with
-torch and NCCL; takes about 17 minutes.
+"""The preload's timing on real GPUs: cost, accuracy, side effects. Needs two GPUs, or RANKS=1 in the environment and
+one GPU, and a Python with torch and NCCL; takes about 17 minutes.
 
 usage: tests/gpu/timing.py XPURUN OUT_DIR [PART...]
 
@@ -74,7 +74,7 @@ def torchrun(arguments):
         "torch.distributed.run",
         "--standalone",
         "--nproc_per_node",
-        "2",
+        os.environ.get("RANKS", "2"),
         str(JOB),
         *arguments,
     ]
