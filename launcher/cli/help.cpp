@@ -97,14 +97,12 @@ std::string command_help(const CommandSpec& command, size_t columns) {
   out += '\n' + examples(command, columns);
   out += options(command, columns, Which::all);
   if (command.name == "run") {
-    out +=
-        '\n' +
-        text_block(tr("A switch --X can be taken back with --no-X. Every option but those under General and "
-                      "--print-config can also be set in the environment (--hang-timeout: "
-                      "XPURUN_HANG_TIMEOUT) and, but for --preload-library, in ./xpurun.conf or "
-                      "~/.config/xpurun/xpurun.conf (hang-timeout = 5m); the first of these that sets it "
-                      "counts."),
-                   columns, 0);
+    out += '\n' +
+           text_block(tr("--no-X undoes a switch --X. Every option except --print-config and those under "
+                         "General can also be set in the environment (--hang-timeout: XPURUN_HANG_TIMEOUT) "
+                         "and, except --preload-library, in ./xpurun.conf or ~/.config/xpurun/xpurun.conf "
+                         "(hang-timeout = 5m). The first of these that sets an option counts."),
+                      columns, 0);
   }
   out += fmt::format("\n{}\n", tr("More: {}", command.manual));
   return out;

@@ -53,9 +53,9 @@ model::RankSet sharing(const model::RunManifest& run, const ProcessRecord& proce
 std::string why_none(StreamKind kind) {
   switch (kind) {
     case StreamKind::pipe:
-      return std::string(later("standard error was a pipe: only --logs keeps what went through it"));
+      return std::string(later("standard error was a pipe: only --logs keeps its output"));
     case StreamKind::terminal:
-      return std::string(later("standard error was a terminal: only --logs keeps what was written to it"));
+      return std::string(later("standard error was a terminal: only --logs keeps its output"));
     case StreamKind::file:
       return std::string(later("the file of standard error cannot be read, or was changed after the run"));
     case StreamKind::other:
@@ -63,7 +63,7 @@ std::string why_none(StreamKind kind) {
     case StreamKind::unknown:
       break;
   }
-  return std::string(later("the process ended before its standard error was looked at"));
+  return std::string(later("the process ended before its standard error was examined"));
 }
 
 // Of an exception the traceback is told already, of an exit with a place the call. A shared file goes on

@@ -57,7 +57,7 @@ std::vector<DumpPart> dumps_of(const JobRuns& job, size_t n, double shift_s, con
 }
 
 bool in_one_stall(const RunManifest& run, double a_s, double b_s) {
-  return std::any_of(run.incidents.begin(), run.incidents.end(), [&](const model::Incident& i) {
+  return std::any_of(run.stalls.begin(), run.stalls.end(), [&](const model::Stall& i) {
     const auto within = [&](double at_s) {
       return at_s >= i.at_s - kSameMomentS && (i.cleared_s < 0 || at_s <= i.cleared_s);
     };

@@ -275,7 +275,7 @@ void NodeHandler::notice_stalls() {
   if (decision_.others_stalled() || decision_.is_open()) {
     last_foreign_stall_ = now;
   }
-  const bool open = std::as_const(parts_.journal).open_incident() != nullptr;
+  const bool open = std::as_const(parts_.journal).open_stall() != nullptr;
   if (open && !state_.stalled() && !parts_.job.is_ending() &&
       now - last_foreign_stall_ >= base::s_to_ns(kForeignStallS)) {
     verdict_.forget_soon();
@@ -330,8 +330,8 @@ void NodeHandler::forget_passed_hang() {
 }
 
 void NodeHandler::take_dump(const DumpMessage& order) {
-  auto& stalls = parts_.journal.manifest().incidents;
-  if (order.why == ClaimReason::hang && parts_.journal.open_incident() == nullptr) {
+  auto& stalls = parts_.journal.manifest().stalls;
+  if (order.why == ClaimReason::hang && parts_.journal.open_stall() == nullptr) {
     stalls.push_back({.n = static_cast<int>(stalls.size()) + 1, .at_s = parts_.journal.elapsed_s()});
     last_foreign_stall_ = parts_.loop.now();
     parts_.journal.changed();
@@ -407,7 +407,7 @@ void NodeHandler::act(const ActMessage& message) {
 void NodeHandler::judge_alone(const std::string& why) {
   base::log_info("this node judges alone: {}", why);
   verdict_.stay_alone(why);
-  const model::Incident* stall = std::as_const(parts_.journal).open_incident();
+  const model::Stall* stall = std::as_const(parts_.journal).open_stall();
   if (stall != nullptr && stall->dump.empty() && !parts_.job.has_ended() && !parts_.dumps.busy()) {
     parts_.dumps.request({.why = model::DumpReason::hang, .escalated = escalated_, .reply = {}});
   } else {

@@ -80,7 +80,7 @@ class NodeHandler {
   // A further rank is watched: its environment may tell of other nodes.
   void rank_found();
 
-  // A stall of this node's ranks, whose incident is open. True: all nodes are asked, the dump comes by
+  // A stall of this node's ranks, whose stall is open. True: all nodes are asked, the dump comes by
   // itself, and no verdict of this node is wanted.
   bool stall_raised();
   bool stall_escalated();
