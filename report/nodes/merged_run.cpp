@@ -20,7 +20,8 @@ using model::RunOutcome;
 
 namespace {
 
-// Clocks that nobody has compared: hosts that keep time by NTP agree to some milliseconds, but who knows.
+// For clocks that were never compared. NTP keeps hosts within some milliseconds, but it may be off or not yet
+// synchronised.
 constexpr double kUnknownClockS = 1;
 // Stalls that begin and end within this time of each other are one.
 constexpr double kSameStallS = 1;
@@ -211,8 +212,8 @@ double first_death(const RunManifest& run, size_t node, bool own_failures) {
   return at_s;
 }
 
-// The node whose outcome stands for that of the job. A node that hung or still runs says more than one that
-// has failed because of it; an interruption counts unless another node failed before it.
+// The node whose outcome stands for that of the job. A node that hung or still runs says more than a node
+// that failed because of it; an interruption counts unless another node failed before it.
 size_t telling_node(const JobRuns& job, const RunManifest& run) {
   const auto weight = [&](size_t n) {
     const RunManifest& r = job.nodes[n].run;
