@@ -69,10 +69,9 @@ std::string option_term(const OptionSpec& o) {
 
 std::string overview_help(size_t columns) {
   const CommandSpec& run = *find_command("run");
-  std::string out = text_block(
-      tr("xpurun runs a distributed training command and tells you which rank is to blame when it hangs or "
-         "crashes, and where."),
-      columns, 0);
+  std::string out = text_block(tr("xpurun runs a distributed training command and names the rank to blame "
+                                  "when it hangs or crashes, and where."),
+                               columns, 0);
   out += fmt::format("\n{}\n  xpurun [OPTION]... [--] COMMAND...\n\n", tr("Usage:"));
   out += examples(run, columns);
   std::string_view group;
