@@ -212,20 +212,20 @@ def steady(options, processes, port):
 def stall(elected, processes):
     before = {n: cost(p) for n, p in processes.items()}
     elected.job.pause()
-    wait_for(lambda: run_json(elected)["incidents"], "stall")
+    wait_for(lambda: run_json(elected)["stalls"], "stall")
     began = time.monotonic()
-    told = wait_for(lambda: run_json(elected)["incidents"][0].get("verdict", {}).get("sentence"), "verdict")
+    told = wait_for(lambda: run_json(elected)["stalls"][0].get("verdict", {}).get("sentence"), "verdict")
     waited = time.monotonic() - began
-    incident = run_json(elected)["incidents"][0]
+    stall = run_json(elected)["stalls"][0]
     nodes = json.loads((elected.out / "nodes.json").read_text())["nodes"] if (
         elected.out / "nodes.json").exists() else []
     page = elected.out / "report.html"
-    print(f"stall to verdict {incident['verdict_s'] - incident['at_s']:.1f} s (seen from outside {waited:.1f} s)")
+    print(f"stall to verdict {stall['verdict_s'] - stall['at_s']:.1f} s (seen from outside {waited:.1f} s)")
     states = [n["status"] for n in nodes]
     print(f"  {told[:200]}\n  nodes: " + ", ".join(f"{states.count(s)} {s}" for s in sorted(set(states))))
     if page.exists():
         print(f"  page {page.stat().st_size / 1e3:.0f} kB,"
-              f" {page.stat().st_mtime - run_json(elected)['started_wall_ns'] / 1e9 - incident['at_s']:.1f} s after the"
+              f" {page.stat().st_mtime - run_json(elected)['started_wall_ns'] / 1e9 - stall['at_s']:.1f} s after the"
               " stall")
     for name, pid in processes.items():
         now = cost(pid)

@@ -43,7 +43,7 @@ def run_manifest(node, ranks, options):
             "supervisor_pid": 3999, "main_pid": 4000,
             "processes": [process(r, 4001 + i) for i, r in enumerate(ranks)] + workers,
             "env": {f"NCCL_OPTION_{i}": "some value" for i in range(30)},
-            "incidents": [{"n": 1, "at_s": 42.0, "cleared_s": -1, "dump": "dumps/1-hang"}],
+            "stalls": [{"n": 1, "at_s": 42.0, "cleared_s": -1, "dump": "dumps/1-hang"}],
             "dumps": [{"n": 1, "why": "hang", "dir": "dumps/1-hang", "at_s": 42.1}]}
 
 

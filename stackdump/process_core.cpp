@@ -40,7 +40,7 @@ model::FatalSignal fatal_signal_of(const CoreThread& first) {
   out.tid = first.tid;
   if (first.info) {
     out.code = first.info->code;
-    // Codes above 0 come from the kernel. SI_KERNEL: an address that the processor does not tell.
+    // Codes above 0 come from the kernel. SI_KERNEL: a fault for which the processor reports no address.
     const bool sent = out.code <= 0;
     out.sender = sent ? std::max(first.info->sender, 0) : 0;
     out.has_address = !sent && out.code != SI_KERNEL && contains(kWithAddress, number);

@@ -49,7 +49,7 @@
     var a = way(0), b = way(1), alike = 0;
     if (!a.length || !b.length) return xpurun.t("{0}: no stacks in this view.", names[a.length ? 1 : 0]);
     while (alike < a.length && alike < b.length && a[alike] === b[alike]) alike++;
-    var start = alike ? xpurun.t("Alike up to {0}. ", a[alike - 1].label) : "";
+    var start = alike ? xpurun.t("Equal up to {0}. ", a[alike - 1].label) : "";
     if (alike === a.length && alike === b.length) return xpurun.t("No difference: both are in {0}.", a[alike - 1].label);
     var then = function (list, side) {
       var rest = list.slice(alike), kinds = this.data.kinds;

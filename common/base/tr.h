@@ -1,9 +1,9 @@
 // Translation of the text for people. The English text is the key; po/zh_CN.po has the translations, compiled
-// into the program. What a thread writes is English, unless a renderer for people has opened a scope with the
-// language that the program has chosen at its start:
+// into the program. A thread writes English, unless a renderer for people has opened a scope with the
+// language that the program chose at its start:
 //   const Speaking speaking(options.language);
 //   line = tr("all {} ranks", n);
-// No text for machines is made inside such a scope.
+// Never make text for programs inside such a scope.
 #pragma once
 
 #include "common/base/language.h"
@@ -49,12 +49,13 @@ std::string tr(fmt::format_string<First, Rest...> english, First&& first, Rest&&
                              fmt::make_format_args(first, rest...)));
 }
 
-// The language of what is told to the person who typed the command line: errors of its options, and of the
-// commands, which no file keeps. Chosen once at the start, before other threads; English before.
+// The language of messages to the person who typed the command line: errors of its options and of the
+// commands, which no file keeps. Chosen once at the start, before other threads exist; English before.
 void set_command_language(Language language);
 Language command_language();
 
-// tr() in that language, whatever this thread speaks: an error is made where its cause is known.
+// tr() in that language, independent of the thread's scope, because an error is made where its cause is
+// known.
 std::string told(std::string_view english);
 template <typename First, typename... Rest>
 std::string told(fmt::format_string<First, Rest...> english, First&& first, Rest&&... rest) {
@@ -62,7 +63,7 @@ std::string told(fmt::format_string<First, Rest...> english, First&& first, Rest
   return tr<First, Rest...>(english, std::forward<First>(first), std::forward<Rest>(rest)...);
 }
 
-// Marks a text of a table that is translated where it is shown.
+// Marks a text in a table that is translated where it is shown.
 constexpr std::string_view later(std::string_view english) {
   return english;
 }

@@ -113,7 +113,7 @@ base::Result<RunDir> RunDir::find(const std::string& path) {
   }
   return base::fail(base::Error{.what = base::told("no run directory at {}", given),
                                 .id = "E-NO-RUN",
-                                .cause = base::told("a run directory holds a file run.json"),
+                                .cause = base::told("a run directory contains a file run.json"),
                                 .hint = "ls -d xpurun-runs/*"});
 }
 

@@ -65,7 +65,7 @@ void fields(V& visit, C& c) {
   visit("dump", c.dump);
 }
 
-template <typename V, Self<Incident> I>
+template <typename V, Self<Stall> I>
 void fields(V& visit, I& i) {
   visit("n", i.n);
   visit("at_s", i.at_s);
@@ -154,7 +154,7 @@ void fields(V& visit, R& r) {
   visit("processes", r.processes);
   visit("crashes", r.crashes);
   visit("exceptions", r.exceptions);
-  visit("incidents", r.incidents);
+  visit("stalls", r.stalls);
   visit("dumps", r.dumps);
   visit("slowdowns", r.slowdowns, WhenEmpty::omit);
   visit("event_commands", r.event_commands, WhenEmpty::omit);
@@ -165,7 +165,7 @@ void fields(V& visit, R& r) {
 }
 
 int confirmed_hangs(const RunManifest& run) {
-  return static_cast<int>(std::count_if(run.incidents.begin(), run.incidents.end(), [](const Incident& i) {
+  return static_cast<int>(std::count_if(run.stalls.begin(), run.stalls.end(), [](const Stall& i) {
     return i.verdict.kind == VerdictKind::hang && i.verdict.level == VerdictLevel::confirmed;
   }));
 }
@@ -194,6 +194,12 @@ nlohmann::ordered_json to_json(const RunManifest& r) {
 }
 
 base::Result<RunManifest> run_manifest_from_json(const nlohmann::json& j) {
+  // The first versions wrote the stalls as "incidents".
+  if (j.is_object() && j.contains("incidents") && !j.contains("stalls")) {
+    nlohmann::json renamed = j;
+    renamed["stalls"] = std::move(renamed["incidents"]);
+    return read_object<RunManifest>(kRunSchema, "run manifest", renamed);
+  }
   return read_object<RunManifest>(kRunSchema, "run manifest", j);
 }
 

@@ -113,7 +113,7 @@ struct ProcessRecord {
 };
 
 // One stall: raised when a rank has been still for the timeout, cleared when progress resumes.
-struct Incident {
+struct Stall {
   int n = 0;
   double at_s = 0;
   double verdict_s = -1;  // when the verdict was reached, or its id or level last changed; -1: not yet
@@ -197,7 +197,7 @@ struct RunManifest {
   std::vector<ProcessRecord> processes;
   std::vector<CrashNotice> crashes;
   std::vector<PythonException> exceptions;  // in order of arrival
-  std::vector<Incident> incidents;
+  std::vector<Stall> stalls;
   std::vector<DumpRecord> dumps;
   std::vector<Slowdown> slowdowns;
   std::vector<EventCommand> event_commands;

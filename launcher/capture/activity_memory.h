@@ -34,7 +34,7 @@ class ActivityMemory {
   bool is_drained() const { return taken_ >= records() && samples_taken_ >= samples(); }
   bool has_samples() const { return samples() > 0; }
   bool has_resource(wire::Resource resource) const;
-  // CUPTI's names of what is sampled for the resource; printable.
+  // CUPTI's names of the metrics that are sampled for the resource; printable.
   std::string metric(wire::Resource resource) const;
   // Empty if the number is not valid.
   std::string_view name(uint32_t index) const;

@@ -17,13 +17,13 @@ namespace {
 
 constexpr double kShortestCaptureS = 0.1;
 constexpr int kMostSlowCaptures = 3;
-constexpr double kPatienceS = 2;      // without an answer of the disk
+constexpr double kPatienceS = 2;      // without an answer from the disk
 constexpr double kTimeToWriteS = 20;  // in addition to the capture itself
 // Timed calls of each rank; more are left out.
 constexpr uint32_t kMostCalls = 100'000;
 // Timing of all calls may cost some per cent of a step.
 constexpr double kMostTraceS = 3;
-// Of a capture that nobody asked for.
+// Longest recording by CUPTI in an automatic capture.
 constexpr double kMostSlowActivityS = 3;
 
 double number_at(const nlohmann::json& j, const char* key, double fallback) {
@@ -86,7 +86,7 @@ base::Result<std::string> CaptureRunner::start(CaptureRequest request, Done done
   return dir;
 }
 
-// While the job is slow, so that an analysis can say where the time goes.
+// While the job is slow, so that an analysis can show where the time goes.
 bool CaptureRunner::capture_by_itself(double seconds, std::string_view reason) {
   if (seconds <= 0 || slow_count_ >= kMostSlowCaptures ||
       !start({.seconds = seconds, .reason = std::string(reason)}, {})) {

@@ -30,7 +30,7 @@ struct CaptureRequest {
 };
 
 inline constexpr double kLongestCaptureS = 300;
-// Reasons of captures that nobody asked for.
+// Reasons of automatic captures.
 inline constexpr std::string_view kSlowReason = "slow";
 inline constexpr std::string_view kSilenceReason = "silence";
 
@@ -64,7 +64,7 @@ class CaptureRunner {
   CaptureRunner(const CaptureRunner&) = delete;
   CaptureRunner& operator=(const CaptureRunner&) = delete;
 
-  // For tests: what is run in the place of our own program; the other words follow.
+  // For tests: the command that replaces our own program; the other arguments follow.
   void set_program(std::string path) { program_ = std::move(path); }
   // The directory of the capture. Fails while another one is under way. `done` may be empty; it is called
   // from the loop.
@@ -107,7 +107,7 @@ class CaptureRunner {
   HelperProcess clocks_;  // reads the GPUs' clocks
   EventLoop::TimerId deadline_ = 0;
   int count_ = 0;       // of captures in this run
-  int slow_count_ = 0;  // of those that nobody asked for
+  int slow_count_ = 0;  // number of automatic captures
 };
 
 }  // namespace xpurun::launcher

@@ -69,10 +69,9 @@ std::string option_term(const OptionSpec& o) {
 
 std::string overview_help(size_t columns) {
   const CommandSpec& run = *find_command("run");
-  std::string out = text_block(
-      tr("xpurun runs a distributed training command and tells you which rank is to blame when it hangs or "
-         "crashes, and where."),
-      columns, 0);
+  std::string out = text_block(tr("xpurun runs a distributed training command and names the rank to blame "
+                                  "when it hangs or crashes, and where."),
+                               columns, 0);
   out += fmt::format("\n{}\n  xpurun [OPTION]... [--] COMMAND...\n\n", tr("Usage:"));
   out += examples(run, columns);
   std::string_view group;
@@ -97,14 +96,12 @@ std::string command_help(const CommandSpec& command, size_t columns) {
   out += '\n' + examples(command, columns);
   out += options(command, columns, Which::all);
   if (command.name == "run") {
-    out +=
-        '\n' +
-        text_block(tr("A switch --X can be taken back with --no-X. Every option but those under General and "
-                      "--print-config can also be set in the environment (--hang-timeout: "
-                      "XPURUN_HANG_TIMEOUT) and, but for --preload-library, in ./xpurun.conf or "
-                      "~/.config/xpurun/xpurun.conf (hang-timeout = 5m); the first of these that sets it "
-                      "counts."),
-                   columns, 0);
+    out += '\n' +
+           text_block(tr("--no-X undoes a switch --X. Every option except --print-config and those under "
+                         "General can also be set in the environment (--hang-timeout: XPURUN_HANG_TIMEOUT) "
+                         "and, except --preload-library, in ./xpurun.conf or ~/.config/xpurun/xpurun.conf "
+                         "(hang-timeout = 5m). The first of these that sets an option counts."),
+                      columns, 0);
   }
   out += fmt::format("\n{}\n", tr("More: {}", command.manual));
   return out;

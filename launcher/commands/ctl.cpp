@@ -60,8 +60,9 @@ base::Result<Question> trace_question(const Settings& set) {
   if (const Setting* at = set.find("at")) {
     const auto when = moment(at->value);
     if (!when) {
-      return base::fail(base::told("--at: '{}' is neither seconds since 1970 nor a time from now, +30s",
-                                   base::sanitize(at->value)));
+      return base::fail(
+          base::told("--at: '{}' is neither seconds since 1970 nor a time from now such as +30s",
+                     base::sanitize(at->value)));
     }
     out.request["at"] = *when;
     start_s = std::max(0.0, *when - base::ns_to_s(base::wall_ns()));
@@ -92,18 +93,18 @@ base::Result<Question> traced_question(const std::vector<std::string>& words) {
     return Question{.request = {{"cmd", "trace-python"}, {verb, names}}};
   }
   return base::fail(
-      base::told("ctl trace-python takes add or remove and names such as train:collate, or list"));
+      base::told("ctl trace-python needs list, or add or remove with names such as train:collate"));
 }
 
 base::Result<Question> question(const std::string& action, const std::vector<std::string>& rest,
                                 const Settings& set) {
   if (action == "timing") {
     if (rest.size() != 1) {
-      return base::fail(base::told("ctl timing takes one level: off, light or full"));
+      return base::fail(base::told("ctl timing needs one level: off, light or full"));
     }
     if (const auto& level = rest.front(); level != "off" && level != "light" && level != "full") {
       return base::fail(
-          base::told("'{}' is no timing level; there are off, light and full", base::sanitize(level)));
+          base::told("'{}' is not a timing level; use off, light or full", base::sanitize(level)));
     }
     return Question{.request = {{"cmd", "timing"}, {"level", rest.front()}}};
   }
@@ -111,7 +112,7 @@ base::Result<Question> question(const std::string& action, const std::vector<std
     return traced_question(rest);
   }
   if (!rest.empty()) {
-    return base::fail(base::told("ctl {} takes no more words", action));
+    return base::fail(base::told("ctl {} takes no further arguments", action));
   }
   if (action == "trace") {
     return trace_question(set);
@@ -126,7 +127,7 @@ base::Result<Question> question(const std::string& action, const std::vector<std
   if (action == "reset") {
     return Question{.request = {{"cmd", action}}};
   }
-  std::string what = base::told("ctl can ask for status, timing, dump, trace, trace-python and reset, not {}",
+  std::string what = base::told("ctl can request status, timing, dump, trace, trace-python and reset, not {}",
                                 base::sanitize(action));
   if (const auto near =
           base::closest(action, {"status", "timing", "dump", "trace", "trace-python", "reset"})) {

@@ -58,7 +58,7 @@ base::Result<report::PipelineOptions> read_pipeline_options(const Invocation& ca
   if (const std::string groups = pipeline_value_of(call, "groups"); !groups.empty()) {
     XPURUN_TRY_ASSIGN(out.groups, report::GroupOrder::parse(groups));
     if (!out.groups->has("pp")) {
-      return base::fail(base::told("--groups: there is no type pp"));
+      return base::fail(base::told("--groups: type pp is missing"));
     }
   }
   return out;
@@ -80,7 +80,7 @@ base::Result<std::optional<WantedSteps>> read_steps(const std::string& text) {
   const auto last = dash == std::string_view::npos ? first : base::parse_int(words.substr(dash + 1));
   if (!first || !last || *first < 0 || *last < *first) {
     return base::fail(
-        base::told("--steps: \"{}\" is no range of steps, such as 10-12", base::sanitize(text)));
+        base::told("--steps: \"{}\" is not a range of steps such as 10-12", base::sanitize(text)));
   }
   return std::optional<WantedSteps>({*first, *last});
 }

@@ -183,12 +183,12 @@ base::Status share_with_group(const model::RunDir& dir, const std::vector<std::s
   }
   for (const std::string& folder : folders) {
     if (::chmod(folder.c_str(), 0750) != 0 && errno != ENOENT) {
-      return base::fail_errno(base::told("cannot let the group read {}", folder));
+      return base::fail_errno(base::told("cannot make {} readable for the group", folder));
     }
   }
   for (const std::string& file : files) {
     if (::chmod(file.c_str(), 0640) != 0) {
-      return base::fail_errno(base::told("cannot let the group read {}", file));
+      return base::fail_errno(base::told("cannot make {} readable for the group", file));
     }
   }
   return {};
@@ -289,10 +289,8 @@ int report_command(const Invocation& call) {
     return complain_usage(call, base::told("report needs a run directory, or latest"));
   }
   if (operands.size() == 1 && out != nullptr) {
-    return complain_usage(
-        call,
-        base::told("--out is for a directory of Flight Recorder dumps and for several run directories; a run "
-                   "directory holds its report"));
+    return complain_usage(call, base::told("--out needs a directory of Flight Recorder dumps or several run "
+                                           "directories; the report of one run is in its directory"));
   }
   std::vector<model::RunDir> dirs;
   for (const std::string& operand : operands) {

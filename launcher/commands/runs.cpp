@@ -107,7 +107,7 @@ int runs_command(const Invocation& call) {
     return prune_runs(call, *runs_dir);
   }
   if (action == "list" || action == "show" || action == "prune") {
-    return complain_usage(call, base::told("runs {} got too many words", action));
+    return complain_usage(call, base::told("runs {} has too many arguments", action));
   }
   std::string what = base::told("runs can list, show and prune, not {}", base::sanitize(action));
   const bool removes = action == "rm" || action == "remove" || action == "delete" || action == "clean";

@@ -93,7 +93,7 @@ int prune_runs(const Invocation& call, const std::string& runs_dir) {
   }
   if (!settings.has("yes")) {
     if (!base::is_terminal(STDIN_FILENO)) {
-      return complain_usage(call, base::told("prune cannot ask here: give --yes, or --dry-run to only look"));
+      return complain_usage(call, base::told("prune cannot ask here; use --yes, or --dry-run for a preview"));
     }
     if (!agreed(base::tr("remove {} runs, {}? [y/N] ", choices.size(), base::human_size(bytes)))) {
       (void)print(base::tr("nothing removed") + "\n");

@@ -61,7 +61,7 @@ base::Result<Chosen> choose(const Settings& settings) {
     if (found == nullptr) {
       const auto close = base::closest(name, names_of(injections()));
       return base::fail(
-          base::Error{.what = base::told("--inject: there is no injection '{}'{}", base::sanitize(name),
+          base::Error{.what = base::told("--inject: unknown injection '{}'{}", base::sanitize(name),
                                          close ? base::told("; did you mean {}?", *close) : std::string()),
                       .hint = "xpurun selftest --list"});
     }

@@ -43,7 +43,7 @@ base::Status read_time(const std::string& text, report::TimelineOptions& options
       colon == std::string::npos ? std::nullopt : parse_seconds(std::string_view(text).substr(colon + 1));
   if (!from || !until || (*until > 0 && *until <= *from)) {
     return base::fail(
-        base::told("--time: \"{}\" is no interval in seconds, such as 10:12.5", base::sanitize(text)));
+        base::told("--time: \"{}\" is not an interval in seconds such as 10:12.5", base::sanitize(text)));
   }
   options.from_s = *from;
   options.until_s = *until;
@@ -54,7 +54,7 @@ base::Status read_only(const std::string& text, report::TimelineOptions& options
   for (const std::string_view word : base::split(text, ',')) {
     const auto category = model::from_name<report::Category>(word);
     if (!category) {
-      return base::fail(base::told("--only: \"{}\" is none of {}", base::sanitize(word),
+      return base::fail(base::told("--only: \"{}\" is not one of {}", base::sanitize(word),
                                    fmt::join(model::kNames<report::Category>, ", ")));
     }
     options.only.insert(*category);
@@ -81,7 +81,7 @@ base::Result<report::TimelineOptions> read_timeline_options(const Invocation& ca
     out.ranks = model::RankSet::parse(ranks);
     if (!out.ranks) {
       return base::fail(
-          base::told("--ranks: \"{}\" is no list of ranks, such as 0-7,12", base::sanitize(ranks)));
+          base::told("--ranks: \"{}\" is not a list of ranks such as 0-7,12", base::sanitize(ranks)));
     }
   }
   if (const std::string time = value_of(call, "time"); !time.empty()) {
@@ -180,7 +180,8 @@ int timeline_command(const Invocation& call) {
     return complain_usage(call, base::told("--format chrome writes one file per rank into a directory"));
   }
   if (to_stdout && ::isatty(STDOUT_FILENO) != 0) {
-    return complain_usage(call, base::told("a trace is not for a terminal; name a file with -o FILE"));
+    return complain_usage(call,
+                          base::told("a trace cannot be printed on a terminal; name a file with -o FILE"));
   }
   PipelineExtra pipelines(*options);
   options->extra = &pipelines;

@@ -42,7 +42,7 @@ base::Result<LiveStatus> ask(const std::string& control) {
 int ended(const model::RunDir& dir) {
   const auto run = model::load_run_manifest(dir.run_json());
   if (!run || run->outcome == model::RunOutcome::running) {
-    return complain({.what = base::told("the xpurun of this run is gone"),
+    return complain({.what = base::told("the xpurun of this run no longer exists"),
                      .id = "E-CONTROL",
                      .hint = fmt::format("xpurun report {}", base::shell_quote(dir.path()))},
                     kExitFailure);

@@ -34,7 +34,7 @@ base::Result<base::UniqueFd> connect_to(const std::string& path) {
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
     return base::fail(
-        base::Error{.what = base::told("'{}' is no path of a control socket", path), .id = "E-CONTROL"});
+        base::Error{.what = base::told("'{}' is not the path of a control socket", path), .id = "E-CONTROL"});
   }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -109,7 +109,7 @@ base::Result<std::string> ControlClient::dump(double timeout_s) const {
   const auto dir = json.find("dir");
   if (dir == json.end() || !dir->is_string()) {
     return base::fail(
-        base::Error{.what = base::told("xpurun did not say where the dump is"), .id = "E-CONTROL"});
+        base::Error{.what = base::told("xpurun did not report where the dump is"), .id = "E-CONTROL"});
   }
   return dir->get<std::string>();
 }

@@ -72,9 +72,9 @@ std::string findings_summary(const Findings& findings, size_t columns, const Ink
   }
   out += '\n';
   if (!any_failed(findings)) {
-    return out + text_block(tr("xpurun can do its work here."), columns, 0);
+    return out + text_block(tr("xpurun can work here."), columns, 0);
   }
-  return out + text_block(tr("The lines above name what is lost."), columns, 0);
+  return out + text_block(tr("The lines above list what is lost."), columns, 0);
 }
 
 nlohmann::ordered_json to_json(const Findings& findings) {

@@ -170,7 +170,7 @@ Finding cublas(const TorchPlaces& places, const std::vector<std::string>& linked
   if (places.torch.empty()) {
     return {.check = "cublas",
             .grade = Grade::none,
-            .text = tr("no torch found; name the command to look at its Python: xpurun doctor -- COMMAND")};
+            .text = tr("no torch found; to check the Python of a command: xpurun doctor -- COMMAND")};
   }
   if (linked.empty()) {
     return {.check = "cublas",
@@ -194,8 +194,8 @@ Finding cublas(const TorchPlaces& places, const std::vector<std::string>& linked
 Finding triton() {
   return {
       .check = "triton",
-      .text = tr("kernels that Triton launches itself are neither counted nor timed: it takes the driver's "
-                 "functions from libcuda's handle; those that torch.compile launches are")};
+      .text = tr("kernels that Triton launches itself are neither counted nor timed, because Triton takes "
+                 "the driver's functions from libcuda's handle; kernels that torch.compile launches are")};
 }
 
 // NCCL loads one profiler plugin per process.

@@ -116,7 +116,7 @@ Finding clock_sync() {
   timex state{};
   const int rc = ::adjtimex(&state);
   if (rc < 0) {
-    return {.check = "clock", .text = tr("the kernel does not say here whether the clock is synchronised")};
+    return {.check = "clock", .text = tr("the kernel does not report whether the clock is synchronised")};
   }
   if (rc == TIME_ERROR || (state.status & STA_UNSYNC) != 0) {
     return {.check = "clock",

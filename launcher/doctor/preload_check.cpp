@@ -71,8 +71,7 @@ Finding arrives(const std::string& library) {
   auto child = DoctorChild::start({cat.empty() ? "/bin/cat" : cat, "/proc/self/maps"}, env);
   const bool ended = child && child->finish(kHelloLimitS).has_value();
   if (!ended || child->output().find(base::base_name(library)) == std::string::npos) {
-    return bad("preload", Grade::fail,
-               tr("the loader did not load the library into a program started with it"),
+    return bad("preload", Grade::fail, tr("the loader did not load the library into a test program"),
                fmt::format("LD_PRELOAD={} cat /proc/self/maps", base::shell_quote(library)));
   }
   return {.check = "preload", .text = tr("programs start with the preload library")};
@@ -92,7 +91,8 @@ Finding speaks(const std::string& library) {
   auto env = with_variable(with_preload(current_environment(), library), wire::kRunEnv, run);
   auto child = DoctorChild::start({python, "-c", "pass"}, env);
   if (!child || !listener->heard_hello(kHelloLimitS)) {
-    return bad("preload", Grade::fail, tr("{} was started with the library, which did not report", python),
+    return bad("preload", Grade::fail,
+               tr("{} was started with the library, but the library did not report", python),
                tr("look for a wrapper around python3 that clears LD_PRELOAD or XPURUN_RUN"));
   }
   return {.check = "preload", .text = tr("the library reported from {}", python)};

@@ -217,11 +217,11 @@ bool DumpCoordinator::assign_to_stall() {
   const bool for_hang = std::any_of(served_.begin(), served_.end(), [](const DumpRequest& request) {
     return request.why == model::DumpReason::hang;
   });
-  model::Incident* incident = for_hang ? parts_.journal.open_incident() : nullptr;
-  if (incident != nullptr) {
-    incident->dump = dir_;
+  model::Stall* stall = for_hang ? parts_.journal.open_stall() : nullptr;
+  if (stall != nullptr) {
+    stall->dump = dir_;
   }
-  return incident != nullptr;
+  return stall != nullptr;
 }
 
 // The requester reads the files at once, so they must be on disk.

@@ -56,13 +56,13 @@ model::CrashNotice* Journal::find_crash(base::Pid pid) {
   return nullptr;
 }
 
-const model::Incident* Journal::open_incident() const {
-  const auto& all = manifest_.incidents;
+const model::Stall* Journal::open_stall() const {
+  const auto& all = manifest_.stalls;
   return !all.empty() && all.back().cleared_s < 0 ? &all.back() : nullptr;
 }
 
-model::Incident* Journal::open_incident() {
-  return const_cast<model::Incident*>(std::as_const(*this).open_incident());
+model::Stall* Journal::open_stall() {
+  return const_cast<model::Stall*>(std::as_const(*this).open_stall());
 }
 
 }  // namespace xpurun::launcher

@@ -35,8 +35,8 @@ class Journal {
   // The recorded notice of the process, null if there is none.
   model::CrashNotice* find_crash(base::Pid pid);
   // The open stall, null if there is none.
-  model::Incident* open_incident();
-  const model::Incident* open_incident() const;
+  model::Stall* open_stall();
+  const model::Stall* open_stall() const;
 
  private:
   EventLoop& loop_;

@@ -79,7 +79,7 @@ Place place_from_above(const Environment& own) {
       continue;
     }
     const int count = number(own, v.count).value_or(0);
-    // One task a step: the steps may still be nodes of one job, which other variables tell.
+    // One task per step: the steps may still be nodes of one job; other variables show that.
     if (count > 1 || (count == 0 && *v.count == '\0')) {
       return {*index, count};
     }

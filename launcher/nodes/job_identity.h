@@ -17,8 +17,8 @@ struct IdentitySources {
   Environment own;     // of xpurun itself
   Environment rank;    // of one rank; empty: no rank is known yet
   int nodes = 0;       // as given by the user; 0: not given
-  int node_rank = -1;  // likewise; -1: not given
-  std::string name;    // likewise; empty: not given
+  int node_rank = -1;  // as given by the user; -1: not given
+  std::string name;    // as given by the user; empty: not given
 };
 
 struct JobIdentity {

@@ -1,5 +1,5 @@
-// What the helper is told first, from the options of the run and the identity of the node; and what the user
-// is told where nodes are not joined. Pure.
+// The first message to the helper, from the options of the run and the identity of the node; and the hint for
+// the user if the nodes are not joined. Pure.
 #pragma once
 
 #include "launcher/nodes/job_identity.h"

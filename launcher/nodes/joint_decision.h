@@ -50,18 +50,19 @@ class JointDecision {
   void verdict_came(const VerdictMessage& message);
   void act_came(const ActMessage& message) { hooks_.act(message); }
 
-  // This node saw something that all nodes are to be asked about. False: nobody is there to be asked.
+  // This node saw a reason for a dump of all nodes. False: there is no other node to ask.
   bool claim(ClaimReason why, std::vector<base::Rank> ranks);
   // The dump for `request` is on disk with its evidence.
   void dumped(const std::string& request, const std::string& directory);
   // The report over all nodes has been made, or, without a verdict, could not be made.
   void merged(const std::optional<model::Verdict>& verdict);
-  // The helper has been started again: it is told of an open claim.
+  // The helper has been restarted: an open claim is sent again.
   void repeat_claim();
-  // The job has ended, and somebody waits for the exit status: the verdict must come within this time.
+  // The job has ended, and the caller of xpurun waits for the exit status: the verdict must come within this
+  // time.
   void hurry(double seconds);
 
-  // A claim or an order is open: no verdict of this node is to be told.
+  // A claim or an order is open: no verdict of this node may be reported.
   bool is_open() const { return open_; }
   // The same, and a failure is the reason.
   bool is_open_on_failure() const { return open_ && failure_; }
@@ -69,7 +70,7 @@ class JointDecision {
   const std::string& why_alone() const { return why_alone_; }
   const std::string& server() const { return server_; }
   const std::vector<NodeInfo>& nodes() const { return nodes_; }
-  // Nodes other than this one that live.
+  // The living nodes, without this node.
   size_t others() const;
   // Whether ranks of a living node, this one not counted, are still for too long.
   bool others_stalled() const;

@@ -15,10 +15,10 @@ class NodeChannel {
  public:
   struct Hooks {
     std::function<void(base::Pid)> started;
-    // The helper runs, again if it has died, and has been sent `start`: the rest is to be told anew.
+    // The helper runs (again, if it had died) and has got `start`. All other state must be sent again.
     std::function<void()> up;
     std::function<void(FromHelper)> received;
-    // The helper is gone, and will be started again.
+    // The helper has ended and will be restarted.
     std::function<void(const std::string& reason)> lost;
   };
 
@@ -30,13 +30,13 @@ class NodeChannel {
   virtual base::Pid pid() const = 0;
   // Without effect while the helper is not running.
   virtual void send(const ToHelper& message) = 0;
-  // The helper has said that only the user can help: it is not started again.
+  // The helper reported an error that only the user can correct: it is not restarted.
   virtual void give_up() = 0;
   // For the reaper. Returns whether the pid was the helper's.
   virtual bool helper_ended(base::Pid pid, base::WaitStatus status) = 0;
-  // The job has ended: last words, then waits for the helper's end, at most this time. Blocks. A helper that
-  // stays, because other nodes need the server that it runs, is left behind: it has a time limit of its own.
-  // The event loop does not run any more.
+  // The job has ended: sends the last message, then waits for the helper's end, at most this time. Blocks. A
+  // helper that stays, because other nodes need the server that it runs, is left behind: it has its own time
+  // limit. The event loop no longer runs.
   virtual void finish(int exit_status, double seconds) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Limits of what the nodes of a job tell each other, in bytes, numbers and seconds. Everything beyond a limit
+// Limits of the messages between the nodes of a job, in bytes, numbers and seconds. Everything beyond a limit
 // is counted and dropped. One place for both sides: the supervisor and its helper xpurun-nodes.
 #pragma once
 
@@ -61,7 +61,7 @@ inline constexpr double kDumpAheadS = 0.2;     // between the request for a dump
 inline constexpr double kAnswerTimeoutS = 10;  // for the answer of another node to a control request
 
 inline constexpr double kListenS = 3;        // a node hears the others for this time before it can be elected
-inline constexpr double kAloneAfterS = 3;    // without a connection until the supervisor is told
+inline constexpr double kAloneAfterS = 3;    // without a connection until the supervisor gets `alone`
 inline constexpr double kRepeatS = 1;        // between repetitions of what must arrive
 inline constexpr double kChunkTimeoutS = 2;  // until a chunk is asked for again
 inline constexpr double kClaimS = 60;        // a claim that led to no verdict is forgotten

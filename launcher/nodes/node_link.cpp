@@ -162,7 +162,7 @@ void NodeLink::flush() {
     const std::string_view rest = std::string_view(queue_.front().text).substr(sent_of_first_);
     const ssize_t n = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0) {
-      // Its end of the socket is closed: reading tells so, after what it has said at last.
+      // The helper has closed its end. The next read reports that, after the helper's last messages.
       break;
     }
     sent_of_first_ += static_cast<size_t>(n);
@@ -228,7 +228,7 @@ bool NodeLink::helper_ended(base::Pid pid, base::WaitStatus status) {
     return false;
   }
   pid_ = 0;
-  // What it has said at last is still to be read.
+  // The helper's last messages are still in the socket.
   while (socket_ && read_some()) {
   }
   if (socket_) {

@@ -104,13 +104,13 @@ struct VerdictMessage {
   static constexpr std::string_view kType = "verdict";
   std::string request;
   std::string node;       // who judged; the helper fills it in
-  std::string directory;  // its run directory, on its host; likewise
-  // What the verdict rests on is handed out: JobFilesMessage follows on every node. Likewise.
+  std::string directory;  // its run directory, on its host; the helper fills it in
+  // The data of all nodes is handed out: JobFilesMessage follows on every node. The helper fills it in.
   bool shared = false;
   model::Verdict verdict;
 };
 
-// The same two ways: what is done to the whole job.
+// An action on the whole job. Travels like VerdictMessage.
 struct ActMessage {
   static constexpr std::string_view kType = "act";
   JobAction action = JobAction::end;
@@ -169,13 +169,13 @@ struct NodeInfo {
   NodePhase phase = NodePhase::starting;
   double elapsed_s = 0;
   double still_s = 0;
-  double seen_s = 0;            // age of its last word
-  bool alive = true;            // false: no word for kDeadAfterS, or it said its last words
+  double seen_s = 0;            // age of its latest message
+  bool alive = true;            // false: no message for kDeadAfterS, or its last message has come
   int64_t offset_ns = 0;        // its clock minus this node's clock
   int64_t uncertainty_ns = -1;  // half of the shortest round trip; -1: not measured
   bool elected = false;
   int exit_status = -1;
-  std::vector<base::Rank> expected;  // its local ranks, as it said when it joined
+  std::vector<base::Rank> expected;  // its local ranks, from its first state
   std::vector<RankOnNode> ranks;
 };
 
@@ -238,7 +238,7 @@ struct RequestMessage {
 struct AnswersMessage {
   static constexpr std::string_view kType = "answers";
   uint64_t id = 0;   // of the AskMessage
-  std::string node;  // empty: nobody is there to answer
+  std::string node;  // empty: no node can answer
   int status = 0;    // 504: no answer in kAnswerTimeoutS
   std::string body;
   bool last = false;

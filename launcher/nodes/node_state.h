@@ -1,4 +1,5 @@
-// What a node tells of itself and what it writes of the others: pure functions over the messages.
+// The state that a node publishes, and the states of the others that it writes to files: pure functions over
+// the messages.
 #pragma once
 
 #include "common/model/collectives.h"

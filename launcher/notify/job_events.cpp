@@ -38,30 +38,30 @@ void JobEvents::tell(const JobEvent& event) {
   }
 }
 
-void JobEvents::hang(const model::Incident& incident) {
-  if (incident.n == hang_told_ || incident.verdict.level != model::VerdictLevel::confirmed) {
+void JobEvents::hang(const model::Stall& stall) {
+  if (stall.n == hang_told_ || stall.verdict.level != model::VerdictLevel::confirmed) {
     return;
   }
-  hang_told_ = incident.n;
-  JobEvent told = event(JobEventKind::hang, incident.verdict.sentence);
-  told.ranks = incident.verdict.ranks;
-  told.verdict = incident.verdict;
+  hang_told_ = stall.n;
+  JobEvent told = event(JobEventKind::hang, stall.verdict.sentence);
+  told.ranks = stall.verdict.ranks;
+  told.verdict = stall.verdict;
   told.has_verdict = true;
   tell(told);
 }
 
-void JobEvents::recovered(const model::Incident& incident) {
-  if (incident.n != hang_told_) {
+void JobEvents::recovered(const model::Stall& stall) {
+  if (stall.n != hang_told_) {
     return;
   }
-  const bool restarted = incident.restarted_s >= 0;
-  const double end_s = restarted ? incident.restarted_s : incident.cleared_s;
-  const double still_s = end_s - incident.at_s + parts_.options.hang_timeout_s;
+  const bool restarted = stall.restarted_s >= 0;
+  const double end_s = restarted ? stall.restarted_s : stall.cleared_s;
+  const double still_s = end_s - stall.at_s + parts_.options.hang_timeout_s;
   JobEvent told = event(JobEventKind::recovery,
                         fmt::format("{} after {}", restarted ? "ranks started again" : "progress again",
                                     base::human_duration(still_s)));
-  told.ranks = incident.verdict.ranks;
-  told.verdict = incident.verdict;
+  told.ranks = stall.verdict.ranks;
+  told.verdict = stall.verdict;
   told.has_verdict = true;
   tell(told);
 }

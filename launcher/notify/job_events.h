@@ -28,9 +28,9 @@ class JobEvents {
       : parts_(parts), directory_(std::move(directory)), tell_(std::move(tell)) {}
 
   // The verdict on a stall, also a later one on the same stall. Only confirmed hangs are told.
-  void hang(const model::Incident& incident);
+  void hang(const model::Stall& stall);
   // The stall has passed, or its ranks have been started again.
-  void recovered(const model::Incident& incident);
+  void recovered(const model::Stall& stall);
   // A process has failed by itself. A crash if it is a rank and died of a signal.
   void died(const TrackedProcess& process, base::WaitStatus status);
   // Python reports an exception. Told if it ends the main thread of a rank that xpurun is not ending.

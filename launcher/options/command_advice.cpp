@@ -68,7 +68,7 @@ void explain_directory(base::Error& e, const Words& argv) {
   const fs::path directory = argv.front();
   e.sys_errno = 0;
   e.id = "E-NOT-EXECUTABLE";
-  e.cause = base::told("it is a directory, and a program is needed");
+  e.cause = base::told("it is a directory, not a program");
   std::error_code error;
   for (const char* name : {"__main__.py", "train.py", "main.py"}) {
     if (fs::exists(directory / name, error)) {
@@ -99,14 +99,14 @@ void explain_absence(base::Error& e, const Words& argv) {
     return;
   }
   if (is_torchrun_option(name)) {
-    e.cause =
-        base::told("{} is an option of torchrun, which is missing before it", name.substr(0, name.find('=')));
+    e.cause = base::told("{} is an option of torchrun; torchrun is missing before it",
+                         name.substr(0, name.find('=')));
     e.hint = fmt::format("xpurun -- torchrun {}", quoted(argv));
     return;
   }
   if (name.find('/') == std::string::npos && fs::is_regular_file(name, error)) {
     const bool python = name.ends_with(".py");
-    e.cause = base::told("the file in this directory is no program of PATH");
+    e.cause = base::told("a file of this name is in this directory, which is not in PATH");
     e.hint = fmt::format("xpurun -- {}{}", python ? "python3 " : "./", quoted(argv));
     return;
   }

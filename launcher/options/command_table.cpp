@@ -13,11 +13,10 @@ std::vector<CommandSpec> make_table() {
        .summary = "run a command and supervise it (`run` may be left out)",
        .synopsis = {"xpurun [OPTION]... [--] COMMAND [ARGUMENT]...",
                     "xpurun run [OPTION]... [--] COMMAND [ARGUMENT]..."},
-       .description =
-           "Runs COMMAND, watches all its processes, and when it hangs or crashes takes the Python "
-           "and C++ stacks of every rank, names the culprit in one sentence and writes one HTML "
-           "report. Everything from the first word that is not an option, or after --, is COMMAND's "
-           "own, byte for byte.",
+       .description = "Runs COMMAND and watches all its processes. When COMMAND hangs or crashes, xpurun "
+                      "takes the Python and C++ stacks of every rank, names the culprit in one sentence and "
+                      "writes one HTML report. Everything from the first word that is not an option, or "
+                      "after --, is passed to COMMAND byte for byte.",
        .options = run_options(),
        .operands = Operands::program,
        .examples = {{"xpurun torchrun --nproc-per-node 8 train.py --lr 1e-4", "supervise a training job"},
@@ -29,17 +28,16 @@ std::vector<CommandSpec> make_table() {
        .usage_status = 125},
       {.name = "attach",
        .group = "Running",
-       .summary = "watch a job that runs already, without xpurun",
+       .summary = "watch a job that already runs without xpurun",
        .synopsis = {"xpurun attach [OPTION]... PID...", "xpurun attach [OPTION]... --slurm-step JOB[.STEP]"},
        .description =
            "Watches the processes PID, or those of a Slurm step on this node, and all their descendants as "
-           "run "
-           "does, from now on: hangs, deaths, "
-           "stacks, verdict, report, top and ctl. The job is not changed: nothing is loaded into it, signals "
-           "to xpurun do not reach it, and Ctrl-C ends the watch alone. Without the library in the training "
-           "processes there are no exceptions, no calls of torch.distributed, no timing, and a crash has no "
-           "stack. An exit status is known only while the parent has not collected it. Needs the right to "
-           "trace the processes: as root, or as the same user where kernel.yama.ptrace_scope is 0.",
+           "run does, from now on: hangs, deaths, stacks, verdict, report, top and ctl. The job is not "
+           "changed: nothing is loaded into it, signals to xpurun do not reach it, and Ctrl-C ends only the "
+           "watch. Without the library in the training processes there are no exceptions, no calls of "
+           "torch.distributed and no timing, and a crash has no stack. An exit status is known only until "
+           "the parent collects it. Needs the right to trace the processes: as root, or as the same user "
+           "where kernel.yama.ptrace_scope is 0.",
        .options = attach_options(),
        .operands = Operands::processes,
        .examples = {{"xpurun attach $(pgrep -o torchrun)", "all ranks of a torchrun job"},
@@ -55,13 +53,10 @@ std::vector<CommandSpec> make_table() {
                     "xpurun report --from FILE [--json]"},
        .description =
            "Reads the run directory DIR (or latest), prints the verdict, and writes verdict.json, "
-           "report.json, report.html and stacks/ into it. Works on any machine, also for runs that "
-           "were killed or are still live. DIR may also hold nothing but dumps of PyTorch's Flight "
-           "Recorder, one file a rank: the verdict then rests on these alone. Of several run directories, "
-           "those "
-           "of the nodes of one job, one report is made in DIR1/xpurun-report, or in the directory that "
-           "--out "
-           "names.",
+           "report.json, report.html and stacks/ into it. Works on any machine, also for runs that were "
+           "killed or are still live. DIR may also hold only dumps of PyTorch's Flight Recorder, one file "
+           "per rank: the verdict then rests on these alone. Several run directories, those of the nodes of "
+           "one job, give one report in DIR1/xpurun-report, or in the directory that --out names.",
        .options = report_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun report latest", "the last run below ./xpurun-runs"},
@@ -79,18 +74,18 @@ std::vector<CommandSpec> make_table() {
        .synopsis = {"xpurun stacks [OPTION]... PATH...", "xpurun stacks [OPTION]... --run DIR",
                     "xpurun stacks [OPTION]... --pid PID", "xpurun stacks [OPTION]... --core FILE [PROGRAM]"},
        .description =
-           "Merges all stacks found below each PATH, which may have been copied together from several "
-           "hosts, into flame graphs and text: dumps of xpurun, and what py-spy, pystack, gdb, pstack, "
-           "flame graph tools and xpu_timer have written. With --run, xpurun first dumps every process "
-           "of that live run. With --pid, it dumps live processes, all at the same moment, and prints "
-           "their stacks. With --core, it shows the processes of core files, the thread that got the signal "
-           "first. For a run directory it uses the dump that the verdict rests on.",
+           "Merges all stacks found below each PATH, which may have been copied together from several hosts, "
+           "into flame graphs and text: dumps of xpurun, and files of py-spy, pystack, gdb, pstack, flame "
+           "graph tools and xpu_timer. With --run, xpurun first dumps every process of that live run. With "
+           "--pid, it dumps live processes, all at the same moment, and prints their stacks. With --core, it "
+           "shows the processes of core files, the thread that got the signal first. For a run directory it "
+           "uses the dump that the verdict rests on.",
        .options = stacks_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun stacks --run latest", "where is every rank now?"},
                     {"xpurun stacks --pid 4711 --children", "any live process and its descendants"},
                     {"xpurun stacks --pid 4711 --samples 3", "which of its threads are stuck?"},
-                    {"xpurun stacks --core core.4711", "of what did this process die, and where?"},
+                    {"xpurun stacks --core core.4711", "what killed this process, and where?"},
                     {"xpurun stacks --format speedscope --out job.json dumps/1-hang",
                      "one dump, for speedscope"},
                     {"xpurun stacks --out merged host-a host-b", "dumps of two hosts in one picture"}},
@@ -101,21 +96,19 @@ std::vector<CommandSpec> make_table() {
        .synopsis = {"xpurun analyze [OPTION]... [DIR...]"},
        .description =
            "Divides the run in DIR (default: latest) into training steps, without changes to the program, "
-           "and "
-           "says since which step the job is slower, which ranks keep the others waiting and why, and what a "
-           "step would win without them. Says nothing where nothing is slow, and no step where there is "
-           "none. Tables of matmuls, collectives and memory operations follow. Of several run directories, "
-           "those "
-           "of the nodes of one job, one analysis is made.",
+           "and says since which step the job is slower, which ranks keep the others waiting and why, and "
+           "how much shorter a step would be without them. Names no rank if none is slow, and no step if the "
+           "run has none. Tables of matmuls, collectives and memory operations follow. Several run "
+           "directories, those of the nodes of one job, give one analysis.",
        .options = analyze_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun analyze", "the last run below ./xpurun-runs"},
                     {"xpurun analyze --format json latest | jq .findings", "for a program"},
-                    {"xpurun analyze --baseline before after", "and what differs from an earlier run"}},
+                    {"xpurun analyze --baseline before after", "and the differences from an earlier run"}},
        .manual = "xpurun-analyze(1)"},
       {.name = "diff",
        .group = "Looking",
-       .summary = "say what has become slower from one run to another",
+       .summary = "say what became slower from one run to another",
        .synopsis = {"xpurun diff [OPTION]... A B",
                     "xpurun diff [OPTION]... --ranks-a LIST --ranks-b LIST DIR"},
        .description =
@@ -134,11 +127,10 @@ std::vector<CommandSpec> make_table() {
        .summary = "show the stages of a training pipeline and their bubbles",
        .synopsis = {"xpurun pipeline [OPTION]... [DIR]..."},
        .description =
-           "Shows the forward, backward and optimizer jobs of each stage: how long it works, which share of "
-           "a "
-           "step it is idle (bubbles), and which stage sets the pace. Reads run directories, and the logs of "
-           "Paddle's schedule profiler (workerlog.N, also below machineK). Jobs are known from marks of the "
-           "program, from traced functions, or from its sends, receives and backward passes.",
+           "Shows the forward, backward and optimizer jobs of each stage: how long it works, for which share "
+           "of a step it is idle (bubbles), and which stage sets the pace. Reads run directories, and the "
+           "logs of Paddle's schedule profiler (workerlog.N, also below machineK). Jobs come from marks of "
+           "the program, from traced functions, or from sends, receives and backward passes.",
        .options = pipeline_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun pipeline", "the last run below ./xpurun-runs"},

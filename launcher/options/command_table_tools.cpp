@@ -24,11 +24,10 @@ std::vector<CommandSpec> tool_commands() {
        .summary = "ask questions in SQL about a run",
        .synopsis = {"xpurun query [OPTION]... SQL [DIR]...", "xpurun query [OPTION]... --ask NAME [DIR]...",
                     "xpurun query --list"},
-       .description = "Puts the timed calls, the spans of the Python program, the steps, deaths, exceptions "
-                      "and stalls of "
-                      "the runs DIR (default: latest) into tables of an SQLite database in memory, and "
-                      "answers one SELECT "
-                      "statement, or one of the ready questions. DIR may be all that xpurun timeline reads.",
+       .description =
+           "Puts the timed calls, the spans of the Python program, the steps, deaths, exceptions and stalls "
+           "of the runs DIR (default: latest) into tables of an SQLite database in memory, and answers one "
+           "SELECT statement, or one of the ready questions. DIR may be anything that xpurun timeline reads.",
        .options = query_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun query --ask late", "which rank comes last to collectives?"},
@@ -55,14 +54,12 @@ std::vector<CommandSpec> tool_commands() {
        .group = "Looking after",
        .summary = "say where the ranks of a live run spend their time",
        .synopsis = {"xpurun capture [OPTION]..."},
-       .description =
-           "Samples the Python stacks of all ranks of this node and of the processes that they started, "
-           "without "
-           "stopping them, and says in which functions a rank spends more of its time than the others. Ranks "
-           "with a GPU also record every kernel, copy and call of the CUDA runtime through CUPTI, and the "
-           "GPUs' clocks, meanwhile. The result stays in captures/ of the run "
-           "directory, for xpurun analyze and the report. xpurun captures by itself when the job has become "
-           "slower (--slow-capture).",
+       .description = "Samples the Python stacks of all ranks of this node and of the processes that they "
+                      "started, without stopping them, and says in which functions a rank spends more of its "
+                      "time than the others. Meanwhile, ranks with a GPU also record every kernel, copy and "
+                      "call of the CUDA runtime through CUPTI, and the GPUs' clocks. The result stays in "
+                      "captures/ of the run directory, for xpurun analyze and the report. xpurun starts a "
+                      "capture by itself when the job has become slower (--slow-capture).",
        .options = capture_options(),
        .examples = {{"xpurun capture", "the next ten seconds of the latest run"},
                     {"xpurun capture --steps 20 --run /mnt/job-17", "as long as twenty steps take"}},
@@ -76,17 +73,16 @@ std::vector<CommandSpec> tool_commands() {
                     "xpurun ctl [OPTION]... trace-python [list]", "xpurun ctl [OPTION]... reset"},
        .description =
            "status: the ranks, as in top. timing: the timing level from now on. dump: the stacks of every "
-           "process. trace: record the next timed calls of every rank in event files; the timing level is "
-           "full meanwhile. trace-python: the functions of Python whose calls are recorded from now on, "
-           "named "
-           "as for --trace-python. reset: end a trace and return to the timing level of the command line.",
+           "process. trace: record the next timed calls of every rank in event files; meanwhile, the timing "
+           "level is full. trace-python: the Python functions whose calls are recorded from now on, named as "
+           "for --trace-python. reset: end a trace and return to the timing level of the command line.",
        .options = ctl_options(),
        .operands = Operands::actions,
        .actions = "status timing=off,light,full dump trace trace-python=add,remove,list reset",
        .examples = {{"xpurun ctl timing full", "time more calls of the last run below ./xpurun-runs"},
                     {"xpurun ctl trace --count 5000 --at +10s", "five thousand calls of each rank"},
                     {"xpurun ctl trace-python add train:collate", "each call of collate() from now on"},
-                    {"xpurun ctl dump --run /mnt/job-17", "where is everybody?"},
+                    {"xpurun ctl dump --run /mnt/job-17", "where is every rank?"},
                     {"xpurun ctl dump --node all", "the same on all nodes of the job"}},
        .manual = "xpurun-ctl(1)"},
       {.name = "nodes",
@@ -95,9 +91,8 @@ std::vector<CommandSpec> tool_commands() {
        .synopsis = {"xpurun nodes [OPTION]... [DIR]"},
        .description =
            "Shows every node of the job of the live run in DIR (default: latest), as this node knows it: the "
-           "state of its ranks, the age of its last word, the difference of its clock, and which node "
-           "judges. "
-           "The nodes of a job know each other if its xpuruns run with --nats.",
+           "state of its ranks, the age of its latest message, the difference of its clock, and which node "
+           "judges. The nodes of a job know each other if its xpuruns run with --nats.",
        .options = nodes_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun nodes", "the last run below ./xpurun-runs"},
@@ -128,8 +123,8 @@ std::vector<CommandSpec> tool_commands() {
        .description =
            "Prints each call of the event files that --timing and `xpurun ctl trace` write: begin, duration, "
            "stream, function and arguments. Prints each span of the span files: begin, duration, CPU time, "
-           "stage of the step, function and place. Of a directory, such as a run directory, every such file "
-           "below is printed. A truncated file is printed up to the end of its last block.",
+           "stage of the step, function and place. For a directory, such as a run directory, prints every "
+           "such file below it. A truncated file is printed up to the end of its last block.",
        .options = events_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun events xpurun-runs/latest/ranks/3", "the timed calls of rank 3"},
@@ -141,10 +136,10 @@ std::vector<CommandSpec> tool_commands() {
        .synopsis = {"xpurun timeline [OPTION]... [DIR|FILE]..."},
        .description =
            "Puts the timed calls and spans of all ranks on one time line: a trace for ui.perfetto.dev, or "
-           "JSON for each rank as torch.profiler writes. Reads run directories (several hosts), directories "
-           "of `xpurun ctl trace`, event files, and the traces of xpu_timer and torch.profiler. The clocks "
-           "of the hosts are made equal by the ends of common collectives. A damaged file is named and left "
-           "out, or shown up to the damage; the exit status is then 1.",
+           "JSON for each rank as torch.profiler writes it. Reads run directories (several hosts), "
+           "directories of `xpurun ctl trace`, event files, and the traces of xpu_timer and torch.profiler. "
+           "The clocks of the hosts are aligned by the ends of common collectives. A damaged file is named "
+           "and left out, or shown up to the damage; the exit status is then 1.",
        .options = timeline_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun timeline", "the last run below ./xpurun-runs"},
@@ -159,27 +154,24 @@ std::vector<CommandSpec> tool_commands() {
        .summary = "repeat the matmuls of a run on this machine's GPU",
        .synopsis = {"xpurun replay [OPTION]... [DIR]..."},
        .description =
-           "Executes the matmuls that took the most time in the run DIR (default: latest) again on a GPU of "
-           "this machine, through cuBLAS and cuBLASLt, with the same shapes, types, transposes and "
-           "epilogues, "
-           "and prints for each the speed in the run and in the replay. Says which ranks of the run are "
-           "slower "
+           "Repeats the matmuls that took the most time in the run DIR (default: latest) on a GPU of this "
+           "machine, through cuBLAS and cuBLASLt, with the same shapes, types, transposes and epilogues, and "
+           "prints for each the speed in the run and in the replay. Says which ranks of the run are slower "
            "than the others, and whether all are slower than this GPU.",
        .options = replay_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun replay", "the last run below ./xpurun-runs"},
-                    {"xpurun replay --collectives --top 20 /mnt/job-17", "also what NCCL reaches here"},
+                    {"xpurun replay --collectives --top 20 /mnt/job-17", "also the speed of NCCL here"},
                     {"xpurun replay --ranks 3 --device 3 latest", "the GPU of rank 3, on its own host"}},
        .manual = "xpurun-replay(1)"},
       {.name = "doctor",
        .group = "Looking after",
        .summary = "check that xpurun can work on this host",
        .synopsis = {"xpurun doctor [OPTION]... [--] [COMMAND [ARGUMENT]...]"},
-       .description =
-           "Attaches to a test process, preloads the library, reads a Python, and checks the limits, the "
-           "container, the GPU driver and NCCL. Each line says ok, warn or fail, what is lost and what to "
-           "do. With COMMAND, also checks that the library reaches COMMAND and which Python it uses; "
-           "COMMAND is not run.",
+       .description = "Attaches to a test process, preloads the library, reads a Python process, and checks "
+                      "the limits, the container, the GPU driver and NCCL. Each line says ok, warn or fail, "
+                      "what is lost and what to do. With COMMAND, also checks that the library reaches "
+                      "COMMAND and which Python it uses; COMMAND is not run.",
        .options = doctor_options(),
        .operands = Operands::program,
        .examples = {{"xpurun doctor", "check this host"},
@@ -189,14 +181,13 @@ std::vector<CommandSpec> tool_commands() {
        .manual = "xpurun-doctor(1)"},
       {.name = "selftest",
        .group = "Looking after",
-       .summary = "put faults into a small job and check the verdicts",
+       .summary = "inject faults into a small job and check the verdicts",
        .synopsis = {"xpurun selftest [OPTION]... [--] [PYTHON [ARGUMENT]...]"},
-       .description =
-           "Runs a small training job under xpurun again and again, each time with another fault in it: "
-           "ranks that wait in different collectives, that stand still, crash or are killed. Compares kind, "
-           "ranks and place of each verdict with what it has to be and prints the seconds from the fault to "
-           "the verdict. PYTHON is the one that has torch; default: python3. A fault that cannot be tried "
-           "here is skipped.",
+       .description = "Runs a small training job under xpurun repeatedly, each time with another fault: "
+                      "ranks wait in different collectives, stand still, crash or are killed. Compares kind, "
+                      "ranks and place of each verdict with the expected verdict and prints the seconds from "
+                      "the fault to the verdict. PYTHON is an interpreter that has torch; default: python3. "
+                      "A fault that cannot be injected here is skipped.",
        .options = selftest_options(),
        .operands = Operands::program,
        .examples = {{"xpurun selftest", "all faults that need no GPU, in a minute or two"},

@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::string_view kWatching = "Watching";
 constexpr std::string_view kDumps = "Dumps and ends";
-constexpr std::string_view kPrograms = "Programs of yours";
+constexpr std::string_view kPrograms = "Your programs";
 constexpr std::string_view kDirectory = "Run directory";
 constexpr std::string_view kPreload = "Library in the training processes";
 constexpr std::string_view kTiming = "Timing, metrics and control";
@@ -52,7 +52,7 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::on_off,
      .default_text = "off",
      .group = kWatching,
-     .help = "a rank without peers that waits for input, connections, events or a quiet program hangs too",
+     .help = "also report a rank without peers that waits for input, connections, events or a quiet program",
      .scope = Scope::everywhere},
     {.name = "poll",
      .kind = ValueKind::duration,
@@ -144,8 +144,8 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::list,
      .metavar = "FILE",
      .group = kPrograms,
-     .help = "after a run that failed, call this Python file's functions for exceptions and crashes, as "
-             "xpu_timer does with its plug-ins",
+     .help = "after a failed run, call this Python file's functions for exceptions and crashes, as xpu_timer "
+             "does with its plug-ins",
      .scope = Scope::environment},
     {.name = "out",
      .short_name = 'o',
@@ -242,7 +242,7 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::repeated,
      .default_text = "0",
      .group = kOutput,
-     .help = "log to standard error what xpurun does; twice: also what it sees, for debugging",
+     .help = "log xpurun's actions to standard error; twice: also its observations",
      .scope = Scope::everywhere},
     {.name = "print-config",
      .group = kOutput,
@@ -270,14 +270,14 @@ constexpr OptionSpec kRun[] = {
      .metavar = "NAME",
      .group = kPreload,
      .help = "record every call of the Python function MODULE:FUNCTION, or MODULE:CLASS.METHOD, with its "
-             "time; several: repeated, or with commas",
+             "time; for several, repeat the option or use commas",
      .scope = Scope::everywhere},
     {.name = "trace-python-min",
      .kind = ValueKind::duration,
      .metavar = "DURATION",
      .default_text = "20us",
      .group = kPreload,
-     .help = "of calls of these functions that are shorter, only count and sum are recorded",
+     .help = "for shorter calls of these functions, record only count and sum",
      .scope = Scope::everywhere},
     {.name = "timing",
      .kind = ValueKind::choice,
@@ -302,7 +302,7 @@ constexpr OptionSpec kRun[] = {
      .words = "off",
      .default_text = "20%",
      .group = kTiming,
-     .help = "say so when the steps of a Python job have become slower by this share; off: never",
+     .help = "report when the steps of a Python job have become slower by this share; off: never",
      .scope = Scope::everywhere},
     {.name = "slow-capture",
      .kind = ValueKind::duration,
@@ -310,16 +310,16 @@ constexpr OptionSpec kRun[] = {
      .words = "off",
      .default_text = "10s",
      .group = kTiming,
-     .help =
-         "then, and when no step ends for ten times as long as usual, sample the Python stacks of all ranks "
-         "for this long, at most 60s, three times a run",
+     .help = "in that case, and when no step ends for ten times as long as usual, sample the Python stacks "
+             "of all ranks for this long; at most 60s, three times a run",
      .scope = Scope::everywhere},
     {.name = "timeline",
      .kind = ValueKind::list,
      .metavar = "WHEN",
      .group = kTiming,
-     .help = "trace every timed call of all ranks in the first N steps (first:N), from step A to step B "
-             "(steps:A-B) or for ten steps every 10m (every:10m); several: repeated, or with commas",
+     .help =
+         "trace every timed call of all ranks in the first N steps (first:N), from step A to step B "
+         "(steps:A-B) or for ten steps every 10m (every:10m); for several, repeat the option or use commas",
      .scope = Scope::everywhere},
     {.name = "peak",
      .kind = ValueKind::text,
@@ -395,7 +395,7 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::text,
      .metavar = "TOKEN",
      .group = kNodes,
-     .help = "token for the server; better in XPURUN_NATS_TOKEN, which other users cannot read",
+     .help = "token for the server; prefer XPURUN_NATS_TOKEN, which other users cannot read",
      .scope = Scope::environment},
     {.name = "nats-user",
      .kind = ValueKind::text,
@@ -407,7 +407,7 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::text,
      .metavar = "PASSWORD",
      .group = kNodes,
-     .help = "password for the server; better in XPURUN_NATS_PASSWORD",
+     .help = "password for the server; prefer XPURUN_NATS_PASSWORD",
      .scope = Scope::environment},
     {.name = "nats-creds",
      .kind = ValueKind::file,
@@ -419,13 +419,13 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::file,
      .metavar = "FILE",
      .group = kNodes,
-     .help = "certificates that sign the server's; the connection is encrypted",
+     .help = "CA certificates for the server's certificate; the connection is encrypted",
      .scope = Scope::environment},
     {.name = "nats-cert",
      .kind = ValueKind::file,
      .metavar = "FILE",
      .group = kNodes,
-     .help = "certificate that this client shows to the server",
+     .help = "certificate of this client",
      .scope = Scope::environment},
     {.name = "nats-key",
      .kind = ValueKind::file,

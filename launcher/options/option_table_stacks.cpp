@@ -21,8 +21,8 @@ constexpr OptionSpec kStacks[] = {
      .kind = ValueKind::processes,
      .metavar = "PID",
      .group = kSource,
-     .help = "dump this live process; several processes (repeated, or with commas) are stopped at the same "
-             "moment"},
+     .help = "dump this live process; several processes (repeat the option or use commas) are stopped at the "
+             "same moment"},
     {.name = "pid-file",
      .kind = ValueKind::list,
      .metavar = "FILE",
@@ -53,7 +53,8 @@ constexpr OptionSpec kStacks[] = {
      .metavar = "N",
      .default_text = "1",
      .group = kDumping,
-     .help = "dump N times and tell stuck threads (the same frames in all samples) from moving threads"},
+     .help =
+         "dump N times and distinguish stuck threads (the same frames in all samples) from moving threads"},
     {.name = "interval",
      .kind = ValueKind::duration,
      .metavar = "DURATION",

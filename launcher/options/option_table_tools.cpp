@@ -28,7 +28,7 @@ constexpr OptionSpec kQuery[] = {
      .words = "table csv json",
      .default_text = "table",
      .group = kOutput,
-     .help = "json: one object a line"},
+     .help = "json: one object per line"},
     {.name = "save",
      .kind = ValueKind::file,
      .metavar = "FILE",
@@ -49,7 +49,7 @@ constexpr OptionSpec kRecord[] = {
      .kind = ValueKind::processes,
      .metavar = "PID",
      .group = "Source",
-     .help = "record this live process; several: repeated, or with commas"},
+     .help = "record this live process; for several, repeat the option or use commas"},
     {.name = "children", .group = "Source", .help = "with --pid: also record all descendants"},
     {.name = "workers",
      .group = "Source",
@@ -96,7 +96,7 @@ constexpr OptionSpec kRecord[] = {
      .kind = ValueKind::text,
      .metavar = "WORD",
      .group = kOutput,
-     .help = "why, kept in JSON"},
+     .help = "the reason, kept in the JSON"},
     {.name = "out",
      .short_name = 'o',
      .kind = ValueKind::file,
@@ -258,7 +258,8 @@ constexpr OptionSpec kCtl[] = {
      .kind = ValueKind::list,
      .metavar = "LIST",
      .group = kTracing,
-     .help = "record only these, with commas: matmul, collective, memory, host; default: all but host"},
+     .help =
+         "record only these, separated by commas: matmul, collective, memory, host; default: all but host"},
     {.name = "timeout",
      .kind = ValueKind::duration,
      .metavar = "DURATION",
@@ -270,7 +271,9 @@ constexpr OptionSpec kCtl[] = {
      .metavar = "NAME",
      .group = kTracing,
      .help = "name of the trace, part of the name of its directory"},
-    {.name = "background", .group = kTracing, .help = "return at once instead of when the trace is complete"},
+    {.name = "background",
+     .group = kTracing,
+     .help = "return at once, without waiting for the trace to complete"},
     {.name = "json", .group = kOutput, .help = "print the answer as one line of JSON"},
     kHelp,
 };
@@ -315,16 +318,16 @@ constexpr std::string_view kWhichFaults = "Which faults";
 constexpr OptionSpec kSelftest[] = {
     {.name = "gpu",
      .group = kWhichFaults,
-     .help = "one rank a GPU, with NCCL, and also the faults of GPUs; default: the CPU, with gloo"},
+     .help = "one rank per GPU, with NCCL, and also GPU faults; default: the CPU, with gloo"},
     {.name = "inject",
      .kind = ValueKind::list,
      .metavar = "NAME",
      .group = kWhichFaults,
-     .help = "only these injections, with commas; default: all faults, or all slow jobs"},
+     .help = "only these injections, separated by commas; default: all faults, or all slow jobs"},
     {.name = "slow",
      .group = kWhichFaults,
      .help = "slow jobs instead of faults: which rank and why must be right"},
-    {.name = "list", .group = kWhichFaults, .help = "print the injections and try none"},
+    {.name = "list", .group = kWhichFaults, .help = "print the injections and run none"},
     {.name = "keep",
      .group = kOutput,
      .help = "keep the run directories and the output of the jobs in ./xpurun-selftest-TIME"},
@@ -333,7 +336,9 @@ constexpr OptionSpec kSelftest[] = {
 };
 constexpr OptionSpec kEnv[] = {kJson, kHelp};
 constexpr OptionSpec kEvents[] = {
-    {.name = "json", .group = kOutput, .help = "print one JSON object a line: of a file, then of each event"},
+    {.name = "json",
+     .group = kOutput,
+     .help = "print one JSON object per line: first the file, then each event"},
     kHelp,
 };
 
@@ -344,7 +349,7 @@ constexpr OptionSpec kAnalyze[] = {
      .words = "text json systrace",
      .default_text = "text",
      .group = kOutput,
-     .help = "systrace: the two JSON results of openEuler's sysTrace, one a line"},
+     .help = "systrace: the two JSON results of openEuler's sysTrace, one per line"},
     {.name = "baseline",
      .kind = ValueKind::directory,
      .metavar = "RUN",
@@ -397,7 +402,8 @@ constexpr OptionSpec kTimeline[] = {
      .kind = ValueKind::list,
      .metavar = "LIST",
      .group = kSelection,
-     .help = "only these, with commas: matmul, collective, memory, kernel, graph, host, python, pipeline"},
+     .help = "only these, separated by commas: matmul, collective, memory, kernel, graph, host, python, "
+             "pipeline"},
     {.name = "groups",
      .kind = ValueKind::text,
      .metavar = "GROUPS",
@@ -419,7 +425,9 @@ constexpr OptionSpec kTimeline[] = {
      .default_text = "perfetto",
      .group = kOutput,
      .help = "perfetto: one file; chrome: JSON for each rank, as torch.profiler writes"},
-    {.name = "compress", .group = kOutput, .help = "with gzip, which Perfetto and the others read"},
+    {.name = "compress",
+     .group = kOutput,
+     .help = "compress with gzip, which Perfetto and the other tools read"},
     {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing on success"},
     kHelp,
 };
@@ -450,7 +458,7 @@ constexpr OptionSpec kReplay[] = {
      .metavar = "N",
      .default_text = "0",
      .group = "Replay",
-     .help = "the GPU for the matmuls, as CUDA numbers them"},
+     .help = "the GPU for the matmuls, by CUDA's index"},
     {.name = "python",
      .kind = ValueKind::text,
      .metavar = "PROGRAM",
@@ -513,14 +521,15 @@ std::span<const OptionSpec> attach_options() {
          .kind = ValueKind::text,
          .metavar = "JOB[.STEP]",
          .group = "Job",
-         .help = "instead of PID: the processes of this Slurm step on this node, by their control groups or "
-                 "environment in /proc, else by scontrol; without STEP, of all steps of the job but extern"},
+         .help =
+             "instead of PID: the processes of this Slurm step on this node, by their control groups or "
+             "environment in /proc, else by scontrol; without STEP, of all steps of the job except extern"},
         {.name = "pid",
          .short_name = 'p',
          .kind = ValueKind::processes,
          .metavar = "PID",
          .group = "Job",
-         .help = "the same as PID without an option; several: repeated, or with commas"}};
+         .help = "the same as PID without an option; for several, repeat the option or use commas"}};
     for (const std::string_view name : kNames) {
       out.push_back(*find_option(run_options(), name));
       if (name == "on-hang") {

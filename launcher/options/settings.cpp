@@ -79,7 +79,7 @@ std::string message_of(const po::error& error, bool has_percent, const Again& ag
     std::replace(message.begin(), message.end(), kPercent, '%');
     return message;
   }
-  return base::told("cannot be understood");
+  return base::told("is not valid");
 }
 
 // Internal variables of xpurun that are not options.

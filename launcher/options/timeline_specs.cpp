@@ -33,7 +33,7 @@ base::Status check_length(uint64_t steps, const std::string& shown) {
 base::Result<TimelineSpec> first_steps(std::string_view value, const std::string& shown) {
   const auto last = number(value);
   if (!last) {
-    return base::fail(base::told("'{}': after first: comes a number of steps, as in first:10", shown));
+    return base::fail(base::told("'{}': first: needs a number of steps, as in first:10", shown));
   }
   XPURUN_TRY(check_length(*last, shown));
   return TimelineSpec{.first = 1, .last = *last};
@@ -45,7 +45,7 @@ base::Result<TimelineSpec> some_steps(std::string_view value, const std::string&
   const auto last = dash == std::string_view::npos ? first : number(value.substr(dash + 1));
   if (!first || !last) {
     return base::fail(
-        base::told("'{}': after steps: come the first and the last step, as in steps:100-110", shown));
+        base::told("'{}': steps: needs the first and the last step, as in steps:100-110", shown));
   }
   if (*last < *first) {
     return base::fail(base::told("'{}' ends before it begins", shown));
@@ -57,7 +57,7 @@ base::Result<TimelineSpec> some_steps(std::string_view value, const std::string&
 base::Result<TimelineSpec> every(std::string_view value, const std::string& shown) {
   const auto seconds = base::parse_duration_s(value);
   if (!seconds) {
-    return base::fail(base::told("'{}': after every: comes a duration, as in every:10m", shown));
+    return base::fail(base::told("'{}': every: needs a duration, as in every:10m", shown));
   }
   if (*seconds < kShortestEveryS || *seconds > kLongestEveryS) {
     return base::fail(base::told("'{}' is not between 10 s and 7 days", shown));

@@ -34,6 +34,8 @@ base::Status EventLoop::add(int fd, uint32_t epoll_events, FdHandler handler) {
   return {};
 }
 
+// Call before the descriptor is closed. epoll watches the open file, not the number: if a child inherited a
+// copy, events would go on after close().
 void EventLoop::remove(int fd) {
   if (handlers_.erase(fd) != 0) {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
@@ -82,6 +84,7 @@ bool EventLoop::jump_to_next_timer() {
 void EventLoop::run_due_timers() {
   const base::MonoNs due = now();
   while (!stopped_ && !timers_.empty() && timers_.begin()->first.first <= due) {
+    // Taken out first, because the handler may set and cancel timers.
     auto node = timers_.extract(timers_.begin());
     timer_times_.erase(node.key().second);
     node.mapped()();
@@ -100,6 +103,7 @@ base::Status EventLoop::run() {
     for (int i = 0; i < n && !stopped_; ++i) {
       const auto it = handlers_.find(events[static_cast<size_t>(i)].data.fd);
       if (it != handlers_.end()) {
+        // The handler may remove its own descriptor.
         const auto keep_alive = it->second;
         (*keep_alive)(events[static_cast<size_t>(i)].events);
       }

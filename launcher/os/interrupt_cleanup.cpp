@@ -16,6 +16,8 @@ constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
 int handler_fd = -1;  // what a handler can reach
 
+// A signal handler may call async-signal-safe functions only. It writes to a pipe; the thread removes the
+// directory.
 void on_signal(int number) {
   const int saved = errno;
   const auto byte = static_cast<unsigned char>(number);
@@ -73,6 +75,7 @@ void InterruptCleanup::wait() {
   std::error_code ec;
   std::filesystem::remove_all(directory_, ec);
   ::signal(number, SIG_DFL);
+  // Dies of the same signal, so that the parent sees why this process ended.
   ::kill(::getpid(), number);
 }
 

@@ -49,6 +49,8 @@ base::Status Pidfd::send_signal(int signal) const {
 }
 
 base::WaitStatus Pidfd::wait_status_of_stranger() const {
+  // waitpid() works for children only. The kernel shows a zombie's status in /proc/PID/stat to readers that
+  // may ptrace it.
   const auto st = base::ProcFs().stat(pid_);
   if (st && st->state == 'Z') {
     return base::WaitStatus(st->exit_code);

@@ -39,6 +39,7 @@ base::Result<SignalInbox> SignalInbox::open(std::initializer_list<int> extra) {
 }
 
 void SignalInbox::drain(const std::function<void(const ReceivedSignal&)>& handler) const {
+  // Pending signals of one number are one signal: after a SIGCHLD, any number of children may have ended.
   signalfd_siginfo info{};
   while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     handler({.number = static_cast<int>(info.ssi_signo),

@@ -93,7 +93,7 @@ std::string node_table(const NodeList& list, size_t columns, const Ink& ink) {
                                : fmt::format("{}\n", base::sanitize(list.reason));
   }
   std::string out =
-      ink.paint(Ink::Colour::strong, cut_end("NODE HOST                 STATE        STILL LAST WORD "
+      ink.paint(Ink::Colour::strong, cut_end("NODE HOST                 STATE        STILL LAST HEARD"
                                              "       CLOCK  RANKS",
                                              columns)) +
       '\n';

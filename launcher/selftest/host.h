@@ -1,4 +1,5 @@
-// TestHost: what a Python of this host can run of the selftest, as the job itself tells (`job.py probe`).
+// TestHost: the parts of the selftest that a Python of this host can run, as reported by the job itself
+// (`job.py probe`).
 #pragma once
 
 #include "common/base/result.h"

@@ -15,7 +15,7 @@ namespace xpurun::launcher {
 enum class Blame {
   nobody,
   culprit,
-  minority,  // the culprit; nobody where there are only two ranks, because two calls that differ are a tie
+  minority,  // the culprit; none if there are only two ranks, because two calls that differ are a tie
 };
 
 struct Expectation {

@@ -14,8 +14,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-// The beginning that is told may lie before the fault by chance of noise, and after it: the first slow step
-// of the job is the one after the fault.
+// The reported beginning may lie before the fault because of noise, and after it: the first slow step of the
+// job is the one after the fault.
 constexpr int64_t kEarlier = 10;
 constexpr int64_t kLater = 20;
 

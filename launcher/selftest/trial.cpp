@@ -28,9 +28,9 @@ std::optional<int64_t> fault_wall_ns(const std::string& directory) {
 
 // Of a hang when the verdict was found, of anything else when the run had ended.
 double verdict_at_s(const model::RunManifest& run) {
-  for (const model::Incident& incident : run.incidents) {
-    if (incident.verdict_s >= 0 && incident.verdict.id == run.verdict.id) {
-      return incident.verdict_s;
+  for (const model::Stall& stall : run.stalls) {
+    if (stall.verdict_s >= 0 && stall.verdict.id == run.verdict.id) {
+      return stall.verdict_s;
     }
   }
   return run.elapsed_s;

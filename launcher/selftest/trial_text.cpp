@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 3> kOutcomes = {"right", "wrong", "skipped"};
 constexpr std::array kColours = {Ink::Colour::good, Ink::Colour::bad, Ink::Colour::faint};
 
-// Columns of the table; the expectation takes what is left.
+// Columns of the table; the expectation takes the rest of the line.
 constexpr size_t kNarrow = 76;
 constexpr size_t kResultWidth = 8;
 constexpr size_t kNameWidth = 20;

@@ -1,5 +1,6 @@
-// SilenceWatch: tells when no rank has ended a step for far longer than steps usually take. Pauses that the
-// job has made before, for checkpoints for instance, are no silence. Pure; the caller has the clock.
+// SilenceWatch: reports when no rank has ended a step for far longer than steps usually take. A pause no
+// longer than twice an earlier one, for example for a checkpoint, is not a silence. Pure; the caller has the
+// clock.
 #pragma once
 
 #include "common/base/clock.h"
@@ -11,11 +12,11 @@ namespace xpurun::launcher {
 
 class SilenceWatch {
  public:
-  // `hang_timeout_s`: a silence that would be told later than this is not told; 0: no limit.
+  // `hang_timeout_s`: a silence that would be reported later than this is not reported; 0: no limit.
   explicit SilenceWatch(double hang_timeout_s) : hang_timeout_s_(hang_timeout_s) {}
 
   struct Seen {
-    uint64_t steps = 0;         // of the rank that has made most
+    uint64_t steps = 0;         // of the rank with most steps
     double step_s = -1;         // usual duration; negative: not known
     base::MonoNs last_end = 0;  // of the latest step of any rank
   };
@@ -23,7 +24,7 @@ class SilenceWatch {
   // `recorded`: whether the ends of steps are seen now.
   std::optional<double> look(const Seen& seen, base::MonoNs now, bool recorded);
 
-  // How long a silence is told, in seconds; negative: not known yet.
+  // Length from which on a silence is reported, in seconds; negative: not known yet.
   double limit_s(const Seen& seen) const;
 
  private:

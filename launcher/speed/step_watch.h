@@ -1,6 +1,6 @@
-// StepWatch: counts the steps of the ranks while they run, and tells when the job has become slower. Fed with
-// spans in the order of their ends. Bounded memory and time per span; nothing here is needed for the job, so
-// an error only ends the watch. No clock, no thread rules.
+// StepWatch: counts the steps of the ranks while they run, and reports when the job has become slower. Fed
+// with spans in the order of their ends. Bounded memory and time per span; the job does not depend on this
+// object, so an error only ends the watch. No clock, no thread rules.
 #pragma once
 
 #include "common/base/ids.h"
@@ -22,19 +22,19 @@ namespace xpurun::launcher {
 class StepWatch {
  public:
   // `begin`: when the first slow step began, CLOCK_MONOTONIC; 0: unknown. The step is counted from the first
-  // one that was seen, wall_ns is not set. The same for a job that is as fast again as it was before it was
-  // told to be slower.
+  // step that was seen; wall_ns is not set. The same for a job that is as fast again as before the reported
+  // slowdown.
   using Tell = std::function<void(const model::StepChange& change, base::MonoNs begin)>;
   struct RankSteps {
     uint64_t steps = 0;
     double step_s = -1;  // mean of the last steps; negative: not known yet
   };
 
-  // `threshold`: 0.2: tell when a step takes 20 % longer than at the fastest; 0: never.
+  // `threshold`: 0.2: report when a step takes 20 % longer than at the fastest level; 0: never.
   StepWatch(double threshold, Tell slower, Tell as_fast = {})
       : threshold_(threshold), slower_(std::move(slower)), as_fast_(std::move(as_fast)) {}
 
-  // `process` tells apart the successive processes of a rank.
+  // `process` distinguishes the successive processes of a rank.
   void add(base::Rank rank, uint64_t process, std::span<const model::Span> spans);
   // The job computes on GPUs; changes are certain sooner then.
   void gpu_used() { gpu_ = true; }
@@ -44,8 +44,8 @@ class StepWatch {
   void every_call_timed(bool on, base::MonoNs now);
 
   RankSteps rank(base::Rank rank) const;
-  // When the latest step of any rank ended; 0: no step was seen. The number of steps of the rank that has
-  // made most.
+  // When the latest step of any rank ended; 0: no step was seen. The number of steps of the rank with most
+  // steps.
   base::MonoNs last_end() const { return last_end_; }
   uint64_t most_steps() const;
   // Of the slowest rank; negative: no step was seen.
@@ -102,7 +102,7 @@ class StepWatch {
   Value pending_;
   // The level before the job became slower; 0: it is as fast as ever.
   double fastest_s_ = 0;
-  double told_s_ = 0;  // level that was told last; 0: none
+  double told_s_ = 0;  // last level that was reported; 0: none
 };
 
 }  // namespace xpurun::launcher

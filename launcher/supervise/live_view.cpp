@@ -42,7 +42,7 @@ void add_timing(const RankTiming& timing, LiveRank& r) {
 // Before the verdict, only the recorded calls can tell who keeps the others: a rank that stands still may be
 // one that waits.
 model::RankSet culprits(const LiveSources& sources, const LiveStatus& status) {
-  const model::Incident* stall = sources.journal.open_incident();
+  const model::Stall* stall = sources.journal.open_stall();
   if (stall != nullptr && !stall->verdict.sentence.empty()) {
     return stall->verdict.ranks;
   }
@@ -100,7 +100,7 @@ LiveStatus live_status(const LiveSources& sources) {
                  .world_size = sources.table.world_size(),
                  .timing = std::string(model::level_name(sources.timing.level())),
                  .trace = sources.timing.trace().dir()};
-  if (const model::Incident* stall = sources.journal.open_incident()) {
+  if (const model::Stall* stall = sources.journal.open_stall()) {
     out.problem = stall->verdict.sentence;
     out.verdict = stall->verdict;
     // A status is asked for often.

@@ -25,7 +25,7 @@ void SlowdownHandler::look_for_silence() {
   const SilenceWatch::Seen seen{
       .steps = watch_.most_steps(), .step_s = watch_.step_s(), .last_end = watch_.last_end()};
   // In a stall there are dumps already.
-  const bool recorded = hooks_.recorded() && std::as_const(journal_).open_incident() == nullptr;
+  const bool recorded = hooks_.recorded() && std::as_const(journal_).open_stall() == nullptr;
   const auto silent_s = silences_.look(seen, loop_.now(), recorded);
   if (silent_s && hooks_.capture(options_.slow_capture_s, kSilenceReason)) {
     hooks_.say(fmt::format("no step has ended for {}, usually {} each; the next {} are captured",

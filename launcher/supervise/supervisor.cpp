@@ -269,7 +269,7 @@ void Supervisor::evidence_collected(bool of_a_stall) {
   // A verdict that came before is made again with the evidence; if the job is to be ended, it is ended then.
   nodes_.evidence_collected();
   // The evidence may be of a death during a stall.
-  const bool stall = of_a_stall || std::as_const(journal_).open_incident() != nullptr;
+  const bool stall = of_a_stall || std::as_const(journal_).open_stall() != nullptr;
   if (stall && !dumps_.busy()) {
     report_on_stall();
   }
@@ -292,9 +292,9 @@ void Supervisor::stall_raised(base::Rank longest) {
   if (ending_.state().is_ending()) {
     return;
   }
-  auto& stalls = journal_.manifest().incidents;
+  auto& stalls = journal_.manifest().stalls;
   // Another node may have opened it.
-  if (journal_.open_incident() == nullptr) {
+  if (journal_.open_stall() == nullptr) {
     stalls.push_back({.n = static_cast<int>(stalls.size()) + 1, .at_s = journal_.elapsed_s()});
   }
   base::log_info("rank {} has been still for {}", longest, base::human_duration(options_.hang_timeout_s));
@@ -305,7 +305,7 @@ void Supervisor::stall_raised(base::Rank longest) {
 }
 
 void Supervisor::stall_escalated() {
-  const model::Incident* stall = journal_.open_incident();
+  const model::Stall* stall = journal_.open_stall();
   if (stall == nullptr || stall->dump.empty() || ending_.state().ended_by_us) {
     return;
   }

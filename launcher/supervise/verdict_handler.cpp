@@ -21,12 +21,11 @@ namespace {
 
 // A job that has gone well says nothing, and neither does a job whose only process failed by itself: its own
 // output has said everything.
-bool worth_telling(const model::Verdict& v, bool incidents, bool several_ranks) {
+bool worth_telling(const model::Verdict& v, bool stalls, bool several_ranks) {
   if (v.kind == model::VerdictKind::none || v.kind == model::VerdictKind::running) {
-    return incidents;
+    return stalls;
   }
-  return several_ranks || v.kind == model::VerdictKind::hang || v.kind == model::VerdictKind::crash ||
-         incidents;
+  return several_ranks || v.kind == model::VerdictKind::hang || v.kind == model::VerdictKind::crash || stalls;
 }
 
 }  // namespace
@@ -71,22 +70,22 @@ model::Verdict VerdictHandler::spoken(const model::Verdict& verdict) const {
 // Meanwhile the ranks may have moved again, or the job may have ended: it is the verdict on that stall all
 // the same.
 void VerdictHandler::take_hang(const model::Verdict& verdict) {
-  for (model::Incident& incident : parts_.journal.manifest().incidents) {
-    if (incident.dump == verdict.dump) {
-      const bool first = incident.verdict.kind != verdict.kind;
-      if (incident.verdict.id != verdict.id || incident.verdict.level != verdict.level) {
-        incident.verdict_s = parts_.journal.elapsed_s();
+  for (model::Stall& stall : parts_.journal.manifest().stalls) {
+    if (stall.dump == verdict.dump) {
+      const bool first = stall.verdict.kind != verdict.kind;
+      if (stall.verdict.id != verdict.id || stall.verdict.level != verdict.level) {
+        stall.verdict_s = parts_.journal.elapsed_s();
       }
-      incident.verdict = verdict;
-      hooks_.hang_found(incident);
-      if (first && incident.cleared_s >= 0 && !parts_.job.is_recorded()) {
+      stall.verdict = verdict;
+      hooks_.hang_found(stall);
+      if (first && stall.cleared_s >= 0 && !parts_.job.is_recorded()) {
         announce(verdict);
-        say_progress_again(incident);
-        hooks_.hang_passed(incident);
+        say_progress_again(stall);
+        hooks_.hang_passed(stall);
       }
     }
   }
-  model::Incident* open = parts_.journal.open_incident();
+  model::Stall* open = parts_.journal.open_stall();
   if (open == nullptr || parts_.job.is_recorded()) {
     return;
   }
@@ -107,12 +106,12 @@ void VerdictHandler::publish(const model::Verdict& verdict) {
 }
 
 bool VerdictHandler::stall_cleared() {
-  model::Incident* incident = parts_.journal.open_incident();
-  if (incident == nullptr) {
+  model::Stall* stall = parts_.journal.open_stall();
+  if (stall == nullptr) {
     return false;
   }
-  incident->cleared_s = parts_.journal.elapsed_s();
-  if (incident->action == model::HangAction::restart && incident->restarted_s < 0) {
+  stall->cleared_s = parts_.journal.elapsed_s();
+  if (stall->action == model::HangAction::restart && stall->restarted_s < 0) {
     // The ranks have been ended; the hang is over when they have been started again.
     parts_.journal.save_now();
     return false;
@@ -120,41 +119,41 @@ bool VerdictHandler::stall_cleared() {
   parts_.journal.manifest().verdict = {};
   parts_.journal.manifest().verdict.kind = model::VerdictKind::running;
   parts_.journal.save_now();
-  say_progress_again(*incident);
-  hooks_.hang_passed(*incident);
+  say_progress_again(*stall);
+  hooks_.hang_passed(*stall);
   return true;
 }
 
 void VerdictHandler::ranks_restarted() {
   model::RunManifest& run = parts_.journal.manifest();
-  const auto found = std::find_if(run.incidents.rbegin(), run.incidents.rend(), [](const model::Incident& i) {
+  const auto found = std::find_if(run.stalls.rbegin(), run.stalls.rend(), [](const model::Stall& i) {
     return i.action == model::HangAction::restart && i.restarted_s < 0;
   });
-  if (found == run.incidents.rend() || parts_.job.is_ending()) {
+  if (found == run.stalls.rend() || parts_.job.is_ending()) {
     return;
   }
-  model::Incident& incident = *found;
-  incident.restarted_s = parts_.journal.elapsed_s();
-  if (incident.cleared_s < 0) {
-    incident.cleared_s = incident.restarted_s;
+  model::Stall& stall = *found;
+  stall.restarted_s = parts_.journal.elapsed_s();
+  if (stall.cleared_s < 0) {
+    stall.cleared_s = stall.restarted_s;
   }
   run.verdict = {};
   run.verdict.kind = model::VerdictKind::running;
   parts_.journal.save_now();
   {
     const base::Speaking speaking(parts_.options.language);
-    hooks_.say(tr("the launcher has started the ranks again ({} after the stall was found)",
-                  base::human_duration(incident.restarted_s - incident.at_s)));
+    hooks_.say(tr("the launcher has restarted the ranks ({} after the stall was found)",
+                  base::human_duration(stall.restarted_s - stall.at_s)));
   }
   announced_.clear();
-  hooks_.hang_passed(incident);
+  hooks_.hang_passed(stall);
 }
 
-void VerdictHandler::say_progress_again(const model::Incident& incident) {
+void VerdictHandler::say_progress_again(const model::Stall& stall) {
   if (announced_.empty() || parts_.job.is_ending()) {
     return;
   }
-  const double still_s = incident.cleared_s - incident.at_s + parts_.options.hang_timeout_s;
+  const double still_s = stall.cleared_s - stall.at_s + parts_.options.hang_timeout_s;
   const base::Speaking speaking(parts_.options.language);
   hooks_.say(tr("progress again after {}", base::human_duration(still_s)));
   announced_.clear();
@@ -192,24 +191,24 @@ void VerdictHandler::say_place() {
   }
 }
 
-bool VerdictHandler::must_act(const model::Incident& incident) const {
-  return parts_.options.on_hang != OnHang::report && incident.action == model::HangAction::none &&
+bool VerdictHandler::must_act(const model::Stall& stall) const {
+  return parts_.options.on_hang != OnHang::report && stall.action == model::HangAction::none &&
          !parts_.job.ended_by_us;
 }
 
-void VerdictHandler::act(model::Incident& incident, const model::Verdict& verdict) {
+void VerdictHandler::act(model::Stall& stall, const model::Verdict& verdict) {
   if (parts_.options.on_hang != OnHang::restart) {
     // The evidence follows as the last lines, behind whatever the dying job prints.
     hooks_.say_sentence(spoken(verdict));
-    end_the_job(incident);
+    end_the_job(stall);
   } else if (const std::string refused = restart_refused(); !refused.empty()) {
     hooks_.say_sentence(spoken(verdict));
     const base::Speaking speaking(parts_.options.language);
     hooks_.say(tr("warning: the ranks are not restarted: {}", refused));
-    end_the_job(incident);
+    end_the_job(stall);
   } else {
     announce(verdict);
-    restart(incident);
+    restart(stall);
   }
 }
 
@@ -222,11 +221,11 @@ std::string VerdictHandler::restart_refused() const {
 
 std::string VerdictHandler::how_processes_end() const {
   const double grace_s = parts_.options.grace_s;
-  return grace_s >= kForever ? tr("TERM, and no KILL (--grace none)")
+  return grace_s >= kForever ? tr("TERM, no KILL (--grace none)")
                              : tr("TERM, {} grace, KILL", base::human_duration(grace_s));
 }
 
-void VerdictHandler::restart(model::Incident& incident) {
+void VerdictHandler::restart(model::Stall& stall) {
   {
     const base::Speaking speaking(parts_.options.language);
     hooks_.say(
@@ -234,23 +233,23 @@ void VerdictHandler::restart(model::Incident& incident) {
            "of at most {}): {}",
            model::confirmed_hangs(parts_.journal.manifest()), parts_.options.max_hangs, how_processes_end()));
   }
-  incident.action = model::HangAction::restart;
+  stall.action = model::HangAction::restart;
   hooks_.restart_the_ranks();
 }
 
 void VerdictHandler::end_the_job() {
-  model::Incident none;
-  model::Incident* incident = parts_.journal.open_incident();
-  end_the_job(incident != nullptr ? *incident : none);
+  model::Stall none;
+  model::Stall* stall = parts_.journal.open_stall();
+  end_the_job(stall != nullptr ? *stall : none);
 }
 
-void VerdictHandler::end_the_job(model::Incident& incident) {
+void VerdictHandler::end_the_job(model::Stall& stall) {
   {
     const base::Speaking speaking(parts_.options.language);
     hooks_.say(tr("ending the job (--on-hang {}): {}",
                   parts_.options.on_hang == OnHang::restart ? "restart" : "kill", how_processes_end()));
   }
-  incident.action = model::HangAction::kill;
+  stall.action = model::HangAction::kill;
   parts_.journal.manifest().outcome = model::RunOutcome::hang;
   hooks_.end_the_job();
 }
@@ -275,7 +274,7 @@ void VerdictHandler::print_end() {
   }
   if (parts_.options.verbosity < 0 ||
       !(parts_.options.attaches() ||
-        worth_telling(run.verdict, !run.incidents.empty(), hooks_.several_ranks()))) {
+        worth_telling(run.verdict, !run.stalls.empty(), hooks_.several_ranks()))) {
     return;
   }
   tell(run.verdict);

@@ -31,8 +31,8 @@ class VerdictHandler {
     std::function<std::string()> restart_obstacle;
     std::function<void()> restart_the_ranks;
     // A stall has a verdict, also once more with a later verdict; a stall has passed.
-    std::function<void(const model::Incident&)> hang_found;
-    std::function<void(const model::Incident&)> hang_passed;
+    std::function<void(const model::Stall&)> hang_found;
+    std::function<void(const model::Stall&)> hang_passed;
     // Evidence of living processes is being collected. The report after it decides on the end of the job.
     std::function<bool()> collecting_evidence;
     std::function<void(const model::Verdict&)> publish;  // to whoever asks for verdicts beside the terminal
@@ -66,12 +66,12 @@ class VerdictHandler {
   // The verdict in the language of the run.
   model::Verdict spoken(const model::Verdict& verdict) const;
   std::string stacks_command(const model::Verdict& verdict) const;
-  void say_progress_again(const model::Incident& incident);
-  bool must_act(const model::Incident& incident) const;
-  void act(model::Incident& incident, const model::Verdict& verdict);
+  void say_progress_again(const model::Stall& stall);
+  bool must_act(const model::Stall& stall) const;
+  void act(model::Stall& stall, const model::Verdict& verdict);
   std::string restart_refused() const;
-  void restart(model::Incident& incident);
-  void end_the_job(model::Incident& incident);
+  void restart(model::Stall& stall);
+  void end_the_job(model::Stall& stall);
   std::string how_processes_end() const;
 
   Parts parts_;

@@ -107,7 +107,7 @@ DumpCoordinator::Hooks Supervisor::dump_hooks() {
               [this](base::MonoNs duration, bool for_stall) {
                 watcher_.held_up(duration);
                 // A verdict that came during the dump may have left the end of the job to us.
-                if (for_stall || std::as_const(journal_).open_incident() != nullptr) {
+                if (for_stall || std::as_const(journal_).open_stall() != nullptr) {
                   report_on_stall();
                 }
               },
@@ -120,7 +120,7 @@ TimingService::Hooks Supervisor::timing_hooks() {
               [this](base::Pid pid) {
                 const double still_s = watcher_.still_s(pid).value_or(-1);
                 const double timeout_s = options_.hang_timeout_s;
-                const bool stall = std::as_const(journal_).open_incident() != nullptr;
+                const bool stall = std::as_const(journal_).open_stall() != nullptr;
                 const TrackedProcess* p = table_.find(pid);
                 const auto seen = speed_.watch().rank(p == nullptr ? base::kNoRank : p->record.rank);
                 return TimingService::RankProgress{.still_s = still_s,
@@ -181,8 +181,8 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
                 journal_.save_now();
                 restart_.begin(options_.grace_s);
               },
-          .hang_found = [this](const model::Incident& i) { notifier_.events().hang(i); },
-          .hang_passed = [this](const model::Incident& i) { notifier_.events().recovered(i); },
+          .hang_found = [this](const model::Stall& i) { notifier_.events().hang(i); },
+          .hang_passed = [this](const model::Stall& i) { notifier_.events().recovered(i); },
           .collecting_evidence = [this] { return evidence_.busy() || dumps_.busy(); },
           .publish = [this](const model::Verdict& v) { publish(v, options_.termination_log, dir_.absolute); },
           .told = [this] { nodes_.verdict_told(); },

@@ -1,7 +1,7 @@
 // CollectiveLooks: for some steps in every minute, each collective of every rank is timed. Sampled
-// collectives tell how long they take, but only all collectives of a step tell how long a rank waited in this
-// step. A look begins with a minute of UTC, so that all nodes of a job look at the same steps. Event loop's
-// thread only.
+// collectives show how long collectives take, but only all collectives of a step show how long a rank waited
+// in that step. A look begins at a full minute of UTC, so that all nodes of a job look at the same steps.
+// Event loop's thread only.
 #pragma once
 
 #include "common/base/clock.h"
@@ -11,7 +11,7 @@
 
 namespace xpurun::launcher {
 
-// How long to look at a job whose steps take so long; negative: unknown.
+// Duration of a look at a job with steps of `step_s`; negative: unknown.
 double look_seconds(double step_s);
 
 class CollectiveLooks {

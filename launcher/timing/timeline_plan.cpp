@@ -13,12 +13,12 @@ constexpr int64_t kSecondNs = 1'000'000'000;
 // A trace needs a tenth of a second before its start.
 constexpr int64_t kLeastAheadNs = 200'000'000;
 constexpr int64_t kMostAheadNs = 700'000'000;
-// Steps vary: a trace begins so many steps before the expected begin of its first one.
+// Step times vary, so a trace starts this many steps before its first step is expected.
 constexpr double kEarlySteps = 0.2;
 // A step ends on the host before its work on the GPU has ended and has been read.
 constexpr double kLeastSettleS = 0.5;
 constexpr double kMostSettleS = 5;
-// For ranks that do not count the last step because they have ended or stand still.
+// For ranks that never count the last step, because they have ended or are still.
 constexpr double kPatienceS = 5;
 constexpr double kPatienceSteps = 3;
 constexpr double kPeriodSteps = 10;
@@ -100,7 +100,7 @@ std::optional<int64_t> TimelinePlan::steps_due(const Look& look) const {
   if (at - look.wall_ns > kMostAheadNs) {
     return std::nullopt;
   }
-  // Steps that begin before the next full second are worth more than a common begin.
+  // Catching the first steps is worth more than a common start, so do not wait for the next full second.
   return at >= look.wall_ns + kLeastAheadNs ? at : kAtOnce;
 }
 
@@ -109,7 +109,7 @@ std::optional<int64_t> TimelinePlan::period_due(const Look& look) const {
     return std::nullopt;
   }
   const int64_t period = base::s_to_ns(specs_.back().every_s);
-  // Multiples since 1970, so that all nodes begin together.
+  // Multiples of the period since 1970, so that all nodes begin together.
   const int64_t at = floor_second((look.wall_ns / period + 1) * period);
   const int64_t ahead = at - look.wall_ns;
   if (ahead < kLeastAheadNs || ahead > kMostAheadNs || at == last_period_) {

@@ -1,7 +1,7 @@
-// TimelinePlan: when the traces of --timeline begin and end. Steps are those that the on-line step watch
-// counts: step 1 is the first one of which it has seen begin and end. Traces begin with a full second of UTC,
-// so that all ranks, and nodes that count alike, begin together; that of the first steps begins at once.
-// Pure: no clock, no I/O.
+// TimelinePlan: when the traces of --timeline begin and end. Steps are counted by the on-line step watch:
+// step 1 is the first step whose begin and end it has seen. Traces begin at a full second of UTC, so that all
+// ranks, and all nodes with equal counts, begin together. The trace of the first steps begins at once. Pure:
+// no clock, no I/O.
 #pragma once
 
 #include "common/base/clock.h"
@@ -16,7 +16,7 @@ namespace xpurun::launcher {
 
 class TimelinePlan {
  public:
-  // What is known at one moment; a look about ten times a second.
+  // The state of the job at one moment, about ten times a second.
   struct Look {
     base::MonoNs now = 0;
     int64_t wall_ns = 0;

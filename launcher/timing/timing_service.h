@@ -50,7 +50,7 @@ class TimingService {
     std::function<void()> first_gpu_use;    // by any process of the job
     // Mean of the last steps of the slowest rank; negative: no step was seen.
     std::function<double()> step_s = [] { return -1.0; };
-    std::function<void(bool)> every_call_timed = [](bool) {};  // told when it begins and ends
+    std::function<void(bool)> every_call_timed = [](bool) {};  // called when it begins and ends
     // Times that the job became slower.
     std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
   };

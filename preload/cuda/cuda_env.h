@@ -1,4 +1,4 @@
-// Environment variables of CUDA that change what is measurable. Read once; any thread.
+// Environment variables of CUDA that limit which times can be measured. Read once; any thread.
 #pragma once
 
 namespace xpurun::preload {

@@ -55,6 +55,8 @@ bool open_buffers(wire::CaptureSegment& memory, const Functions& cupti, int64_t 
   return true;
 }
 
+// The address range stays mapped: CUPTI may still write to a buffer that it holds, and returns it later
+// through buffer_completed(). Only the pages of the other buffers are given back.
 void close_buffers() {
   const Lock lock;
   g_is_open = false;
@@ -72,6 +74,7 @@ bool are_records_full() {
 }
 
 void buffer_requested(uint8_t** buffer, size_t* size, size_t* most_records) {
+  // Without a buffer CUPTI drops the records and counts them (dropped_records).
   *buffer = nullptr;
   *size = 0;
   *most_records = 0;

@@ -7,7 +7,7 @@ namespace xpurun::preload::cupti {
 namespace {
 
 constexpr size_t kLongestName = 4096;
-constexpr char kOther[] = "(other)";  // the first name: those that found no room
+constexpr char kOther[] = "(other)";  // the first name: stands for all names beyond the limit
 
 // cudaMemcpyKind
 constexpr uint8_t kCudaHostToDevice = 1;
@@ -19,6 +19,7 @@ constexpr uint8_t kIsPageable = 1;
 constexpr uint8_t kIsPinned = 2;
 
 uint32_t hash_of(const char* text, size_t length) {
+  // FNV-1a, 32 bits.
   uint32_t hash = 0x811c9dc5;
   for (size_t i = 0; i < length; ++i) {
     hash = (hash ^ static_cast<uint8_t>(text[i])) * 0x01000193;
@@ -179,6 +180,7 @@ void ActivityWriter::take_set(const SetRecord& record) {
 }
 
 void ActivityWriter::take_call(const CallRecord& record, Domain domain) {
+  // The poller's calls are this library's, not the program's.
   if (static_cast<int32_t>(record.thread) == poller_) {
     return;
   }

@@ -16,6 +16,7 @@ using wire::CaptureState;
 
 constexpr uint64_t kRoundNs = 5 * kNsPerMs;
 constexpr uint64_t kLateRecordsNs = 20 * kNsPerMs;
+// Concurrent kernels: the kind "kernel" would make CUPTI run all kernels one after the other.
 constexpr uint32_t kKinds[] = {kConcurrentKernel, kMemcpy, kMemset, kRuntime, kOverhead};
 
 void ignore_callback(void*, uint32_t, uint32_t, const void*) {}

@@ -14,7 +14,7 @@ class MappedBytes {
   MappedBytes(const MappedBytes&) = delete;
   MappedBytes& operator=(const MappedBytes&) = delete;
 
-  // Keeps what is there if it is large enough. False without memory.
+  // Keeps the present memory if it is large enough. False without memory.
   bool make(size_t bytes) {
     if (bytes == 0 || bytes <= bytes_) {
       return bytes != 0;

@@ -1,4 +1,4 @@
-// The metrics of CUPTI that tell how much of a GPU's resources is used, and the choice among them. Pure.
+// The CUPTI metrics that measure how much of a GPU's resources is used, and the choice among them. Pure.
 #pragma once
 
 #include "common/wire/capture.h"

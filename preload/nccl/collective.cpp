@@ -7,6 +7,8 @@ namespace {
 // ncclDataType_t: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, fp8 e4m3, fp8
 // e5m2.
 uint64_t size_of(int type) {
+  // A type of a later NCCL counts as one byte: the bytes are then too small, but nothing reads past the
+  // table.
   constexpr uint8_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   return type >= 0 && static_cast<size_t>(type) < sizeof(kSizes) ? kSizes[type] : 1;
 }

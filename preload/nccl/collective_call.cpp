@@ -144,6 +144,8 @@ void group_began() {
 }
 
 void group_ends() {
+  // A group with a single call is launched like a call on its own, so its start can be recorded right before
+  // the launch. With several calls, one kernel may do the work of all, and no call has a time of its own.
   if (CollectiveTicket* only = group_here().only_call()) {
     record_start(*only);
   }
@@ -151,6 +153,7 @@ void group_ends() {
 
 void group_ended(int result) {
   Group& group = group_here();
+  // Groups nest; NCCL launches the calls of all levels at the outermost end.
   if (group.depth == 0 || --group.depth > 0) {
     return;
   }

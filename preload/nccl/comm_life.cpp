@@ -59,6 +59,8 @@ void comm_made(int result, void** place) {
     return;
   }
   Group& group = group_here();
+  // Inside a group, NCCL creates the communicator at the outermost ncclGroupEnd and writes the handle only
+  // then, so the entry is completed there.
   const bool is_later = group.depth > 0 && is_accepted(result) && group.add({entry, place});
   if (!is_later) {
     comm_finished(entry, result, place);
@@ -70,6 +72,7 @@ void comms_made(int result, void** comms, int count) {
     return;
   }
   note_nccl_version();
+  // ncclCommInitAll has no unique id: one process holds all ranks. The identity is good in this process only.
   const uint64_t identity = mix(reinterpret_cast<uintptr_t>(comms[0]), now_ns());
   for (int i = 0; i < count; ++i) {
     const uint32_t entry = claim_comm(identity, i, count, nullptr);

@@ -10,6 +10,7 @@ bool Group::join(const CollectiveTicket& ticket) {
          (target[at].first.comm != ticket.comm || target[at].first.info.stream != ticket.info.stream)) {
     ++at;
   }
+  // A full table is no error: the caller then counts the call as launched at once.
   if (at == kTargets) {
     return false;
   }

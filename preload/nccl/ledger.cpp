@@ -97,6 +97,7 @@ void complete(wire::CommEntry& comm, void* handle) {
   if (comm.nranks.load(std::memory_order_relaxed) > 0 && comm.device.load(std::memory_order_relaxed) >= 0) {
     return;
   }
+  // NCCL's own functions may be hooked: their calls from here are not the program's.
   const Inside inside;
   comm.nranks.store(ask("ncclCommCount", handle, 0));
   comm.rank.store(ask("ncclCommUserRank", handle, -1));
@@ -108,6 +109,7 @@ __thread uint32_t t_last_comm = 0;
 }  // namespace
 
 uint64_t mix(uint64_t a, uint64_t b) {
+  // 2^64 divided by the golden ratio, then the two multipliers of MurmurHash3's finaliser.
   uint64_t h = (a ^ 0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd;
   h = (h ^ h >> 32 ^ b) * 0xc4ceb9fe1a85ec53;
   return h ^ h >> 29;
@@ -115,6 +117,8 @@ uint64_t mix(uint64_t a, uint64_t b) {
 
 uint64_t hash_bytes(const void* bytes, uint64_t length, uint64_t seed) {
   const auto* at = static_cast<const unsigned char*>(bytes);
+  // FNV-1a with its 64-bit offset basis and prime. All ranks must get the same hash of the same unique id, so
+  // only the bytes count.
   uint64_t h = seed ^ 0xcbf29ce484222325;
   for (uint64_t i = 0; i < length; ++i) {
     h = (h ^ at[i]) * 0x100000001b3;
@@ -152,6 +156,7 @@ uint32_t comm_of(void* handle) {
            (is_state(comm, CommState::live) || is_state(comm, CommState::finalized) ||
             is_state(comm, CommState::initialising));
   };
+  // A thread mostly uses one communicator for many calls, so the last entry is tried before the scan.
   uint32_t found = t_last_comm;
   if (!matches(shared.comms[found])) {
     found = wire::kNoComm;
@@ -170,6 +175,8 @@ uint32_t comm_of(void* handle) {
 uint64_t collective_called(wire::CommEntry& comm, const wire::OpKey& key, uint64_t now) {
   const uint64_t sequence = comm.called.fetch_add(1) + 1;
   wire::Signature& signature = comm.signatures[sequence % wire::kSignatures];
+  // A seqlock for one slot of the ring. The supervisor reads this memory at any moment, also after a kill:
+  // sequence 0 marks a slot that is being written, and the final release store publishes its fields.
   signature.sequence.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   signature.op.store(uint64_t{key.api} | uint64_t{key.dtype[0]} << 16 | uint64_t{key.compute} << 24 |

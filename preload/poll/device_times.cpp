@@ -62,6 +62,8 @@ bool DeviceTimes::measure(const Pending& item, uint64_t last_end_ns, uint64_t no
   if (!item.timed) {
     event->source = static_cast<uint8_t>(wire::Source::host_query);
     event->flags = wire::kEventHostBegin;
+    // No timing events: the work began when it was launched, or when the work before it on the stream was
+    // done. The end is accurate to one round of the poller.
     event->begin_ns = item.launched_ns > last_end_ns ? item.launched_ns : last_end_ns;
     event->duration_ns = now > event->begin_ns ? now - event->begin_ns : 0;
     return true;
@@ -74,6 +76,7 @@ bool DeviceTimes::measure(const Pending& item, uint64_t last_end_ns, uint64_t no
   }
   event->source = static_cast<uint8_t>(wire::Source::events);
   event->how = item.how;
+  // cudaEventElapsedTime returns milliseconds as a float, with a resolution of about 0.5 us.
   const uint64_t elapsed = ms > 0 ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0;
   const uint64_t own = own_time_of_events(item);
   event->duration_ns = elapsed - (elapsed < own ? elapsed : own);

@@ -8,11 +8,14 @@ namespace xpurun::preload {
 void write_event(const wire::Event& event) {
   wire::SegmentHeader& header = segment()->header;
   const uint64_t head = header.ring_head.load(std::memory_order_relaxed);
+  // One producer (this thread) and one consumer (the supervisor). A full ring drops the newest event instead
+  // of waiting: the supervisor may be stopped or dead.
   if (head - header.ring_tail.load(std::memory_order_acquire) >= wire::kRingSlots) {
     add(header.health.ring_dropped, 1);
     return;
   }
   segment()->ring[head % wire::kRingSlots] = event;
+  // Published last, so the supervisor never sees a slot before its content.
   header.ring_head.store(head + 1, std::memory_order_release);
 }
 

@@ -111,6 +111,8 @@ void Poller::fill_pool(int device, uint32_t wanted, bool is_first) {
   if (cuda_api().set_device(device) != 0) {
     forget_cuda_error();
   }
+  // With one hardware queue for all streams (CUDA_DEVICE_MAX_CONNECTIONS=1), no timing events are recorded,
+  // so there is nothing to calibrate.
   if (is_first && !shared_queue_) {
     times_.set_up(device);
   }
@@ -196,6 +198,7 @@ void Poller::follow_the_level() {
     return;
   }
   if (wanted == wire::Level::off) {
+    // Calls are not seen while the level is off, and NCCL's counts are trusted only if all were seen.
     mark_calls_missed(*segment());
   }
   light_budget_.restart();
@@ -244,6 +247,8 @@ uint64_t Poller::pause_ns() const {
 void Poller::rest() const {
   const uint64_t pause = pause_ns();
   const timespec time{static_cast<time_t>(pause / kNsPerSecond), static_cast<long>(pause % kNsPerSecond)};
+  // A futex instead of a condition variable: finish_polling() runs at the exit of the process, where libc's
+  // locks may be held by threads that no longer run.
   syscall(SYS_futex, &g_wake, FUTEX_WAIT_PRIVATE, 0, &time, nullptr, 0);
 }
 
@@ -310,6 +315,8 @@ void finish_polling() {
   const uint64_t deadline = now_ns() + kFinishNs;
   g_wake.store(1);
   syscall(SYS_futex, &g_wake, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  // Bounded: the poller may be stuck in a CUDA call that never returns, and the program's exit must not wait
+  // for it.
   while (g_phase.load() != Phase::left && now_ns() < deadline) {
     sleep_until(now_ns() + kNsPerMs / 5);
   }

@@ -54,6 +54,8 @@ void WorkInFlight::completed(const Pending& item, uint32_t number, StreamQueues:
 // Queries kAhead items ahead, and halves the distance each time that the event has not been reached.
 bool WorkInFlight::poll_stream(uint32_t number) {
   StreamQueues::Stream& stream = queues_.stream(number);
+  // The last queue collects all streams beyond the limit, and the handle of the per-thread default stream
+  // stands for one stream per thread: there, a reached event says nothing about earlier ones.
   uint32_t step = queues_.is_in_order(stream) ? kAhead : 1;
   while (step > 0 && queues_.front(stream) != nullptr) {
     uint32_t count = step;
@@ -101,6 +103,8 @@ void WorkInFlight::take_profiled() {
     wire::Event event{};
     const bool lacks_ends = times_.corrects() && done.source == wire::Source::nccl_profiler;
     event.begin_ns = done.begin_ns;
+    // NCCL's profiler times the channels inside the kernel; the kernel's own start and end around them are
+    // added.
     event.duration_ns = done.duration_ns + (lacks_ends ? kAroundChannelsNs : 0);
     event.op = e.op;
     event.sequence = static_cast<uint32_t>(e.sequence);

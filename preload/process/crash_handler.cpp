@@ -23,7 +23,7 @@ uint32_t g_notice_flags = 0;
 pid_t g_constructor_pid = 0;
 alignas(64) char g_stack[kStackBytes];
 
-// pid << 32 | tid of the reporting thread. The pid tells copies apart: after fork(2) the memory is a copy,
+// pid << 32 | tid of the reporting thread. The pid distinguishes copies: after fork(2) the memory is a copy,
 // and after vfork(2) it is shared with the parent, whose report is another one.
 std::atomic<uint64_t> g_reporter{0};
 

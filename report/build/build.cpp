@@ -168,7 +168,8 @@ std::string culprit_dump(const JobDump& dump, size_t node) {
   return part == dump.parts.end() ? std::string() : part->path;
 }
 
-// The supervisor masks what it writes. A run.json of an older xpurun, or of another program, is masked here.
+// The supervisor masks secrets before it writes. A run.json of an older xpurun, or of another program, is
+// masked here.
 void mask_secrets(model::RunManifest& run) {
   model::KeptEnvironment kept = model::keep_environment(run.env);
   run.env = std::move(kept.values);

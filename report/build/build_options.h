@@ -11,8 +11,8 @@
 namespace xpurun::report {
 
 enum class SourceLines {
-  kept,  // those that the run directory holds
-  read,  // these, and what is missing from the files of this host; source.json keeps all
+  kept,  // the lines that the run directory holds
+  read,  // also missing lines, from the files of this host; source.json keeps all
   none,
 };
 
@@ -21,8 +21,8 @@ struct BuildOptions {
   bool write_stacks = true;
   SourceLines source = SourceLines::kept;
   base::Language language = base::Language::english;  // of the page; the other files are English
-  // Told the verdict before anything is written: a full disk does not keep it back. The second verdict is the
-  // first in `language`.
+  // Called with the verdict before any file is written, so a full disk cannot hold it back. The second
+  // verdict is the first in `language`.
   std::function<void(const model::Verdict& english, const model::Verdict& spoken)> on_verdict = {};
   size_t max_boxes = 2000;  // per picture; the rest is folded into "(other, n frames)"
 };

@@ -11,7 +11,7 @@
 namespace xpurun::report {
 
 // Of all parts of the dump. Missing files leave the facts empty; unreadable ones are named in `notes`. The
-// Flight Recorder's dumps count where nothing else has told of torch's calls.
+// Flight Recorder's dumps count where no other source has torch's calls.
 void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
                         std::vector<std::string>& notes);
 

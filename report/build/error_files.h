@@ -1,4 +1,5 @@
-// torchelastic's error files, for ranks whose Python told nothing itself: the bootstrap was off, or absent.
+// torchelastic's error files, for ranks whose Python reported nothing itself: the bootstrap was off, or
+// absent.
 #pragma once
 
 #include "common/model/run_dir.h"

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What is known of the run: it hung, or nobody would have dumped, and how large it was.
+// The known facts of the run: it hung, else there would be no dumps, and its size.
 model::RunManifest manifest_of(const std::string& dir, const FlightFacts& flight) {
   model::RunManifest run;
   run.id = model::RunDir(dir.ends_with('/') ? dir.substr(0, dir.size() - 1) : dir).id();

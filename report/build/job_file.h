@@ -1,5 +1,5 @@
 // Files that the job wrote outside of the run directory. They are read once, when the run has ended, and kept
-// in the run directory, so that a report that is made again later or elsewhere says the same.
+// in the run directory, so that a later report, or one on another host, says the same.
 #pragma once
 
 #include "common/model/run_dir.h"
@@ -18,8 +18,8 @@ struct JobFile {
   size_t most = size_t{64} << 10;  // bytes, from the end
 };
 
-// The text, its secrets masked; nothing if there is none that can be read within a second, or if the file was
-// changed after the run.
+// The text with secrets masked; nothing if it cannot be read within a second, or if the file was changed
+// after the run.
 std::optional<std::string> read_job_file(const model::RunDir& dir, const model::RunManifest& run,
                                          const JobFile& file);
 

@@ -53,9 +53,9 @@ model::RankSet sharing(const model::RunManifest& run, const ProcessRecord& proce
 std::string why_none(StreamKind kind) {
   switch (kind) {
     case StreamKind::pipe:
-      return std::string(later("standard error was a pipe: only --logs keeps what went through it"));
+      return std::string(later("standard error was a pipe: only --logs keeps its output"));
     case StreamKind::terminal:
-      return std::string(later("standard error was a terminal: only --logs keeps what was written to it"));
+      return std::string(later("standard error was a terminal: only --logs keeps its output"));
     case StreamKind::file:
       return std::string(later("the file of standard error cannot be read, or was changed after the run"));
     case StreamKind::other:
@@ -63,11 +63,12 @@ std::string why_none(StreamKind kind) {
     case StreamKind::unknown:
       break;
   }
-  return std::string(later("the process ended before its standard error was looked at"));
+  return std::string(later("the process ended before its standard error was examined"));
 }
 
-// Of an exception the traceback is told already, of an exit with a place the call. A shared file goes on
-// after the end of a rank that did not tell its end, with what the ranks that failed after it wrote.
+// The verdict already has the traceback of an exception, and the call of an exit with a position. A shared
+// file continues after the end of a rank that did not report its end, with the output of ranks that failed
+// after it.
 bool is_explained(const Verdict& verdict, const LogTail& tail) {
   const bool placed_exit = verdict.kind == VerdictKind::exit && !verdict.where.function.empty();
   const bool unnoticed = verdict.exit_code == 0 || verdict.id == "crash.killed";
@@ -113,7 +114,7 @@ TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::Run
       stream.kind != StreamKind::file
           ? std::nullopt
           : read_job_file(dir, run,
-                          // Of another node, only what was kept: the path may be of another file here.
+                          // From another node, only the kept copy: on this host the path may be another file.
                           {.path = process->node == 0 ? stream.path : std::string(),
                            .kept = fmt::format("ranks/{}/stderr-{}.tail", process->rank, process->pid),
                            .end = stream.end,

@@ -24,7 +24,7 @@ TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::Run
 // The last lines of a text, without xpurun's own and without what a progress bar has overwritten.
 std::vector<std::string> last_lines(std::string_view text, size_t most);
 
-// Puts the tail into the verdict, and its end into the evidence where nothing says more.
+// Puts the tail into the verdict, and its end into the evidence if no other evidence says more.
 void add_log_tail(model::Verdict& verdict, TailOfRank tail);
 
 }  // namespace xpurun::report

@@ -20,8 +20,7 @@ struct StackSet {
 };
 
 // Paths are directories (of a run: the dump that its verdict rests on; else everything below) and files.
-// E-NO-STACKS if nothing at all was found.
-// Keep::nothing is enough for what is made of merged stacks.
+// E-NO-STACKS if nothing at all was found. Keep::nothing is enough for all output made from merged stacks.
 base::Result<StackSet> read_stack_set(const std::vector<std::string>& paths, Keep keep = Keep::everything);
 
 StackSet make_stack_set(std::vector<model::ProcessStacks> processes, std::string about,

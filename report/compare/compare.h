@@ -1,7 +1,7 @@
 // "What has become slower?": two runs, or two groups of ranks, side by side. Pure.
 //
 // Every metric that both sides have is tested with the medians of up to 32 blocks of consecutive steps or
-// calls (metric_test.h). A difference is told if its share of wrong discoveries is at most kMostQ over all
+// calls (metric_test.h). A difference is reported if its false discovery rate is at most kMostQ over all
 // metrics, and if it is large enough: on a machine that is shared with others, steps of equal programs differ
 // more than between GPUs.
 #pragma once

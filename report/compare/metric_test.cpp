@@ -29,7 +29,8 @@ Products products_of(std::span<const double> values) {
 }
 
 // How many times larger the variance of a mean is than that of the mean of independent values, if each value
-// depends on the one before (AR(1)). Both series count equally: one alone is too short to tell.
+// depends on the one before (AR(1)). Both series count equally: one alone is too short to estimate the
+// correlation.
 double dependence(std::span<const double> a, std::span<const double> b) {
   double alike = 0;
   double unseen = 0;  // a short series shows this much less correlation than there is

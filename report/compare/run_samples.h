@@ -1,4 +1,4 @@
-// What a comparison is told of a run, or of a group of its ranks: series of values for each metric.
+// The input of a comparison for a run, or for a group of its ranks: series of values for each metric.
 #pragma once
 
 #include "common/model/speed/comparison.h"

@@ -169,16 +169,17 @@ model::NextStep advice(const Scene& scene, const Group& group) {
   const RankView& v = *group.views.front();
   switch (group.state) {
     case RankState::dead:
-      return {.text = tr("read the end of rank {}'s log: why did it leave?", v.rank)};
+      return {.text = tr("read the end of rank {}'s log to see why it left", v.rank)};
     case RankState::stopped:
-      return v.debugged ? model::NextStep{.text = tr("let the debugger of pid {} go on", v.pid)}
-                        : model::NextStep{.command = fmt::format("kill -CONT {}", v.pid)};
+      return v.debugged
+                 ? model::NextStep{.text = tr("let the debugger of pid {} continue the process", v.pid)}
+                 : model::NextStep{.command = fmt::format("kill -CONT {}", v.pid)};
     case RankState::uninterruptible:
       return {.text = tr("check the file system or device that rank {} uses", v.rank),
               .command = "dmesg | tail"};
     case RankState::silent:
       if (v.pid == 0) {
-        return {.text = tr("look at host {}: is it up, and does its xpurun run?", base::sanitize(v.host))};
+        return {.text = tr("check host {}: is it up, and is its xpurun running?", base::sanitize(v.host))};
       }
       return {.command = fmt::format("gdb -p {} -batch -ex 'thread apply all bt'", v.pid)};
     case RankState::busy:
@@ -204,7 +205,7 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {.text = tr("take the locks in the same order in all threads")};
   }
   if (v.wait && v.wait->kind == WaitKind::lock && v.where.callee.ends_with(".put")) {
-    return {.text = tr("the queue is full: find out why nothing takes from it, after {} on rank {}",
+    return {.text = tr("the queue is full: find out why no consumer takes from it, after {} on rank {}",
                        place(v.where), v.rank)};
   }
   return {.text = tr("find out why {} does not return on rank {}", place(v.where), v.rank)};

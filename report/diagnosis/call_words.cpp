@@ -114,7 +114,7 @@ std::string message_text(const CallFinding& f, const RankNamer& names) {
   }
   const std::string_view call = f.fault == CallFault::not_sent ? "send" : "recv";
   if (f.accused.empty()) {
-    return tr("ranks wait for each other in messages that nobody answers: {}{}", met, others);
+    return tr("ranks wait for each other in messages without a counterpart: {}{}", met, others);
   }
   return tr("{} {} not called the {} that another rank waits for: {}{}", names(f.accused),
             pick({"has", "have"}, f.accused.size()), call, met, others);
@@ -218,7 +218,7 @@ std::string fault_text(const CallFinding& f, const RankNamer& names) {
       return tr("the GPU of {} has not started {}: earlier work keeps it{}", who, common_call(c),
                 wait_for(f));
     case CallFault::not_finished:
-      return tr("{} {} not finished {}, which other ranks have", who, has, common_call(c));
+      return tr("{} {} not finished {}; other ranks have", who, has, common_call(c));
     case CallFault::all_entered:
       break;
   }

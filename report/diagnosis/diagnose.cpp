@@ -90,8 +90,8 @@ Verdict diagnose_in(base::Language language, const Facts& facts, const Verdict& 
 }
 
 std::string dump_that_matters(const RunManifest& run) {
-  if (const model::Incident* incident = incident_that_matters(run)) {
-    return incident->dump;
+  if (const model::Stall* stall = stall_that_matters(run)) {
+    return stall->dump;
   }
   if (run.outcome == model::RunOutcome::exit && run.child_status.succeeded()) {
     return {};
@@ -111,7 +111,7 @@ std::string dump_that_matters(const RunManifest& run) {
   if (told != run.dumps.end()) {
     return told->dir;
   }
-  const bool fresh = run.outcome == model::RunOutcome::running && run.incidents.empty() && !run.dumps.empty();
+  const bool fresh = run.outcome == model::RunOutcome::running && run.stalls.empty() && !run.dumps.empty();
   return fresh && run.dumps.back().why == model::DumpReason::hang ? run.dumps.back().dir : std::string();
 }
 

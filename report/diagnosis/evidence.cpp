@@ -105,8 +105,8 @@ void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::st
       const bool accused = verdict.kind == VerdictKind::hang && verdict.ranks.contains(c.first->rank);
       const std::string still =
           tr(" for {}", seconds_words(c.seconds)) + (accused ? since_words(scene, c.seconds) : "");
-      line += tr("{}, using {:.0f} % CPU", moved ? tr(", moved {} ago", seconds_words(c.seconds)) : still,
-                 c.cpu * 100);
+      line += tr("{}, using {:.0f} % CPU",
+                 moved ? tr(", last progress {} ago", seconds_words(c.seconds)) : still, c.cpu * 100);
     }
     out.push_back(std::move(line));
   }
@@ -293,9 +293,9 @@ void add_dump(const Scene& scene, const Verdict& verdict, std::vector<std::strin
 }
 
 // Stalls that ended by themselves or by a restart of the ranks.
-void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
-  const model::Incident* told = incident_that_matters(scene.facts.run);
-  for (const model::Incident& i : scene.facts.run.incidents) {
+void add_past_stalls(const Scene& scene, std::vector<std::string>& out) {
+  const model::Stall* told = stall_that_matters(scene.facts.run);
+  for (const model::Stall& i : scene.facts.run.stalls) {
     if (i.cleared_s < 0 || &i == told) {
       continue;
     }
@@ -355,7 +355,7 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
     add_endings(scene, out);
   }
   add_earlier_attempts(scene, out);
-  add_past_incidents(scene, out);
+  add_past_stalls(scene, out);
   for (std::string& line : out) {
     line = base::tidied(std::move(line));
   }

@@ -107,7 +107,7 @@ std::string helper_clause(const Scene& scene, const RankView& v) {
       return tr("; its {} pid {} has been in {} for {}", name, h.pid, place(where), seconds_words(h.still_s));
     }
     if (h.awaited && !h.python && !h.name.empty()) {
-      return tr("; its {} {} (pid {}) has not moved for {}", name, base::sanitize(h.name), h.pid,
+      return tr("; its {} {} (pid {}) has made no progress for {}", name, base::sanitize(h.name), h.pid,
                 seconds_words(h.still_s));
     }
   }
@@ -140,7 +140,7 @@ void doubt_idle(const Scene& scene, model::Verdict& verdict) {
   if (!verdict.headline.empty()) {
     say(verdict, verdict.headline);
   }
-  verdict.next.text = doubted_idle ? tr("if it should not wait for the outside, run with --hang-idle")
+  verdict.next.text = doubted_idle ? tr("if this wait is not intended, run with --hang-idle")
                                    : raise_timeout_words(scene.facts.run.hang_timeout_s);
 }
 

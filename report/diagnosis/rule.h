@@ -68,8 +68,8 @@ std::optional<model::Verdict> rank_failed(const Scene& scene);
 std::optional<model::Verdict> command_failed(const Scene& scene);
 
 // The stall that the verdict rests on: one that xpurun ended, one that still lasts, or one that a failure
-// ended (the job's own watchdog). Null if there is none. The incident may lack a dump.
-const model::Incident* incident_that_matters(const model::RunManifest& run);
+// ended (the job's own watchdog). Null if there is none. The stall may lack a dump.
+const model::Stall* stall_that_matters(const model::RunManifest& run);
 
 // Adds evidence lines, most important first.
 void add_evidence(const Scene& scene, model::Verdict& verdict);

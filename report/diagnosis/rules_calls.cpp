@@ -58,7 +58,7 @@ FaultNames names_of(CallFault fault) {
                     "the call")};
     case CallFault::not_launched:
       return {kHangNotLaunched, Confidence::high,
-              later("see the C++ stack of the rank: what keeps NCCL from the launch?")};
+              later("see the C++ stack of the rank to find out why NCCL does not launch the call")};
     case CallFault::queued:
       return {kHangQueued, Confidence::medium,
               later("look for a kernel or a copy that does not end on that GPU")};

@@ -192,7 +192,7 @@ std::optional<Verdict> mismatch(const Scene& scene) {
 }
 
 std::string all_ranks(size_t n, std::string_view after) {
-  return n == 1 ? tr("the one rank{}", after) : tr("all {} ranks{}", n, after);
+  return n == 1 ? tr("the only rank{}", after) : tr("all {} ranks{}", n, after);
 }
 
 std::optional<Verdict> all_wait(const Scene& scene) {
@@ -211,10 +211,10 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   const std::string elsewhere = one_call ? "" : tr(" and other calls");
   const std::string why =
       others && several
-          ? tr("of the others of {} nothing is known at that moment", scene.facts.run.world_size)
+          ? tr("the state of the other ranks of {} at that moment is unknown", scene.facts.run.world_size)
       : others   ? tr("the others of {} are not on this host or never started", scene.facts.run.world_size)
-      : one_call ? tr("none is missing; whether they called it with the same size, type and root, or "
-                      "stand before the network or a GPU, was not recorded")
+      : one_call ? tr("none is missing; it was not recorded whether they called it with the same size, type "
+                      "and root, or wait for the network or a GPU")
                  : tr("none is missing, so a send or recv may lack its counterpart");
   const size_t n = waiting.size();
   say(v, tr("{} {} in {}{} for {}; {}", all_ranks(n, others ? tr(" seen here") : ""),
@@ -304,9 +304,9 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
 
 // The dump is unreadable or says nothing: the supervisor's record decides, else the bare stall.
 std::optional<Verdict> recorded(const Scene& scene) {
-  const model::Incident* incident = incident_that_matters(scene.facts.run);
-  if (incident != nullptr && incident->verdict.kind == model::VerdictKind::hang) {
-    Verdict v = incident->verdict;
+  const model::Stall* stall = stall_that_matters(scene.facts.run);
+  if (stall != nullptr && stall->verdict.kind == model::VerdictKind::hang) {
+    Verdict v = stall->verdict;
     v.evidence.clear();
     if (base::spoken() != base::Language::english) {
       v.sentence = sentence_of(v);
@@ -316,8 +316,8 @@ std::optional<Verdict> recorded(const Scene& scene) {
     return v;
   }
   Verdict v = begin_hang(scene, {.id = kHangUnknown, .confidence = Confidence::low}, {}, {});
-  v.dump = incident != nullptr ? incident->dump : scene.facts.dump_dir;
-  say(v, tr("no progress for the timeout, and no stack could be read that tells why"));
+  v.dump = stall != nullptr ? stall->dump : scene.facts.dump_dir;
+  say(v, tr("no progress for the timeout, and no readable stack shows why"));
   v.next = {.text = tr("see xpurun.log in the run directory for why the dump failed"),
             .command = "xpurun doctor"};
   return v;
@@ -338,12 +338,12 @@ constexpr Rule kHangRules[] = {
 
 std::optional<Verdict> hung(const Scene& scene) {
   const model::RunManifest& run = scene.facts.run;
-  const model::Incident* incident = incident_that_matters(run);
+  const model::Stall* stall = stall_that_matters(run);
   const bool dumped = scene.facts.dump && (scene.facts.dump->why == model::DumpReason::hang ||
-                                           (incident != nullptr && incident->dump == scene.facts.dump_dir));
-  // The supervisor may ask after taking the dump and before recording the incident.
-  const bool fresh = dumped && run.incidents.empty() && run.outcome == model::RunOutcome::running;
-  if (incident == nullptr && !fresh) {
+                                           (stall != nullptr && stall->dump == scene.facts.dump_dir));
+  // The supervisor may ask after taking the dump and before recording the stall.
+  const bool fresh = dumped && run.stalls.empty() && run.outcome == model::RunOutcome::running;
+  if (stall == nullptr && !fresh) {
     if (run.outcome != model::RunOutcome::hang) {
       return std::nullopt;
     }

@@ -10,8 +10,8 @@
 namespace xpurun::report {
 
 using base::tr;
-using model::Incident;
 using model::RunManifest;
+using model::Stall;
 
 namespace {
 
@@ -96,10 +96,10 @@ const Ending* first_failure(const std::vector<Ending>& endings, const RunManifes
 
 // A rank that stood still and then exits with 0, before any rank fails, has moved again, even if no poll saw
 // it.
-bool culprits_left(const Incident& incident, const std::vector<Ending>& endings) {
+bool culprits_left(const Stall& stall, const std::vector<Ending>& endings) {
   model::RankSet left;
   for (const Ending& e : endings) {
-    if (e.process->role != model::ProcessRole::rank || e.at_s < incident.at_s) {
+    if (e.process->role != model::ProcessRole::rank || e.at_s < stall.at_s) {
       continue;
     }
     if (e.failed()) {
@@ -109,18 +109,18 @@ bool culprits_left(const Incident& incident, const std::vector<Ending>& endings)
       left.insert(e.process->rank);
     }
   }
-  return !incident.verdict.ranks.empty() && left.contains(incident.verdict.ranks);
+  return !stall.verdict.ranks.empty() && left.contains(stall.verdict.ranks);
 }
 
 // A stall also counts as cleared when its ranks have died. It passed by itself only if no rank had failed by
 // then, or if a restart of the ranks ended it.
-bool passed(const Incident& incident, const std::vector<Ending>& endings) {
-  if (incident.restarted_s >= 0 || culprits_left(incident, endings)) {
+bool passed(const Stall& stall, const std::vector<Ending>& endings) {
+  if (stall.restarted_s >= 0 || culprits_left(stall, endings)) {
     return true;
   }
-  return incident.cleared_s >= 0 && std::none_of(endings.begin(), endings.end(), [&](const Ending& e) {
-           return e.process->role == model::ProcessRole::rank && e.failed() && e.at_s >= incident.at_s &&
-                  e.at_s <= incident.cleared_s;
+  return stall.cleared_s >= 0 && std::none_of(endings.begin(), endings.end(), [&](const Ending& e) {
+           return e.process->role == model::ProcessRole::rank && e.failed() && e.at_s >= stall.at_s &&
+                  e.at_s <= stall.cleared_s;
          });
 }
 
@@ -168,11 +168,11 @@ model::RankSet Scene::unheard() const {
   return out;
 }
 
-const Incident* incident_that_matters(const RunManifest& run) {
-  if (run.incidents.empty()) {
+const Stall* stall_that_matters(const RunManifest& run) {
+  if (run.stalls.empty()) {
     return nullptr;
   }
-  const Incident& last = run.incidents.back();
+  const Stall& last = run.stalls.back();
   if (run.outcome == model::RunOutcome::hang) {
     return &last;
   }

@@ -64,9 +64,9 @@ void tell_tie(const Scene& scene, const Ending& root, Verdict& verdict) {
   const std::string clocks =
       compared ? tr("agree only to {}", base::human_duration(order_uncertainty_s(run, first, root)))
                : tr("were not compared");
-  const std::string others = rivals.size() > 1 ? tr(", like {} more", rivals.size() - 1) : std::string();
-  say(verdict, tr("{}; {} {}{} at about the same time, and the clocks of the hosts {}: which failed "
-                  "first is not known",
+  const std::string others = rivals.size() > 1 ? tr(", as did {} more", rivals.size() - 1) : std::string();
+  say(verdict, tr("{}; {} {}{} at about the same time, and the clocks of the hosts {}: it is not known which "
+                  "failed first",
                   verdict.headline, scene.names({first.process->rank}), how_it_ended(first), others, clocks));
 }
 
@@ -90,9 +90,9 @@ void tell_unheard(const Scene& scene, const Ending& root, Verdict& verdict) {
                                 : rank_words(ranks);
   verdict.ranks.insert(ranks);
   verdict.confidence = Confidence::low;
-  say(verdict, tr("{}; nothing is known of {}, which may have failed first", verdict.headline, words));
+  say(verdict, tr("{}; nothing is known about {}, which may have failed first", verdict.headline, words));
   verdict.next = {};
-  verdict.next.text = tr("find out why nothing came from {}", words);
+  verdict.next.text = tr("find out why no data came from {}", words);
 }
 
 void add_gaps(const Scene& scene, std::vector<std::string>& out) {

@@ -207,7 +207,7 @@ void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
     }
   }
   if (shown > kMostGpuLines) {
-    out.push_back(tr("and {} more GPUs that are not well: see gpu.json", shown - kMostGpuLines));
+    out.push_back(tr("and {} more GPUs with problems: see gpu.json", shown - kMostGpuLines));
   }
 }
 

@@ -57,7 +57,7 @@ std::vector<DumpPart> dumps_of(const JobRuns& job, size_t n, double shift_s, con
 }
 
 bool in_one_stall(const RunManifest& run, double a_s, double b_s) {
-  return std::any_of(run.incidents.begin(), run.incidents.end(), [&](const model::Incident& i) {
+  return std::any_of(run.stalls.begin(), run.stalls.end(), [&](const model::Stall& i) {
     const auto within = [&](double at_s) {
       return at_s >= i.at_s - kSameMomentS && (i.cleared_s < 0 || at_s <= i.cleared_s);
     };
@@ -65,7 +65,7 @@ bool in_one_stall(const RunManifest& run, double a_s, double b_s) {
   });
 }
 
-// What a node has of the moment: the dump that was asked for with the shown one, else the nearest.
+// A node's dump of the moment: the dump for the same request as the shown one, else the nearest.
 const DumpPart* part_of(const NodeRun& node, const std::vector<DumpPart>& dumps, bool asked_together,
                         const RunManifest& run, double at_s) {
   const DumpPart* best = nullptr;
@@ -110,7 +110,7 @@ model::ProcessStacks absent(base::Rank rank, base::Pid pid, const std::string& h
   return p;
 }
 
-// Ranks of which no part of the dump says anything.
+// Ranks that are in no part of the dump.
 void add_missing_ranks(const RunManifest& run, const JobDump& dump, MergedDump& merged) {
   DumpManifest& all = *merged.manifest;
   const auto add = [&](base::Rank rank, base::Pid pid, const std::string& host, const std::string& reason) {
@@ -217,7 +217,7 @@ MergedDump merge_dumps(const JobRuns& job, const RunManifest& run, const RankOwn
   std::optional<DumpManifest>& all = merged.manifest;
   double first_s = dump.at_s;
   double last_s = dump.at_s;
-  // The part that decides on the moment gives what is said once.
+  // Fields that exist once per job come from the part that decides on the moment.
   std::vector<const DumpPart*> parts;
   for (const DumpPart& part : dump.parts) {
     parts.insert(part.name == dump.shown ? parts.begin() : parts.end(), &part);

@@ -31,11 +31,11 @@ struct JobDump {
 // is the merged manifest.
 JobDump pick_job_dump(const JobRuns& job, const model::RunManifest& run);
 
-// All parts as one. Ranks of which no part tells are in the manifest too: dead ones as observed, and living
-// ones as processes without stacks, with the reason.
+// All parts as one. Ranks that are in no part are in the manifest too: dead ranks as observed, and living
+// ranks as processes without stacks, with the reason.
 struct MergedDump {
-  std::optional<model::DumpManifest> manifest;  // nothing if no part has one that can be read
-  std::vector<model::ProcessStacks> absent;     // the ranks of which no part tells
+  std::optional<model::DumpManifest> manifest;  // nothing if no part has a readable manifest
+  std::vector<model::ProcessStacks> absent;     // the ranks that are in no part
 };
 MergedDump merge_dumps(const JobRuns& job, const model::RunManifest& run, const RankOwners& owners,
                        const JobDump& dump);

@@ -21,8 +21,7 @@ namespace {
 
 constexpr size_t kMostNodes = 100'000;
 constexpr size_t kMostReaders = 4;
-// Larger rank numbers are not believed.
-// By these a scheduler or launcher tells its jobs apart.
+// Larger rank numbers are not believed. Schedulers and launchers identify their jobs by these variables.
 constexpr std::string_view kRunIds[] = {"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PBS_JOBID",
                                         "LSB_JOBID"};
 

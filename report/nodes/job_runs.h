@@ -1,5 +1,5 @@
 // JobRuns: the run directories of the nodes of one job, as far as they are here: what lies below nodes/ in
-// the directory of the elected node, or directories that somebody has put side by side. Anything that does
+// the directory of the elected node, or directories that the user has put side by side. Anything that does
 // not fit is named in `notes` and left out; content of other nodes may be damaged or hostile.
 #pragma once
 
@@ -26,8 +26,7 @@ struct NodeRun {
 struct JobRuns {
   std::vector<NodeRun> nodes;  // this node first, then by rank of the node
   std::vector<std::string> notes;
-  // Another node has judged what all nodes have sent, and handed it to this one: its verdict, in run.json,
-  // holds.
+  // Another node judged, and handed the data of all nodes to this one: its verdict, in run.json, holds.
   bool handed = false;
 
   bool several() const { return nodes.size() > 1; }
@@ -46,7 +45,7 @@ class RankOwners {
 
   // Of two nodes that had a rank one after the other, the later one.
   bool owns(size_t node, base::Rank rank) const;
-  // Nothing of this rank on this node is to be believed.
+  // Ignores all data of this rank on this node.
   bool disputed(size_t node, base::Rank rank) const;
   const std::vector<std::string>& notes() const { return notes_; }
 

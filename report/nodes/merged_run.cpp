@@ -20,7 +20,8 @@ using model::RunOutcome;
 
 namespace {
 
-// Clocks that nobody has compared: hosts that keep time by NTP agree to some milliseconds, but who knows.
+// For clocks that were never compared. NTP keeps hosts within some milliseconds, but it may be off or not yet
+// synchronised.
 constexpr double kUnknownClockS = 1;
 // Stalls that begin and end within this time of each other are one.
 constexpr double kSameStallS = 1;
@@ -85,56 +86,56 @@ RunNode node_of(const JobRuns& job, size_t n) {
   return out;
 }
 
-struct Stall {
-  model::Incident incident;
+struct NodeStall {
+  model::Stall stall;
   size_t node = 0;
 
   double until_s() const {
-    return incident.cleared_s < 0 ? std::numeric_limits<double>::infinity() : incident.cleared_s;
+    return stall.cleared_s < 0 ? std::numeric_limits<double>::infinity() : stall.cleared_s;
   }
 };
 
-// Which of two nodes' words on the same stall to keep.
-bool says_more(const Stall& a, const Stall& b) {
-  const auto key = [](const Stall& s) {
-    return std::tuple(s.incident.verdict.confidence, s.node == 0, !s.incident.dump.empty());
+// Which of two nodes' records of the same stall to keep.
+bool says_more(const NodeStall& a, const NodeStall& b) {
+  const auto key = [](const NodeStall& s) {
+    return std::tuple(s.stall.verdict.confidence, s.node == 0, !s.stall.dump.empty());
   };
   return key(a) > key(b);
 }
 
 // One stall of the job is seen by many nodes.
-std::vector<model::Incident> put_together(std::vector<Stall> stalls) {
+std::vector<model::Stall> put_together(std::vector<NodeStall> stalls) {
   std::stable_sort(stalls.begin(), stalls.end(),
-                   [](const Stall& a, const Stall& b) { return a.incident.at_s < b.incident.at_s; });
-  std::vector<Stall> out;
-  for (Stall& s : stalls) {
-    if (out.empty() || s.incident.at_s > out.back().until_s() + kSameStallS) {
+                   [](const NodeStall& a, const NodeStall& b) { return a.stall.at_s < b.stall.at_s; });
+  std::vector<NodeStall> out;
+  for (NodeStall& s : stalls) {
+    if (out.empty() || s.stall.at_s > out.back().until_s() + kSameStallS) {
       out.push_back(std::move(s));
       continue;
     }
-    Stall& last = out.back();
-    const double at_s = std::min(last.incident.at_s, s.incident.at_s);
+    NodeStall& last = out.back();
+    const double at_s = std::min(last.stall.at_s, s.stall.at_s);
     const double until_s = std::max(last.until_s(), s.until_s());
     // The dump of this node comes first: those of the other nodes are put beside it.
-    const std::string dump = last.node == 0 && !last.incident.dump.empty() ? last.incident.dump
-                             : s.node == 0 && !s.incident.dump.empty()     ? s.incident.dump
-                             : !last.incident.dump.empty()                 ? last.incident.dump
-                                                                           : s.incident.dump;
+    const std::string dump = last.node == 0 && !last.stall.dump.empty() ? last.stall.dump
+                             : s.node == 0 && !s.stall.dump.empty()     ? s.stall.dump
+                             : !last.stall.dump.empty()                 ? last.stall.dump
+                                                                        : s.stall.dump;
     const size_t node = std::min(last.node, s.node);
     if (says_more(s, last)) {
-      last.incident = std::move(s.incident);
+      last.stall = std::move(s.stall);
     }
     last.node = node;
-    last.incident.at_s = at_s;
-    last.incident.cleared_s = std::isinf(until_s) ? -1 : until_s;
-    last.incident.dump = dump;
+    last.stall.at_s = at_s;
+    last.stall.cleared_s = std::isinf(until_s) ? -1 : until_s;
+    last.stall.dump = dump;
   }
-  std::vector<model::Incident> incidents;
-  for (Stall& s : out) {
-    s.incident.n = static_cast<int>(incidents.size()) + 1;
-    incidents.push_back(std::move(s.incident));
+  std::vector<model::Stall> merged;
+  for (NodeStall& s : out) {
+    s.stall.n = static_cast<int>(merged.size()) + 1;
+    merged.push_back(std::move(s.stall));
   }
-  return incidents;
+  return merged;
 }
 
 class Merger {
@@ -171,7 +172,7 @@ class Merger {
       d.at_s = moved(d.at_s);
       run_.dumps.push_back(std::move(d));
     }
-    for (model::Incident& i : part.incidents) {
+    for (model::Stall& i : part.stalls) {
       i.at_s = moved(i.at_s);
       i.cleared_s = moved_if_known(i.cleared_s);
       i.verdict_s = moved_if_known(i.verdict_s);
@@ -184,7 +185,7 @@ class Merger {
     run_.world_size = std::max(run_.world_size, part.world_size);
   }
 
-  std::vector<Stall> take_stalls() { return std::move(stalls_); }
+  std::vector<NodeStall> take_stalls() { return std::move(stalls_); }
 
  private:
   template <typename T>
@@ -196,7 +197,7 @@ class Merger {
 
   RunManifest& run_;
   const RankOwners& owners_;
-  std::vector<Stall> stalls_;
+  std::vector<NodeStall> stalls_;
 };
 
 // When the first process of the node ended: an interruption is not recorded by itself.
@@ -211,8 +212,8 @@ double first_death(const RunManifest& run, size_t node, bool own_failures) {
   return at_s;
 }
 
-// The node whose outcome stands for that of the job. A node that hung or still runs says more than one that
-// has failed because of it; an interruption counts unless another node failed before it.
+// The node whose outcome stands for that of the job. A node that hung or still runs says more than a node
+// that failed because of it; an interruption counts unless another node failed before it.
 size_t telling_node(const JobRuns& job, const RunManifest& run) {
   const auto weight = [&](size_t n) {
     const RunManifest& r = job.nodes[n].run;
@@ -287,7 +288,7 @@ RunManifest merge_runs(const JobRuns& job, const RankOwners& owners) {
   }
   std::stable_sort(run.dumps.begin(), run.dumps.end(),
                    [](const model::DumpRecord& a, const model::DumpRecord& b) { return a.at_s < b.at_s; });
-  run.incidents = put_together(merger.take_stalls());
+  run.stalls = put_together(merger.take_stalls());
   for (const model::ProcessRecord* p : current_ranks(run)) {
     run.nodes[p->node].ranks.insert(p->rank);
   }

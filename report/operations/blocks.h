@@ -1,5 +1,5 @@
 // Blocks: a series in the order of time, summed up as medians of equal parts. Neighbouring values of a series
-// are alike, so that single values would prove too much; tests compare the medians of blocks. Pure.
+// are correlated, so single values would prove too much; tests compare the medians of blocks. Pure.
 #pragma once
 
 #include <array>

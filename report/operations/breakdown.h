@@ -1,4 +1,4 @@
-// How a rank's GPU spent its time, as far as the timed calls tell. Pure.
+// How a rank's GPU spent its time, as far as the timed calls show it. Pure.
 #pragma once
 
 #include "common/model/speed/operations.h"

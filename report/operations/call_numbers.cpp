@@ -10,6 +10,8 @@ void CallNumbers::add(const NumberedCalls& of, uint32_t number) {
     range.first = number;
     return;
   }
+  // The numbers have 32 bits and wrap around. The signed difference is right as long as a range spans fewer
+  // than 2^31 calls.
   const auto distance = static_cast<int64_t>(static_cast<int32_t>(number - range.first));
   range.lowest = std::min(range.lowest, distance);
   range.highest = std::max(range.highest, distance);

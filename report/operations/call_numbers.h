@@ -1,5 +1,5 @@
-// How many calls there were for every timed one: calls are numbered, timed or not, so that the distances of
-// the numbers of the timed calls tell. Pure.
+// How many calls there were for each timed call. All calls are numbered, timed or not, so the distance
+// between the numbers of two timed calls is the number of calls. Pure.
 #pragma once
 
 #include <cstdint>

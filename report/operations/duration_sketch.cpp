@@ -12,6 +12,7 @@ constexpr double kLongest = 4398046511104.0;  // 2^42
 
 size_t bucket_of(double ns) {
   int exponent = 0;
+  // Buckets are linear within an octave, so a bucket is 0.8 % to 1.6 % of its value wide.
   const double fraction = std::frexp(ns, &exponent);  // in [0.5, 1)
   const auto part = static_cast<size_t>((2 * fraction - 1) * kParts);
   return static_cast<size_t>(exponent - 1) * kParts + part;

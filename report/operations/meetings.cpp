@@ -93,6 +93,7 @@ void Meetings::add(const RankArrival& arrival) {
 }
 
 void Meetings::thin_out() {
+  // The ids of collectives are hashes, equal on all ranks, so this keeps the same half on every rank.
   mask_ = mask_ << 1 | 1;
   std::erase_if(arrivals_, [this](const RankArrival& a) { return (a.meeting & mask_) != 0; });
 }

@@ -77,7 +77,7 @@ std::string about_calls(const std::vector<R>& rows) {
   }
   std::string out = base::tr("{} calls were timed", grouped(std::llround(timed)));
   if (!known) {
-    out += base::tr(", the number of all calls is not known of every row");
+    out += base::tr(", the number of all calls is not known for every row");
   } else if (timed < 0.995 * calls) {
     out += base::tr(" of about {}; total time is scaled up to all", grouped(std::llround(calls)));
   }
@@ -129,7 +129,7 @@ TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t
                 .title = "Collectives",
                 .about = about_calls(rows) +
                          base::tr(" A rank's own time includes waiting for others; transfer is from the last "
-                                  "arrival to the last end. The last rank is the one that kept the others "
+                                  "arrival to the last end. The last rank is the rank that kept the others "
                                   "waiting most, with its share of their waiting time.")};
   out.columns = {{"Communicator", false, 9},
                  {"Groups", false, 0},
@@ -171,13 +171,12 @@ TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t
 }
 
 TextTable program_table(const std::vector<model::ProgramCallRow>& rows, size_t most) {
-  TextTable out{
-      .id = "calls",
-      .title = "Calls of torch.distributed",
-      .about = base::tr("As the program saw them, until the call returned; a call inside another one counts "
-                        "in both rows. Share is of a rank's time from its first span to its last one. The "
-                        "last rank is the one that kept the others waiting most, with its share of their "
-                        "waiting time.")};
+  TextTable out{.id = "calls",
+                .title = "Calls of torch.distributed",
+                .about = base::tr(
+                    "As the program saw them, until the call returned; a call inside another call counts in "
+                    "both rows. Share: of a rank's time from its first span to its last. The last rank is "
+                    "the rank that kept the others waiting most, with its share of their waiting time.")};
   out.columns = {{"Function", false, 9}, {"Place", false, 8},    {"Ranks", false, 2},    {"MiB", true, 1},
                  {"Calls", true, 3},     {"Median ms", true, 7}, {"p99 ms", true, 4},    {"Total s", true, 5},
                  {"Share %", true, 6},   {"Waits s", true, 4},   {"Last rank", false, 5}};
@@ -230,17 +229,16 @@ std::string about_breakdown(const std::vector<model::RankBreakdown>& ranks) {
     exact = exact && r.exact;
   }
   std::string out =
-      !known ? base::tr("It is not known how many calls were not timed.")
+      !known ? base::tr("The number of untimed calls is unknown.")
              : base::tr(
-                   "{}{} of the calls were timed; kernels that belong to no library call "
-                   "are up to {} of a rank's GPU time.",
+                   "{}{} of the calls were timed; kernels outside of library calls take up to {} of a rank's "
+                   "GPU time.",
                    percent(least), percent(most) == percent(least) ? "" : base::tr(" to {}", percent(most)),
                    percent(untraced));
   if (!exact) {
     out += base::tr(
         " Compute, communication and memory are estimates from the timed calls; time on several streams "
-        "counts on each. Exposed communication is the most that it can be: calls that were not timed may "
-        "hide more.");
+        "counts on each. Exposed communication is an upper limit: untimed calls may hide more of it.");
   }
   return out;
 }
@@ -319,7 +317,7 @@ std::string missing_text(const model::OperationTables& operations) {
     out += base::tr("{} rows with less time are left out. ", grouped(operations.left_out));
   }
   if (operations.lost > 0) {
-    out += base::tr("{} events and spans are missing: they found no room on the ranks. ",
+    out += base::tr("{} events and spans are missing, because buffers of the ranks were full. ",
                     grouped(operations.lost));
   }
   return out.substr(0, out.find_last_not_of(' ') + 1);

@@ -1,4 +1,4 @@
-// How long the stages of a pipeline work, and which share of a step they are idle. Pure.
+// How long the stages of a pipeline work, and for which share of a step they are idle. Pure.
 #pragma once
 
 #include "common/model/speed/pipeline.h"
@@ -13,7 +13,7 @@ double bubble_of_schedule(size_t stages, int jobs);
 // Fills the measures of stages, steps and pipeline from the jobs with their steps.
 void measure(model::Pipeline& pipeline);
 
-// A stage stands out if it is busy at least so much longer than the next one.
+// A stage stands out if it is busy longer than the next by at least this share.
 inline constexpr double kLeastExcess = 0.05;
 
 }  // namespace xpurun::report

@@ -29,7 +29,7 @@ std::map<Key, const PipelineJob*> jobs_of(const PipelineStage& stage, JobKind ki
 }
 
 // The nanoseconds by which all jobs of `later` begin too early or late, as far as `earlier` says: the least
-// time from the end of a job to the begin of the one that follows it. Negative: they overlap.
+// time from the end of a job to the begin of the following job. Negative: they overlap.
 int64_t least_gap(const PipelineStage& earlier, const PipelineStage& later, JobKind kind) {
   int64_t out = std::numeric_limits<int64_t>::max();
   const auto first = jobs_of(earlier, kind);

@@ -44,7 +44,7 @@ bool may_be_pipeline(const TraceInputs& inputs, const PipelineOptions& options) 
     if (++looked > kLooked) {
       break;
     }
-    std::vector<base::Error> later;  // told when all files are read
+    std::vector<base::Error> later;  // reported when all files are read
     // Point-to-point operations may be in the event files.
     if (jobs_of(read_source(spans, later), options.functions, Evidence::not_needed)) {
       return true;

@@ -17,8 +17,8 @@ struct PipelineOfRun {
   size_t ranks = 0;                             // with jobs
 };
 
-// `operands`: directories that hold logs of Paddle, or what `xpurun timeline` reads. One rank is in memory at
-// a time. Event files are read only if the spans of one of the first ranks show jobs.
+// `operands`: directories with logs of Paddle, or anything that `xpurun timeline` reads. One rank is in
+// memory at a time. Event files are read only if the spans of one of the first ranks show jobs.
 PipelineOfRun read_pipeline(const std::vector<std::string>& operands, const PipelineOptions& options);
 
 }  // namespace xpurun::report

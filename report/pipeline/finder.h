@@ -1,5 +1,5 @@
 // PipelineFinder: the pipelines of a job, from the activities of its ranks, one after the other, or from jobs
-// that are known already.
+// that are already known.
 #pragma once
 
 #include "common/model/speed/pipeline.h"
@@ -24,8 +24,8 @@ struct PipelineOptions {
   int64_t first_step = 0;  // number of the first step that was recorded
 };
 
-// Nanoseconds to add to the wall times of a host; empty: nothing is known of the clocks. Then a stage whose
-// forward job begins before that of the stage before has ended shows the difference (clock_order.h).
+// Nanoseconds to add to the wall times of a host; empty: the clocks were not compared. Then a forward job
+// that begins before that of the previous stage has ended shows the difference (clock_order.h).
 using ClockOffset = std::function<int64_t(const std::string& host)>;
 
 class PipelineFinder {
@@ -36,7 +36,7 @@ class PipelineFinder {
   void add(RankJobs rank);
   size_t ranks() const { return ranks_.size(); }  // with jobs
 
-  // Nothing unless two ranks or more have jobs. Call once.
+  // Nothing unless at least two ranks have jobs. Call once.
   std::optional<model::PipelineReport> finish(const ClockOffset& offset);
 
  private:

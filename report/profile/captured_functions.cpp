@@ -209,9 +209,8 @@ std::string capture_sentence(const model::CaptureReport& c) {
       out += (out.empty() ? "" : base::tr("; ")) + ranks_excess(f);
     }
   }
-  return out.empty() && c.ranks.size() > 1
-             ? base::tr("no rank differs from the others in where its time goes")
-             : out;
+  return out.empty() && c.ranks.size() > 1 ? base::tr("no rank spends its time differently from the others")
+                                           : out;
 }
 
 model::CaptureReport captured_functions(const Profile& profile) {

@@ -36,7 +36,7 @@ std::string why(ActivityStatus status, const std::string& reason) {
     case ActivityStatus::complete:
       return "";
     case ActivityStatus::lossy:
-      return base::tr("records were dropped, because there was no room for them");
+      return base::tr("records were dropped, because the buffer was full");
     case ActivityStatus::client_came:
       return base::tr(
           "another CUPTI client, such as torch.profiler, began during the recording, which may be "
@@ -47,8 +47,7 @@ std::string why(ActivityStatus status, const std::string& reason) {
           "trace");
     case ActivityStatus::no_library:
       return base::tr(
-          "not recorded: libcupti.so was not found; it is a part of the CUDA toolkit and of torch for "
-          "CUDA");
+          "not recorded: libcupti.so was not found; it is part of the CUDA toolkit and of torch for CUDA");
     case ActivityStatus::unknown_version:
       return base::tr(
           "not recorded: this CUPTI is older than that of CUDA 12.0, or newer than that of CUDA 13");
@@ -106,7 +105,7 @@ std::string cost(const model::GpuCapture& capture) {
                     work_duration(capture.step_during_s), work_duration(capture.step_before_s),
                     100 * (capture.step_during_s / capture.step_before_s - 1));
   }
-  return out + base::tr("CUPTI's own time is {} a rank ({}), {} to begin and {} to end.",
+  return out + base::tr("CUPTI overhead: {} per rank ({}), {} to begin and {} to end.",
                         work_duration(median(own)), percent(median(shares)), work_duration(median(setup)),
                         work_duration(median(teardown)));
 }

@@ -213,7 +213,7 @@ void add_run(Database& database, const std::string& operand) {
                     frame == nullptr ? SqlValue() : SqlValue(base::sanitize(frame->function))});
   }
   Inserter stalls = database.inserter("stalls", 4);
-  for (const model::Incident& i : run->incidents) {
+  for (const model::Stall& i : run->stalls) {
     stalls.add({int64_t{i.n}, i.at_s, i.cleared_s < 0 ? SqlValue() : SqlValue(i.cleared_s),
                 text_or_null(base::sanitize(i.verdict.sentence))});
   }

@@ -135,7 +135,7 @@ ordered_json finding_json(const Finding& f) {
   return j;
 }
 
-ordered_json incident_json(const model::Incident& i) {
+ordered_json stall_json(const model::Stall& i) {
   ordered_json j;
   j["n"] = i.n;
   j["at_s"] = i.at_s;
@@ -234,7 +234,7 @@ std::string report_json(const RunReport& report, JsonLayout layout) {
   j["dump"] = report.dump;
   j["stacks"] = stacks_json(report.forest);
   put_json_list(j["dumps"], report.dumps, dump_json);
-  put_json_list(j["incidents"], report.run.incidents, incident_json);
+  put_json_list(j["stalls"], report.run.stalls, stall_json);
   j["environment"] = environment_json(report.run);
   j["notes"] = report.notes;
   return dump(j, layout);

@@ -129,7 +129,7 @@ void put_next(data& page, const RunReport& report) {
   put_text(page, "typed_in",
            command.empty() || report.run.cwd.empty()
                ? std::string()
-               : tr("To be typed in {}{}", report.run.cwd,
+               : tr("Run it in {}{}", report.run.cwd,
                     report.run.host.empty() ? "" : tr(" on host {}", report.run.host)));
 }
 

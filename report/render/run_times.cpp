@@ -162,7 +162,7 @@ class Marks {
   data list_{data::type::list};
 };
 
-std::string end_of_stall(const model::Incident& i, const RunReport& report, const RunAxis& axis) {
+std::string end_of_stall(const model::Stall& i, const RunReport& report, const RunAxis& axis) {
   if (i.cleared_s < 0) {
     return tr("was not cleared");
   }
@@ -189,7 +189,7 @@ void put_events(data& page, const RunReport& report, const RunAxis& axis) {
   std::vector<Event> events;
   // Without an axis there is no time line either.
   const model::RunManifest run = axis.empty() ? model::RunManifest() : report.run;
-  for (const model::Incident& i : run.incidents) {
+  for (const model::Stall& i : run.stalls) {
     events.push_back({i.at_s, later("stall"),
                       fmt::format("{}{}", end_of_stall(i, report, axis),
                                   i.verdict.sentence.empty() || i.dump == report.verdict.dump
@@ -241,7 +241,7 @@ void put_times(data& page, const RunReport& report) {
   Marks marks(axis);
   data ticks{data::type::list};
   if (!rows.empty()) {
-    for (const model::Incident& i : report.run.incidents) {
+    for (const model::Stall& i : report.run.stalls) {
       marks.add("stall", i.at_s, i.cleared_s < 0 ? axis.end() : i.cleared_s);
     }
     for (const model::Slowdown& s : report.run.slowdowns) {

@@ -37,7 +37,7 @@ std::string about_calls(const model::VerdictCollective& c) {
   const bool guessed = c.kind != Kind::unknown && c.kind != Kind::world;
   return tr("Call {} of {}, {} ranks{}{}.", c.sequence, group_text(c), c.size,
             c.ranks.empty() ? "" : fmt::format(" ({})", c.ranks.text()),
-            guessed ? tr(", {} by the look of its ranks", name_of(c.kind)) : "");
+            guessed ? tr(", {} judging by its ranks", name_of(c.kind)) : "");
 }
 
 }  // namespace xpurun::report

@@ -47,21 +47,21 @@ Finding from_verdict(const RunReport& report) {
 }
 
 // The verdict's own words, where it is the verdict on this stall.
-std::string stall_sentence(const RunReport& report, const model::Incident& i) {
+std::string stall_sentence(const RunReport& report, const model::Stall& i) {
   const bool same = base::spoken() != base::Language::english && i.dump == report.verdict.dump &&
                     i.verdict.id == report.verdict.id;
   return same ? report.verdict.sentence : sentence_of(i.verdict);
 }
 
-void add_incidents(const RunReport& report, std::vector<Finding>& out) {
-  for (const model::Incident& i : report.run.incidents) {
+void add_stalls(const RunReport& report, std::vector<Finding>& out) {
+  for (const model::Stall& i : report.run.stalls) {
     // The verdict already describes this stall, which may have ended with the job.
     if (report.verdict.kind == VerdictKind::hang && (i.cleared_s < 0 || i.dump == report.verdict.dump)) {
       continue;
     }
     out.push_back(
         {.severity = i.cleared_s < 0 ? Severity::warning : Severity::note,
-         .id = fmt::format("incident.{}", i.n),
+         .id = fmt::format("stall.{}", i.n),
          .title = i.cleared_s < 0 ? tr("A stall at {} was not cleared", base::human_duration(i.at_s))
                                   : tr("A stall at {} {} after {}", base::human_duration(i.at_s),
                                        i.restarted_s >= 0 ? tr("was ended by a restart of the ranks")
@@ -119,7 +119,7 @@ void add_dump_gaps(const RunReport& report, std::vector<Finding>& out) {
     if (bad > 0) {
       out.push_back({.severity = Severity::warning,
                      .id = "dump.incomplete",
-                     .title = tr("{} of {} processes {} not dumped whole", bad, d.processes.size(),
+                     .title = tr("{} of {} processes {} not dumped completely", bad, d.processes.size(),
                                  bad == 1 ? "was" : "were"),
                      .evidence = reasons(d.processes),
                      .next = tr("the groups and pictures show what is known of the others"),
@@ -144,9 +144,9 @@ void add_other_nodes(const RunReport& report, std::vector<Finding>& out) {
                                : base::sanitize(model::RunDir(run.job_report_dir).report_html());
   Finding f{.severity = Severity::note,
             .id = "nodes.elsewhere",
-            .title = tr("The verdict is on all nodes; the rest of this report is on this node alone"),
-            .next = page.empty() ? tr("the report on all nodes is on host {}", host)
-                                 : tr("the report on all nodes is on host {}: {}", host, page)};
+            .title = tr("The verdict covers all nodes; the rest of this report covers only this node"),
+            .next = page.empty() ? tr("the report for all nodes is on host {}", host)
+                                 : tr("the report for all nodes is on host {}: {}", host, page)};
   if (!ranks.empty()) {
     f.evidence.push_back(run.world_size > 0
                              ? tr("{}: {} of {}", ranks_text(ranks), ranks.size(), run.world_size)
@@ -174,7 +174,7 @@ void add_node_gaps(const RunReport& report, std::vector<Finding>& out) {
          .id = "nodes.incomplete",
          .title = tr("The data of {} of {} nodes is missing or incomplete", gaps, report.run.nodes.size()),
          .evidence = std::move(lines),
-         .next = tr("of their ranks nothing is known, or not all; the verdict is less certain for it")});
+         .next = tr("little or nothing is known about their ranks, so the verdict is less certain")});
   }
   if (clocks > 0) {
     out.push_back(
@@ -182,7 +182,7 @@ void add_node_gaps(const RunReport& report, std::vector<Finding>& out) {
          .id = "nodes.clocks",
          .title = tr("The clocks of {} of {} nodes were not compared with the clock of this node", clocks,
                      report.run.nodes.size()),
-         .evidence = {tr("the order of events on different nodes is taken as unknown within 1 s")}});
+         .evidence = {tr("events on different nodes that are less than 1 s apart have no known order")}});
   }
 }
 
@@ -214,13 +214,13 @@ std::vector<Finding> find_findings(const RunReport& report) {
                    .title = tr("Not everything could be read"),
                    .evidence = report.notes});
   }
-  add_incidents(report, out);
+  add_stalls(report, out);
   if (!report.run.preload_reason.empty()) {
     out.push_back({.severity = Severity::note,
                    .id = "preload.off",
                    .title = tr("The library in the training processes was not in use"),
                    .evidence = {report.run.preload_reason},
-                   .next = tr("without it the stack of a crash is read after the fact or not at all"),
+                   .next = tr("without the library, the stack of a crash is read afterwards or not at all"),
                    .command = doctor_command(report)});
   }
   return out;

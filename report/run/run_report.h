@@ -65,7 +65,7 @@ enum class Severity { error, warning, note, good };
 // Severity, evidence and next step for people; `id` for machines.
 struct Finding {
   Severity severity = Severity::note;
-  std::string id;  // the verdict's id, "dump.incomplete", "input.unreadable", "incident.2", "preload.off"
+  std::string id;  // the verdict's id, "dump.incomplete", "input.unreadable", "stall.2", "preload.off"
   std::string title;
   std::vector<std::string> evidence;
   std::string next;     // in words

@@ -136,7 +136,7 @@ class Judge {
     out_.step_s = usual_seconds(steps);
     if (!out_.changes.empty() && static_cast<int64_t>(window_.first) >= out_.changes.back().step) {
       model::StepChange& latest =
-          out_.changes.back();  // all steps since count, not only those that showed it
+          out_.changes.back();  // all steps since the change count, not only the steps that proved it
       latest.after_s = out_.step_s;
       latest.share = latest.after_s / latest.before_s - 1;
     }
@@ -344,7 +344,7 @@ class Judge {
     }
   }
 
-  // Pauses are no slowdown. A rank that keeps the others waiting in them is told as a note.
+  // Pauses are not a slowdown. A rank that keeps the others waiting in them is reported as a note.
   void add_pauses() {
     out_.stage_pauses = stage_pauses(job_, out_.step_s);
     for (model::StagePause& pause : out_.stage_pauses) {

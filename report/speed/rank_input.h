@@ -1,4 +1,4 @@
-// What an analysis of speed is told of one rank.
+// The input of a speed analysis for one rank.
 #pragma once
 
 #include "common/base/ids.h"
@@ -17,7 +17,7 @@ struct RankInput {
   // Added to CLOCK_MONOTONIC of the rank's host: nanoseconds since 1970, by the clock of this node.
   int64_t offset_ns = 0;
   std::vector<model::SpanFile> spans;      // in the order of their numbers
-  std::vector<model::SpanFile> functions;  // the calls of traced functions, likewise
+  std::vector<model::SpanFile> functions;  // the calls of traced functions, in the same order
   std::vector<model::EventFile> events;
 };
 

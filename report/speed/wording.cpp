@@ -83,7 +83,7 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
     case SlowCause::unknown:
       break;
   }
-  return tr("{} arrive{} after the others, the cause is not known", they, s);
+  return tr("{} arrive{} after the others; the cause is not known", they, s);
 }
 
 std::string change_reason(const model::SpeedFinding& finding, const Cause& cause, RanksCompared compared) {
@@ -97,7 +97,7 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
   std::string why;
   switch (cause.kind) {
     case SlowCause::input:
-      why = tr("the next batch comes later") + in_place(finding.place);
+      why = tr("the next batch arrives later") + in_place(finding.place);
       break;
     case SlowCause::gc:
       why = tr("Python's garbage collection takes more time");
@@ -109,7 +109,7 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
       why = tr("collectives take longer");
       break;
     default:
-      why = cause.excess_s > 0 ? tr("most of the time is added in {}", stage_words(cause.stage)) : "";
+      why = cause.excess_s > 0 ? tr("most of the additional time is in {}", stage_words(cause.stage)) : "";
   }
   return out + (out.empty() || why.empty() ? "" : tr("; ")) + why;
 }
@@ -170,9 +170,9 @@ std::string slower_sentence(const model::SpeedFinding& finding, const model::Ste
                             const Cause& cause, RanksCompared compared) {
   const std::string when = change.wall_ns > 0 ? fmt::format(" ({})", time_of_day(change.wall_ns)) : "";
   const std::string why = change_reason(finding, cause, compared);
-  return tr("the job is {} slower since step {}{}, {} instead of {} a step{}{}", percent(change.share),
-            grouped(change.step), when, short_seconds(change.after_s), short_seconds(change.before_s),
-            why.empty() ? "" : tr(": "), why);
+  return tr("the job has been {} slower since step {}{}: {} instead of {} per step{}{}",
+            percent(change.share), grouped(change.step), when, short_seconds(change.after_s),
+            short_seconds(change.before_s), why.empty() ? "" : tr(": "), why);
 }
 
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared) {
@@ -220,7 +220,7 @@ std::string next_step(const model::SpeedFinding& finding) {
           "collect garbage at chosen steps (gc.disable, gc.collect), the same on all ranks, or gc.freeze "
           "after the set-up");
     case SlowCause::cpu_contention:
-      return tr("look for other processes on the CPUs of these ranks, and for too small CPU limits");
+      return tr("look for other processes on the CPUs of these ranks, and for CPU limits that are too small");
     case SlowCause::gpu_compute:
       return tr(
           "compare the GPUs' clocks, temperatures and power limits: nvidia-smi -q -d PERFORMANCE,CLOCK");
@@ -231,7 +231,7 @@ std::string next_step(const model::SpeedFinding& finding) {
     case SlowCause::host_issue:
       return tr("profile the named code on these ranks");
     case SlowCause::throttling:
-      return tr("look at the cooling and at the power limit of the GPU");
+      return tr("check the cooling and the power limit of the GPU");
     case SlowCause::checkpoint:
       return finding.ranks.empty()
                  ? tr("write checkpoints in the background")

@@ -81,7 +81,7 @@ void put_arguments(ordered_json& args, const std::vector<Argument>& from) {
   }
 }
 
-// Beside our own names those that the readers of torch's traces know.
+// Beside our own names, the names that readers of torch's traces know.
 void put_collective(ordered_json& args, const Call& call) {
   const auto put = [&](const char* name, const char* ours) {
     if (const auto* number = argument<int64_t>(call, ours)) {

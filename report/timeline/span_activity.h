@@ -6,7 +6,7 @@
 
 namespace xpurun::report {
 
-// Adds the spans to what is known of the same rank, one Python track per thread. A mark has no duration.
+// Adds the spans to the activity of the same rank, one Python track per thread. A mark has no duration.
 void add_spans(Activity& activity, const model::SpanFile& file);
 
 }  // namespace xpurun::report

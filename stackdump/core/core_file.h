@@ -24,7 +24,7 @@ struct CoreSegment {
 
 class CoreFile {
  public:
-  // E-CORE if this is no core file, or one that cannot be read.
+  // E-CORE if this is not a core file, or an unreadable one.
   static base::Result<CoreFile> open(const std::string& path);
   // The same for an open file; `path` is for messages.
   static base::Result<CoreFile> from_fd(base::UniqueFd fd, const std::string& path);

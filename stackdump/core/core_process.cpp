@@ -84,7 +84,8 @@ ProcMaps core_maps(const CoreFile& core) {
     out.push_back(std::move(m));
   }
   for (const CoreFileMapping& f : files) {
-    if (core.find(f.range.lo) == nullptr) {  // left out by the writer; what is not dumped is mostly code
+    if (core.find(f.range.lo) ==
+        nullptr) {  // left out by the writer; mappings without content are mostly code
       Mapping m;
       m.lo = f.range.lo;
       m.hi = f.range.hi;

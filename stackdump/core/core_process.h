@@ -1,4 +1,4 @@
-// What a core file tells of its process: mappings, the identity of the mapped images, arguments and
+// The description of a process in its core file: mappings, the identity of the mapped images, arguments and
 // environment.
 #pragma once
 

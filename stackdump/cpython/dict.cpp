@@ -22,6 +22,7 @@ struct KeyTable {
   size_t key_at = 8;
 };
 
+// PyDictKeysObject up to 3.10: the size itself; the indices have 1, 2 or 4 bytes by that size.
 std::optional<KeyTable> sized_keys(RemoteMemory& memory, Addr keys) {
   struct Head {
     int64_t refcnt, size;
@@ -39,6 +40,7 @@ std::optional<KeyTable> sized_keys(RemoteMemory& memory, Addr keys) {
                   .count = static_cast<size_t>(head->entries)};
 }
 
+// PyDictKeysObject from 3.11 on: logarithms of the sizes. Kind 0: general keys, 1: str only, 2: split.
 std::optional<KeyTable> log2_keys(RemoteMemory& memory, Addr keys) {
   struct Head {
     int64_t refcnt;
@@ -128,9 +130,11 @@ Addr attribute(RemoteMemory& memory, Addr object, std::string_view name, const O
   if (!managed) {
     const auto offset = memory.value<int64_t>(type + o.type_dictoffset).value_or(0);
     dict = offset > 0 && offset < 4096 ? pointer(object + static_cast<uint64_t>(offset)) : 0;
+    // 3.11: two words before the object, values and dict, of which at most one is set.
   } else if (o.attributes == Attributes::values_before) {
     values = pointer(object - 32);
     dict = pointer(object - 24);
+    // 3.12: one word (PyDictOrValues). Values are stored minus 1, so their lowest bit is set.
   } else if (o.attributes == Attributes::tagged_before) {
     const uint64_t word = pointer(object - 24);
     if ((word & 1) != 0) {

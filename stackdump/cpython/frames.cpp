@@ -102,11 +102,14 @@ class Walker {
 Addr gil_holder(RemoteMemory& memory, const PythonRuntime& runtime, Addr interp) {
   const Offsets& o = runtime.offsets;
   Addr gil = 0;
+  // One GIL in _PyRuntime up to 3.11; one for each interpreter from 3.12 on (PEP 684).
   if (o.runtime_gil != kAbsent) {
     gil = runtime.address + o.runtime_gil;
   } else if (o.interp_gil != kAbsent) {
     gil = memory.value<uint64_t>(interp + o.interp_gil).value_or(0);
   }
+  // "locked" is -1 before the GIL exists, then 0 or 1. last_holder stays set after a release, so it counts
+  // only while locked.
   if (gil == 0 || memory.value<int32_t>(gil + o.gil_locked).value_or(0) != 1) {
     return 0;
   }
@@ -183,6 +186,8 @@ int64_t instruction_index(const RawFrame& frame, const CodeObject& code, const O
     return frame.instruction;
   }
   Addr first = code.instructions;
+  // Free-threaded builds (3.14) give each thread its own copy of the bytecode, so that specialisation needs
+  // no lock. The instruction pointer lies in that copy.
   if (frame.copy > 0 && static_cast<size_t>(frame.copy) < code.copies.size()) {
     first = code.copies[static_cast<size_t>(frame.copy)];
   }

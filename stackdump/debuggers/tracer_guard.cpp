@@ -170,7 +170,7 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
   for (const int signal : {SIGPIPE, SIGTERM, SIGHUP, SIGINT}) {
     ::signal(signal, SIG_IGN);
   }
-  // Standard output is a pipe; its end of file tells the supervisor that this helper has ended. The guard
+  // Standard output is a pipe; its end of file is the supervisor's sign that this helper has ended. The guard
   // must not keep the pipe open.
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

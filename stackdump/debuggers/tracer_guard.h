@@ -58,7 +58,7 @@ class TracerGuard {
 
   TargetRepair repair_;
   base::Pid pid_ = 0;
-  base::UniqueFd lifeline_;  // closed when this process dies, which tells the guard
+  base::UniqueFd lifeline_;  // closed when this process dies: the guard's signal to act
   base::UniqueFd report_;
 };
 

@@ -55,6 +55,7 @@ std::optional<Registers> guess_caller(const Registers& callee, bool exact, AddrR
     const bool entry = starts_with(code, {0xf3, 0x0f, 0x1e, 0xfa}) || code[0] == 0x55;  // endbr64, push rbp
     const bool stub =
         starts_with(code, {0xff, 0x25}) || starts_with(code, {0xf2, 0xff, 0x25});  // jmp via GOT
+    // Before its first push, a function has only the return address on the stack.
     if (entry || stub) {
       return return_to(sp, rbp);
     }
@@ -64,6 +65,8 @@ std::optional<Registers> guess_caller(const Registers& callee, bool exact, AddrR
       }
     }
   }
+  // The chain of frame pointers. Callers' frames lie higher, so a saved value that does not grow is no frame
+  // pointer: rbp is an ordinary register in code built with -fomit-frame-pointer.
   if (callee.complete && rbp >= sp && stack.contains(rbp)) {
     if (const auto saved = memory.value<uint64_t>(rbp); saved && (*saved == 0 || *saved > rbp)) {
       return return_to(rbp + 8, *saved);

@@ -183,6 +183,7 @@ std::optional<UnwindTable> find_unwind_table(const ElfImage& image) {
     if (r.ok && version == 1 && frame_encoding == kPcrelSdata4) {
       eh_frame_vaddr = r.pointer(frame_encoding);
     }
+    // The one format that linkers write, and that libunwind's binary search reads. Others are indexed below.
     if (r.ok && eh_frame_vaddr && count_encoding == kUdata4 && table_encoding == kDatarelSdata4) {
       const auto count = r.take<uint32_t>();
       if (r.ok && count > 0 && count <= (header.size() - r.at) / sizeof(FdeEntry)) {

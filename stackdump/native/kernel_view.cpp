@@ -90,6 +90,8 @@ std::string syscall_name(std::string_view text) {
 }
 
 bool same_system_call(std::string_view before, std::string_view after) {
+  // After a stop, the kernel continues an interrupted wait as restart_syscall: the number changes, although
+  // the thread has not left its call. The arguments, stack pointer and pc stay.
   const size_t a = std::min(before.find(' '), before.size());
   const size_t b = std::min(after.find(' '), after.size());
   const auto restarts = [](std::string_view number) {
@@ -126,6 +128,7 @@ KernelView read_kernel_view(base::Pid pid, base::Tid tid) {
     v.cpu_ms = (stat->utime_ticks + stat->stime_ticks) * 1000 / static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
   }
   v.wchan = proc.text(pid, fmt::format("task/{}/wchan", tid));
+  // "0": the thread runs, or this reader may not see kernel addresses.
   if (v.wchan == "0") {
     v.wchan.clear();
   }

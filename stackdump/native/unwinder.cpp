@@ -144,6 +144,7 @@ int NativeUnwinder::Engine::search(const UnwindTable& table, const Module& modul
                                    unw_proc_info_t* info, int need) {
   unw_dyn_info_t di{};
   di.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+  // libunwind counts this length in words.
   di.u.rti.table_len = table.count * sizeof(FdeEntry) / sizeof(unw_word_t);
   di.u.rti.table_data = table.table_vaddr != 0 ? module.bias + table.table_vaddr
                                                : published(std::as_bytes(std::span(table.own)));

@@ -33,7 +33,7 @@ base::Status check_alive(base::Pid pid) {
   const base::ProcFs proc;
   const auto stat = proc.stat(pid);
   if (pid <= 0 || !stat) {
-    return base::fail(no_process(pid, base::told("no such process in our PID namespace")));
+    return base::fail(no_process(pid, base::told("no such process in this PID namespace")));
   }
   // A thread group leader that called pthread_exit also shows as a zombie, but the process lives on in its
   // other threads.
@@ -80,7 +80,7 @@ base::Error explain_refusal(base::Pid pid, int err) {
   if (status->tracer_pid != 0) {
     const auto tracer = proc.stat(status->tracer_pid);
     e.id = "E-PTRACE-TRACED";
-    e.cause = base::told("process {} ({}) traces it already", status->tracer_pid,
+    e.cause = base::told("process {} ({}) already traces it", status->tracer_pid,
                          tracer ? base::sanitize(tracer->comm) : "unknown");
     e.hint = base::told("detach that debugger or profiler first");
   } else if (::geteuid() != 0 && status->uid != ::getuid()) {

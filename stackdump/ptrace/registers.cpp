@@ -10,6 +10,8 @@ namespace xpurun::stackdump {
 
 Registers from_user_regs(const user_regs_struct& u) {
   Registers out;
+  // The order of DWARF's register numbers for x86-64 (System V ABI, figure 3.36), in which unwind tables name
+  // registers.
   out.r = {u.rax, u.rdx, u.rcx, u.rbx, u.rsi, u.rdi, u.rbp, u.rsp, u.r8,
            u.r9,  u.r10, u.r11, u.r12, u.r13, u.r14, u.r15, u.rip};
   out.fs_base = u.fs_base;

@@ -82,6 +82,7 @@ size_t TracedProcess::attach_new() {
 
 void TracedProcess::look_at(TracedThread& thread, int wait_options) {
   int status = 0;
+  // __WALL: threads are "clone children", for which waitpid() does not wait otherwise.
   const pid_t got = ::waitpid(thread.tid, &status, __WALL | wait_options);
   if (got == 0 || (got < 0 && errno == EINTR)) {
     return;
@@ -160,6 +161,8 @@ std::optional<Registers> TracedProcess::registers(const TracedThread& thread) co
   return from_user_regs(regs);
 }
 
+// Only a stopped thread can be detached. Threads that never stopped (state D) are detached by the kernel when
+// this process ends.
 void TracedProcess::resume() {
   for (TracedThread& t : threads_) {
     if (t.state == StopState::seized || t.state == StopState::asleep) {

@@ -14,6 +14,7 @@ void do_nothing(int /*signal*/) {}
 
 WaitAlarm::WaitAlarm(std::chrono::nanoseconds interval) {
   struct sigaction action {};
+  // The signal's only purpose is to interrupt waitpid(), which has no time limit of its own.
   action.sa_handler = do_nothing;  // without SA_RESTART
   ::sigaction(kSignal, &action, &previous_);
   sigevent event{};

@@ -187,11 +187,11 @@ class Case(xpurun_test.Case):
         return subprocess.run([PROGRAM, "stacks", *map(str, args)], capture_output=True, text=True, cwd=self.dir,
                               env=self.env(), timeout=timeout, **kwargs)
 
-    def first_incident(self):
+    def first_stall(self):
         """The verdict of the first hang; verdict.json has the verdict of the end."""
-        incidents = self.manifest()["incidents"]
-        self.assertTrue(incidents, "no hang was found")
-        return incidents[0]["verdict"]
+        stalls = self.manifest()["stalls"]
+        self.assertTrue(stalls, "no hang was found")
+        return stalls[0]["verdict"]
 
     def only_run(self, runs):
         """The one run directory below `runs`."""

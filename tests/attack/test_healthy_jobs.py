@@ -50,14 +50,14 @@ class Healthy(xpurun_test.Case):
             time.sleep(SECONDS)
         _, stderr = p.communicate(timeout=SECONDS * 4 + 60)
         self.assertEqual(p.returncode, 0, stderr)
-        incidents = self.manifest()["incidents"]
-        detail = json.dumps(incidents, indent=1) + stderr
-        self.assertEqual({i["verdict"]["level"] for i in incidents} - {"suspected", ""}, set(), detail)
+        stalls = self.manifest()["stalls"]
+        detail = json.dumps(stalls, indent=1) + stderr
+        self.assertEqual({i["verdict"]["level"] for i in stalls} - {"suspected", ""}, set(), detail)
         self.assertEqual(self.verdict()["kind"], "none", detail)
         if job in SILENT:
-            self.assertEqual(incidents, [], stderr)
+            self.assertEqual(stalls, [], stderr)
         if job in IDLE:
-            self.assertEqual({i["verdict"]["level"] for i in incidents}, {"suspected"}, detail)
+            self.assertEqual({i["verdict"]["level"] for i in stalls}, {"suspected"}, detail)
 
 
 def add(job):

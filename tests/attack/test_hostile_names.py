@@ -51,7 +51,7 @@ class HostileNames(attack.Case):
             "--hang-timeout", "1", "--", PYTHON, job, *HOSTILE, env=self.rank_env(), errors="replace", encoding="utf-8"
         )
         self.assertEqual(process.stdout.readline(), "up\n")
-        self.wait_for(lambda: self.manifest()["incidents"], "incident", 60)
+        self.wait_for(lambda: self.manifest()["stalls"], "stall", 60)
         dumped = self.stacks("--pid", self.rank_pids()[0], "--locals")
         process.terminate()
         _, err = process.communicate(timeout=60)

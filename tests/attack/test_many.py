@@ -42,7 +42,7 @@ class Many(attack.Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.manifest()["world_size"], count)
         self.assertEqual(len({p["rank"] for p in self.manifest()["processes"] if p["role"] == "rank"}), count)
-        self.assertTrue(self.manifest()["incidents"], result.stderr)
+        self.assertTrue(self.manifest()["stalls"], result.stderr)
 
     def test_case_64_sixteen_ranks(self):
         self.many_ranks(16)

@@ -32,7 +32,7 @@ class Users(attack.Case):
         result = self.hang(12, env=self.rank_env(HOME="/tmp"), preexec_fn=as_nobody())
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
-        self.assertIn("stuck", self.first_incident()["where"]["function"])
+        self.assertIn("stuck", self.first_stall()["where"]["function"])
 
     def test_case_18_root_without_ptrace(self):
         attack.need_root()
@@ -48,7 +48,7 @@ class Users(attack.Case):
         attack.need_root()
         result = self.run_hang(self.command("--hang-timeout", "1", "--", PYTHON, "-c", DUMPABLE_OFF, "12"))
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
-        self.assertIn("stuck", self.first_incident()["where"]["function"])
+        self.assertIn("stuck", self.first_stall()["where"]["function"])
 
     def test_case_19_not_dumpable_as_nobody_names_no_stale_place(self):
         self.open_to_all()
@@ -65,8 +65,8 @@ class Users(attack.Case):
         )
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assertNotIn("importlib", result.stderr)
-        for incident in self.manifest()["incidents"]:
-            self.assertNotIn("importlib", incident["verdict"]["sentence"])
+        for stall in self.manifest()["stalls"]:
+            self.assertNotIn("importlib", stall["verdict"]["sentence"])
 
     def test_case_20_stacks_of_another_users_process(self):
         self.open_to_all()

@@ -166,7 +166,7 @@ class Programs(attack.Case):
         library = self.compile("int unused;\n", "-shared", "-fPIC", name="other.so")
         result = self.hang(12, env=self.rank_env(LD_PRELOAD=str(library)))
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
-        self.assertIn("stuck", self.first_incident()["where"]["function"])
+        self.assertIn("stuck", self.first_stall()["where"]["function"])
 
     def test_case_38_tsan(self):
         program = self.compile(HELLO, "-fsanitize=thread")

@@ -70,7 +70,7 @@ class Secrets(attack.Case):
         process = self.start_xpurun("--hang-timeout", "1", "--", PYTHON, job, *ARGUMENTS,
                                     env=self.rank_env(**VARIABLES))
         self.assertEqual(process.stdout.readline(), "up\n")
-        self.wait_for(lambda: self.manifest()["incidents"], "incident", 60)
+        self.wait_for(lambda: self.manifest()["stalls"], "stall", 60)
         rank = self.rank_pids()[0]
         shown = [
             self.stacks("--pid", rank, "--children", *more).stdout

@@ -63,7 +63,7 @@ class DeadReader(attack.Case):
         out, _ = process.communicate(timeout=60)
         self.assertEqual((out, process.returncode), ("job done\n", 0))
         self.assertEqual(self.manifest()["outcome"], "exit")
-        self.assertTrue(self.manifest()["incidents"])
+        self.assertTrue(self.manifest()["stalls"])
 
     def test_case_33_a_kill_is_carried_out_though_nobody_reads(self):
         read, write = os.pipe()

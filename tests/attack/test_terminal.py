@@ -92,7 +92,7 @@ class OnTerminal(attack.Case):
         self.type("exit(3)\n")
         self.expect(r"exit\(3\)")
         self.reap()
-        self.assertEqual(self.manifest()["incidents"], [])
+        self.assertEqual(self.manifest()["stalls"], [])
 
     def test_case_34_password_prompts_and_window_changes(self):
         code = ("import getpass, signal\nsignal.signal(signal.SIGWINCH, lambda *a: print('winch', flush=True))\n"
@@ -174,7 +174,7 @@ class Signals(attack.Case):
         process = self.busy()
         rank = self.rank_pids()[0]
         os.kill(rank, signal.SIGSTOP)
-        self.wait_for(lambda: self.manifest()["incidents"], "incident", 30)
+        self.wait_for(lambda: self.manifest()["stalls"], "stall", 30)
         self.assertEqual(attack.tasks(rank)[0][1], "T", "a dump leaves it as it was")
         os.kill(rank, signal.SIGCONT)
         self.assertIn("stopped", self.over(process))

@@ -207,7 +207,7 @@ class Attach(xpurun_test.Case):
                 (["990042.9"], silent, "scontrol lists no process"),
                 (["990043"], refused, "scontrol: There are no steps for job 990043 on node n1."),
                 (["990043"], "exit 1", "scontrol lists no process"),
-                (["990042.x"], silent, "'990042.x' is no JOB or JOB.STEP"),
+                (["990042.x"], silent, "'990042.x' is not JOB or JOB.STEP"),
                 (["990042.3", str(os.getpid())], silent, "exclude each other")):
             with self.subTest(words=words, script=script):
                 result = self.run_xpurun("attach", "--slurm-step", *words, out=False, env=self.fake_scontrol(script))

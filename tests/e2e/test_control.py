@@ -139,7 +139,7 @@ class Control(xpurun_test.Case):
             (["--duration", "1h"], 1, '"duration_s" must be 0.1 to 300'),
             (["--rate", "2000"], 1, '"rate" must be 1 to 1000'),
             (["--rate", "0"], 2, "'0' is not a number"),
-            (["now"], 2, "'now' is no option"),
+            (["now"], 2, "unknown option 'now'"),
         ):
             with self.subTest(words=words):
                 refused = self.capture(*words)

@@ -49,7 +49,7 @@ class DeepCapture(xpurun_test.Case):
         flat = " ".join(text.split())
         self.assertRegex(flat, r"CUPTI recorded \d+ kernels, copies and calls of ranks 0-1 in ")
         self.assertRegex(flat, r"Cost: a step took [\d.]+ ms during the recording and [\d.]+ ms before it \(")
-        self.assertRegex(flat, r"CUPTI's own time is 1\.00 ms a rank")
+        self.assertRegex(flat, r"CUPTI overhead: 1\.00 ms per rank")
         self.assertRegex(text, r"(?m)^ *\d+\.\d% +\d+\.\d% +\d+ +600\.0 us +[\d.]+ us .* my_kernel<4>$")
         told = json.loads(self.capture("--duration", "400ms", "--ranks", "1", "--json"))
         gpu = told["gpu"]

@@ -116,9 +116,9 @@ class Hang(xpurun_test.Case):
         _, stderr = p.communicate(timeout=60)
         self.assertEqual(p.returncode, 0, stderr)
         run = self.manifest()
-        self.assertEqual(len(run["incidents"]), 1)
-        self.assertEqual(run["incidents"][0]["verdict"]["state"], "stopped")
-        self.assertGreater(run["incidents"][0]["cleared_s"], 0)
+        self.assertEqual(len(run["stalls"]), 1)
+        self.assertEqual(run["stalls"][0]["verdict"]["state"], "stopped")
+        self.assertGreater(run["stalls"][0]["cleared_s"], 0)
         self.assertEqual(len([d for d in run["dumps"] if d["why"] == "hang"]), 1)
         self.assertEqual(self.verdict()["kind"], "none")
         # Immediately if the diagnosis is ready before the end of the job, else at the end.
@@ -171,27 +171,27 @@ class NoFalseAlarm(xpurun_test.Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.verdict()["kind"], "none")
         self.assertNotIn("xpurun: hang:", result.stderr)
-        return self.manifest()["incidents"], result.stderr
+        return self.manifest()["stalls"], result.stderr
 
     def test_healthy(self):
-        incidents, stderr = self.job("none")
-        self.assertEqual((incidents, [l for l in stderr.splitlines() if l.startswith("xpurun")]), ([], []))
+        stalls, stderr = self.job("none")
+        self.assertEqual((stalls, [l for l in stderr.splitlines() if l.startswith("xpurun")]), ([], []))
 
     def test_one_rank_slow_for_longer_than_the_timeout(self):
-        incidents, stderr = self.job("slow")
-        self.assertEqual([i["verdict"]["state"] for i in incidents], ["busy"])
+        stalls, stderr = self.job("slow")
+        self.assertEqual([i["verdict"]["state"] for i in stalls], ["busy"])
         self.assertIn("xpurun: slow: rank 2", stderr)
 
     def test_long_checkpoint(self):
-        incidents, _ = self.job("checkpoint")
-        self.assertEqual({i["verdict"]["state"] for i in incidents} - {"busy"}, set())
-        self.assertEqual({i["verdict"]["level"] for i in incidents} - {"suspected"}, set())
+        stalls, _ = self.job("checkpoint")
+        self.assertEqual({i["verdict"]["state"] for i in stalls} - {"busy"}, set())
+        self.assertEqual({i["verdict"]["level"] for i in stalls} - {"suspected"}, set())
 
     def test_long_c_call_on_all_ranks(self):
-        incidents, _ = self.job("longcall", seconds=8)
-        self.assertGreaterEqual(len(incidents), 1)
-        self.assertEqual({i["verdict"]["id"] for i in incidents}, {"hang.long_call"})
-        self.assertEqual({i["verdict"]["level"] for i in incidents}, {"suspected"})
+        stalls, _ = self.job("longcall", seconds=8)
+        self.assertGreaterEqual(len(stalls), 1)
+        self.assertEqual({i["verdict"]["id"] for i in stalls}, {"hang.long_call"})
+        self.assertEqual({i["verdict"]["level"] for i in stalls}, {"suspected"})
 
     def test_waiting_for_another_node_to_join(self):
         command = [xpurun_test.PYTHON, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1",
@@ -204,7 +204,7 @@ class NoFalseAlarm(xpurun_test.Case):
             p.wait(timeout=8)
         p.send_signal(signal.SIGTERM)
         _, stderr = p.communicate(timeout=60)
-        self.assertEqual(self.manifest()["incidents"], [], stderr)
+        self.assertEqual(self.manifest()["stalls"], [], stderr)
         self.assertNotIn("hang", stderr)
 
 

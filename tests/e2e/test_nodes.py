@@ -167,7 +167,7 @@ class Nodes(xpurun_test.Case):
         report = json.loads((self.out_of(1) / "report.json").read_text())
         self.assertEqual(sorted(r["rank"] for r in report["ranks"]), [4, 5, 6, 7])
         note = [f for f in report["findings"] if f["id"] == "nodes.elsewhere"]
-        self.assertEqual([f["next"] for f in note], [f"the report on all nodes is on host h0: {page}"])
+        self.assertEqual([f["next"] for f in note], [f"the report for all nodes is on host h0: {page}"])
         self.assertIn(page, (self.out_of(1) / "report.html").read_text())
 
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
@@ -240,7 +240,7 @@ class Nodes(xpurun_test.Case):
         self.assertEqual(statuses, [0, 0], said)
         for n, text in enumerate(said):
             self.assertNotIn("hang", text)
-            self.assertIn("the one rank of this node finished normally", self.sentence(n))
+            self.assertIn("the only rank of this node finished normally", self.sentence(n))
 
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
     def test_a_wrong_token_is_said_and_the_job_runs(self):

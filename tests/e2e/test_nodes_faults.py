@@ -81,7 +81,7 @@ class Server(hosts_test.Case):
 
     def wait_cleared(self, nodes, count):
         """The n-th hang of every node is over."""
-        self.wait_for(lambda: all(n.incidents()[count - 1]["cleared_s"] >= 0 for n in nodes), "end of the hang", LONG_S)
+        self.wait_for(lambda: all(n.stalls()[count - 1]["cleared_s"] >= 0 for n in nodes), "end of the hang", LONG_S)
 
     @long
     def test_gone_for_good_during_the_dump(self):
@@ -321,7 +321,7 @@ class Jobs(hosts_test.Case):
         first.stuck(1)
         self.check_hang(nodes, 1)
         for node in others:
-            self.assertEqual(node.incidents(), [])
+            self.assertEqual(node.stalls(), [])
             self.assertNotIn("hang", node.said())
         second.stuck(0)
         self.check_hang(others, 0)

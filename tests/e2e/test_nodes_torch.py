@@ -50,11 +50,11 @@ class TwoNodes(Case):
         for node in nodes:
             self.assertEqual(node.process.wait(LONG_S), 0, node.said())
             # On a loaded host, healthy ranks may be suspected too.
-            hangs = [i for i in node.incidents() if i["verdict"]["level"] == "confirmed"]
+            hangs = [i for i in node.stalls() if i["verdict"]["level"] == "confirmed"]
             self.assertEqual([(i["action"], i["verdict"]["ranks"]) for i in hangs], [("restart", [1])], node.said())
             self.assertIn("the launcher has started the ranks again", node.said())
             self.check_whole(node)
-        self.assertEqual(*[[i["verdict"]["sentence"] for i in n.incidents() if i["action"] == "restart"]
+        self.assertEqual(*[[i["verdict"]["sentence"] for i in n.stalls() if i["action"] == "restart"]
                            for n in nodes])
 
     @long
@@ -69,7 +69,7 @@ class TwoNodes(Case):
         self.network.link(1, up=True)
         for node in nodes:
             self.assertEqual(node.process.wait(LONG_S), 0, node.said())
-            self.assertEqual(node.incidents(), [])
+            self.assertEqual(node.stalls(), [])
             self.check_whole(node)
         done = [line for line in nodes[0].text("out").splitlines() if "step" in line]
         self.assertEqual(len(done), steps)

@@ -134,11 +134,11 @@ class Record(xpurun_test.Case):
     def test_errors(self):
         sleeper = subprocess.Popen(["sleep", "100"])
         self.started.append(sleeper)
-        for words, status, text in (([], 2, "nothing to record"), (["4711"], 2, "is no option"),
+        for words, status, text in (([], 2, "nothing to record"), (["4711"], 2, "unknown option"),
                                     (["--pid", "x"], 2, "not a process id"),
                                     (["--pid", str(sleeper.pid), "-d", "1s"], 1, "E-NO-PYTHON"),
                                     (["--pid", "1", "--rate", "5000"], 2, "--rate from 1 to 1000"),
-                                    (["--pid", "1", "--compare", "x"], 2, "is no list of ranks"),
+                                    (["--pid", "1", "--compare", "x"], 2, "is not a list of ranks"),
                                     (["--run", "nowhere"], 1, "nowhere")):
             with self.subTest(words=words):
                 self.assertIn(text, self.record(*words, status=status).stderr)

@@ -24,7 +24,7 @@ class Restart(xpurun_test.Case):
 
     def hangs(self):
         """Confirmed hangs only: on a loaded host, healthy ranks may be suspected too."""
-        return [i for i in self.manifest()["incidents"] if i["verdict"]["level"] == "confirmed"]
+        return [i for i in self.manifest()["stalls"] if i["verdict"]["level"] == "confirmed"]
 
     def check_hangs(self, result, *actions):
         self.assertEqual([(i["action"], i["verdict"]["ranks"]) for i in self.hangs()], [(a, [1]) for a in actions],
@@ -36,8 +36,8 @@ class Restart(xpurun_test.Case):
         run = self.manifest()
         self.assertEqual((run["outcome"], run["exit_status"]), ("exit", 0), result.stderr)
         self.check_hangs(result, "restart")
-        (incident,) = self.hangs()
-        self.assertGreaterEqual(incident["restarted_s"], incident["cleared_s"])
+        (stall,) = self.hangs()
+        self.assertGreaterEqual(stall["restarted_s"], stall["cleared_s"])
         self.assertEqual({d["why"] for d in run["dumps"]}, {"hang"})
         # xpurun ended the first start of both ranks; the second exited cleanly.
         ranks = [p for p in run["processes"] if p["role"] == "rank"]

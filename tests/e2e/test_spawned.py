@@ -67,7 +67,7 @@ class Spawned(xpurun_test.Case):
                 self.out = self.dir / way
                 result = self.job(way, "none", 3 * TIMEOUT)
                 self.assertEqual((result.returncode, self.verdict()["kind"]), (0, "none"), result.stderr)
-                self.assertEqual(self.manifest()["incidents"], [])
+                self.assertEqual(self.manifest()["stalls"], [])
 
     def test_crash(self):
         """A crash before and after the parent was seen waiting. The other ranks stay at the barrier."""

@@ -81,7 +81,7 @@ RunReport report_of(Names& names) {
       {{names.next(), names.next()}, {"NCCL_" + names.next(), names.next()}, {"MY_TOKEN", "hunter2hunter2"}});
   r.run.env = std::move(kept.values);
   r.run.env_names = std::move(kept.names);
-  r.run.incidents.push_back({.n = 1, .dump = names.next()});
+  r.run.stalls.push_back({.n = 1, .dump = names.next()});
   r.verdict.kind = model::VerdictKind::hang;
   r.verdict.id = "hang.stuck";
   r.verdict.sentence = names.next();

@@ -74,8 +74,8 @@ class Node:
     def verdict(self):
         return self.run_json().get("verdict", {})
 
-    def incidents(self):
-        return self.run_json().get("incidents", [])
+    def stalls(self):
+        return self.run_json().get("stalls", [])
 
     def nodes_json(self):
         return json.loads((self.out / "nodes.json").read_text())["nodes"]
@@ -193,7 +193,7 @@ class Case(xpurun_test.Case):
         """Every node has a verdict of its n-th hang; the verdicts."""
         def hangs(node):
             # On a busy machine a rank may stand still before the test wants it to; such a stall ends without a verdict.
-            return [i["verdict"] for i in node.incidents() if i.get("verdict", {}).get("kind") == "hang"]
+            return [i["verdict"] for i in node.stalls() if i.get("verdict", {}).get("kind") == "hang"]
         self.wait_for(lambda: all(len(hangs(n)) >= count for n in nodes), "verdict on all nodes", LONG_S)
         return [hangs(n)[count - 1] for n in nodes]
 

@@ -198,7 +198,7 @@ def run_manifest(options):
             }
             for r in range(options.ranks)
         ],
-        "incidents": [
+        "stalls": [
             {
                 "n": 1,
                 "at_s": 42.1,
@@ -234,7 +234,7 @@ def raised(options):
     """run.json of a run that an exception of the culprit ended; there is no dump."""
     pid = 4709 + options.culprit
     run = run_manifest(options)
-    run.update(outcome="exit", child_status=256, exit_status=1, incidents=[], dumps=[])
+    run.update(outcome="exit", child_status=256, exit_status=1, stalls=[], dumps=[])
     for i, process in enumerate(run["processes"]):
         culprit = process["rank"] == options.culprit
         process["death"] = {"happened": True, "order": 1 if culprit else i + 2, "at_s": 40.5 if culprit else 41.5,
@@ -251,7 +251,7 @@ def raised(options):
 
 def ended_well(options):
     run = run_manifest(options)
-    run.update(outcome="exit", child_status=0, exit_status=0, incidents=[], dumps=[])
+    run.update(outcome="exit", child_status=0, exit_status=0, stalls=[], dumps=[])
     for i, process in enumerate(run["processes"]):
         process["death"] = {"happened": True, "order": i + 1, "at_s": 46.5, "wait_status": 0, "cause_hint": "",
                             "follower": False}
@@ -299,7 +299,7 @@ def make(path, options):
             (before / f"rank-{r}.stacks.json").write_text(json.dumps(stack_files.compact(stacks(r, calm))))
     run = run_manifest(options)
     if options.kind == "running":
-        run.update(outcome="running", child_status=-1, exit_status=-1, incidents=[])
+        run.update(outcome="running", child_status=-1, exit_status=-1, stalls=[])
     (path / "run.json").write_text(json.dumps(run))
 
 

@@ -52,7 +52,7 @@ int diff_command(const Invocation& call) {
   const auto ranks_a = ranks_of(settings, "ranks-a");
   const auto ranks_b = ranks_of(settings, "ranks-b");
   if (!ranks_a || !ranks_b) {
-    return complain_usage(call, base::told("--ranks-a and --ranks-b take ranks: 0-7,12"));
+    return complain_usage(call, base::told("--ranks-a and --ranks-b need a list of ranks, such as 0-7,12"));
   }
   std::vector<std::string> operands = call.words.operands;
   if (operands.size() == 1 && !ranks_a->empty() && !ranks_b->empty()) {

@@ -55,7 +55,7 @@ base::Status check_readable(base::Pid pid) {
 // No other xpurun watches the process, and this one may.
 base::Status check_unwatched(base::Pid process) {
   if (const base::Pid supervisor = supervisor_of(process); supervisor != 0) {
-    return base::fail(base::Error{.what = base::told("process {} is watched already", process),
+    return base::fail(base::Error{.what = base::told("process {} is already watched", process),
                                   .id = "E-BUSY",
                                   .cause = base::told("xpurun (pid {}) started it", supervisor),
                                   .hint = "xpurun top"});
@@ -66,15 +66,14 @@ base::Status check_unwatched(base::Pid process) {
 base::Result<base::Pid> watchable(const std::string& word) {
   const auto pid = base::parse_int(word);
   if (!pid || *pid <= 0 || *pid > INT32_MAX) {
-    return base::fail(base::Error{.what = base::told("'{}' is no process id", base::sanitize(word)),
+    return base::fail(base::Error{.what = base::told("'{}' is not a process id", base::sanitize(word)),
                                   .id = "E-USAGE",
                                   .hint = "xpurun attach $(pgrep -o torchrun)"});
   }
   const auto process = static_cast<base::Pid>(*pid);
   XPURUN_TRY(stackdump::check_alive(process));
   if (process == ::getpid()) {
-    return base::fail(
-        base::Error{.what = base::told("this is the process of xpurun itself"), .id = "E-USAGE"});
+    return base::fail(base::Error{.what = base::told("this is xpurun's own process"), .id = "E-USAGE"});
   }
   XPURUN_TRY(check_unwatched(process));
   return process;
@@ -130,10 +129,10 @@ int attach_command(const Invocation& call) {
   const bool by_process = !named_processes(call).empty();
   if (!by_process && !by_step) {
     return complain_usage(
-        call, base::told("no process id: give that of torchrun, that of each rank, or --slurm-step"));
+        call, base::told("no process id; give that of torchrun, those of all ranks, or --slurm-step"));
   }
   if (by_process && by_step) {
-    return complain_usage(call, base::told("process ids and --slurm-step exclude each other"));
+    return complain_usage(call, base::told("give process ids or --slurm-step, not both"));
   }
   const auto config = run_config(call.words.settings);
   if (!config) {

@@ -100,7 +100,7 @@ Answer ask_scontrol(const SlurmStep& wanted) {
       run_program({"/bin/sh", "-c", "exec scontrol listpids \"$1\" 2>&1", "sh", wanted.job}, kScontrolLimitS);
   if (said.status == -1) {
     return {.processes = {},
-            .problem = base::told("scontrol gave no answer within {:.0f} s", kScontrolLimitS)};
+            .problem = base::told("scontrol did not answer within {:.0f} s", kScontrolLimitS)};
   }
   Answer out{.processes = listed_processes(said.output, wanted), .problem = {}};
   if (out.processes.empty()) {
@@ -118,7 +118,7 @@ base::Result<SlurmStep> parse_slurm_step(std::string_view word) {
                       .step = dot == std::string_view::npos ? "" : step_name(word.substr(dot + 1))};
   if (!is_number(out.job) || (dot != std::string_view::npos && !is_step(out.step))) {
     return base::fail(
-        base::Error{.what = base::told("--slurm-step: '{}' is no JOB or JOB.STEP", base::sanitize(word)),
+        base::Error{.what = base::told("--slurm-step: '{}' is not JOB or JOB.STEP", base::sanitize(word)),
                     .id = "E-USAGE",
                     .hint = base::told("squeue --steps lists them: 4242.0, 4242.batch")});
   }

@@ -46,8 +46,8 @@ base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
   if (const Setting* ranks = settings.find("ranks")) {
     const auto parsed = model::RankSet::parse(ranks->value);
     if (!parsed || parsed->empty()) {
-      return base::fail(
-          base::told("--ranks: '{}' is no list of ranks, such as 2 or 0-3,7", base::sanitize(ranks->value)));
+      return base::fail(base::told("--ranks: '{}' is not a list of ranks such as 2 or 0-3,7",
+                                   base::sanitize(ranks->value)));
     }
     out["ranks"] = parsed->text();
   }
@@ -67,7 +67,7 @@ base::Result<std::string> capture(const model::RunDir& dir, const nlohmann::orde
   const nlohmann::json* where = j.is_object() ? model::member(j, "dir") : nullptr;
   if (where == nullptr || !where->is_string()) {
     return base::fail(
-        base::Error{.what = base::told("the supervisor has given no directory"), .id = "E-CONTROL"});
+        base::Error{.what = base::told("the supervisor did not name a directory"), .id = "E-CONTROL"});
   }
   return where->get<std::string>();
 }
@@ -77,7 +77,7 @@ base::Result<std::string> capture(const model::RunDir& dir, const nlohmann::orde
 int capture_command(const Invocation& call) {
   const Settings& settings = call.words.settings;
   if (!call.words.operands.empty()) {
-    return complain_usage(call, base::told("'{}' is no option; --run names a run directory",
+    return complain_usage(call, base::told("unknown option '{}'; use --run for the run directory",
                                            base::sanitize(call.words.operands.front())));
   }
   const auto request = request_from(settings);

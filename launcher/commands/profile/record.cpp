@@ -68,7 +68,7 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   if (const Setting* ranks = settings.find("compare")) {
     const auto parsed = model::RankSet::parse(ranks->value);
     if (!parsed || parsed->empty()) {
-      return base::fail(base::told("--compare: '{}' is no list of ranks, such as 2 or 0-3,7",
+      return base::fail(base::told("--compare: '{}' is not a list of ranks such as 2 or 0-3,7",
                                    base::sanitize(ranks->value)));
     }
     out.compared = *parsed;
@@ -140,7 +140,7 @@ std::string written(const report::Profile& profile, const RecordTask& task) {
 int record_command(const Invocation& call) {
   const Settings& settings = call.words.settings;
   if (!call.words.operands.empty()) {
-    return complain_usage(call, base::told("'{}' is no option; processes are given by --pid",
+    return complain_usage(call, base::told("unknown option '{}'; use --pid for processes",
                                            base::sanitize(call.words.operands.front())));
   }
   const auto task = read_task(settings);

@@ -54,7 +54,7 @@ base::Result<ReplayOptions> read_options(const Settings& settings) {
   if (const Setting* s = settings.find("ranks")) {
     const auto ranks = model::RankSet::parse(s->value);
     if (!ranks || ranks->empty()) {
-      return base::fail(base::told("--ranks takes ranks: 0-7,12"));
+      return base::fail(base::told("--ranks needs a list of ranks, such as 0-7,12"));
     }
     out.ranks = *ranks;
   }
@@ -64,14 +64,14 @@ base::Result<ReplayOptions> read_options(const Settings& settings) {
   if (const Setting* s = settings.find("factor")) {
     const auto factor = parse_factor(s->value);
     if (!factor) {
-      return base::fail(base::told("--factor takes a number between 0 and 1, such as 0.9"));
+      return base::fail(base::told("--factor needs a number between 0 and 1, such as 0.9"));
     }
     out.factor = *factor;
   }
   if (const Setting* s = settings.find("device")) {
     const auto device = base::parse_int(s->value);
     if (!device || *device < 0 || *device > 1023) {
-      return base::fail(base::told("--device takes the number of a GPU, from 0"));
+      return base::fail(base::told("--device needs a GPU index, starting at 0"));
     }
     out.device = static_cast<int>(*device);
   }

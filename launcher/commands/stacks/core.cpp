@@ -68,7 +68,7 @@ base::Result<CoreProcess> read_core(const std::string& program, const StacksTask
     return base::fail(
         {.what = base::told("{} could not be read", base::sanitize(core)),
          .id = "E-CORE",
-         .cause = base::told("the reader of the file ended without a result, or its time limit passed")});
+         .cause = base::told("the reader of the file ended without a result, or reached its time limit")});
   }
   CoreProcess result;
   XPURUN_TRY_ASSIGN(result.stacks, model::load_process_stacks(out));

@@ -45,7 +45,7 @@ int show_stacks(report::StackSet set, const StacksTask& task, const std::string&
     return 0;
   }
   if (report::is_binary(format) && base::is_terminal(STDOUT_FILENO)) {
-    return complain({.what = base::told("{} is nothing for a terminal", report::name_of(format)),
+    return complain({.what = base::told("{} cannot be shown on a terminal", report::name_of(format)),
                      .hint = "xpurun stacks ... --out stacks.pb.gz"},
                     kExitFailure);
   }

@@ -55,8 +55,8 @@ base::Status resolve_one(const std::string& program, const StacksTask& task, con
   }
   XPURUN_TRY(run_resolver(argv, kOneSnapshotS, -1, progress));
   if (::access(out.c_str(), F_OK) != 0) {
-    return base::fail(
-        {.what = base::told("cannot make stacks of {}", base::sanitize(snapshot)), .id = "E-NO-STACKS"});
+    return base::fail({.what = base::told("cannot resolve the stacks of {}", base::sanitize(snapshot)),
+                       .id = "E-NO-STACKS"});
   }
   return {};
 }
@@ -70,7 +70,7 @@ base::Status resolve_snapshots(const StacksTask& task, const std::string& direct
     return base::fail(
         {.what = base::told("there is no snapshot in {}", base::sanitize(task.paths.front())),
          .id = "E-NO-STACKS",
-         .cause = base::told("--symbols, --sysroot and --unwinder make stacks again of *.snapshot files"),
+         .cause = base::told("--symbols, --sysroot and --unwinder resolve *.snapshot files again"),
          .hint = "xpurun stacks without them"});
   }
   size_t made = 0;

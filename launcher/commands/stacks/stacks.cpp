@@ -131,7 +131,7 @@ int stacks_command(const Invocation& call) {
       }
       path = found->path();
     } else if (kind_of(path) == PathKind::nothing) {
-      return complain({.what = base::told("there is no {}", base::sanitize(path)),
+      return complain({.what = base::told("{} does not exist", base::sanitize(path)),
                        .id = "E-NO-STACKS",
                        .hint = base::parse_int(path) ? fmt::format("xpurun stacks --pid {}", path)
                                                      : "xpurun runs, or ls"},

@@ -111,23 +111,23 @@ base::Status check_source(const StacksTask& task, const Settings& settings) {
   for (const char* name :
        {"children", "deadline", "stop", "samples", "interval", "snapshots", "gpu-stacks"}) {
     if (!task.live() && settings.has(name)) {
-      return base::fail(base::told("--{} is for --pid and --pid-file", name));
+      return base::fail(base::told("--{} needs --pid or --pid-file", name));
     }
   }
   if (!task.live() && !core && settings.has("locals")) {
-    return base::fail(base::told("--locals is for --pid, --pid-file and --core"));
+    return base::fail(base::told("--locals needs --pid, --pid-file or --core"));
   }
   if (task.paths.size() > 1 && task.out_dir.empty() && task.out_file.empty()) {
-    return base::fail(base::told("stacks of several directories needs --out"));
+    return base::fail(base::told("several directories need --out"));
   }
   if (task.keep_snapshots && task.out_dir.empty()) {
-    return base::fail(base::told("--snapshots needs --out DIR to keep them in"));
+    return base::fail(base::told("--snapshots needs --out DIR"));
   }
   if (task.paths.empty() && !core && !task.sysroot.empty()) {
-    return base::fail(base::told("--sysroot is for snapshots and core files"));
+    return base::fail(base::told("--sysroot needs snapshots or core files"));
   }
   if ((task.resolve_again || core) && task.unwinder == "gdb") {
-    return base::fail(base::told("--unwinder gdb is for --pid and --pid-file"));
+    return base::fail(base::told("--unwinder gdb needs --pid or --pid-file"));
   }
   if (task.deadline_s <= 0 || task.interval_s < 0) {
     return base::fail(base::told("--deadline must be longer than 0"));

@@ -20,7 +20,7 @@ namespace {
 constexpr double kTickS = 0.25;
 constexpr double kSecretS = 0.5;
 constexpr double kLastWordsS = 1.5;
-// The other nodes' last words need the server of this node.
+// The other nodes still send their last messages through the server of this node.
 constexpr double kLingerS = 5;
 constexpr int kFlushMs = 1000;
 

@@ -42,7 +42,7 @@ class Agent {
   void take(const Received& received);
   void tick();
   void subscribe_states();
-  // After the last words.
+  // After the last message.
   void leave();
 
   launcher::EventLoop& loop_;

@@ -15,7 +15,7 @@ namespace xpurun::nodes {
 
 class Background {
  public:
-  // What is to be done with a result, by the loop's thread.
+  // Handles a result in the loop's thread.
   using Done = std::function<void()>;
   // Runs in the background and returns what follows.
   using Job = std::function<Done()>;

@@ -24,8 +24,8 @@ std::string default_secret_file(const std::string& run_directory, const std::str
 
 // Mode 0600; readers see the old file or the new one.
 base::Status write_secret(const std::string& path, const Secret& secret);
-// Nothing if the file is not there yet, or is of another run. An error if somebody else could have written
-// it, or if it is malformed.
+// Nothing if the file is not there yet, or is of another run. An error if another user could have written it,
+// or if it is malformed.
 base::Result<std::optional<Secret>> read_secret(const std::string& path, const std::string& run);
 
 }  // namespace xpurun::nodes

@@ -102,6 +102,8 @@ base::Status Server::spawn() {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     env.emplace_back(*variable);
   }
+  // PDEATHSIG: the server must not outlive the helper, however that ends. The kernel sends the signal when
+  // the thread that forked ends, which is the loop's thread and lives as long as the helper.
   XPURUN_TRY_ASSIGN(pid_, base::start_program({.path = program_,
                                                .argv = {program_, "-c", config},
                                                .env = std::move(env),

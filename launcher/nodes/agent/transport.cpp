@@ -195,7 +195,9 @@ class Transport::Impl {
     // up after two refusals.
     then([&] { return natsOptions_SetAllowReconnect(o, false); });
     then([&] { return natsOptions_SetNoEcho(o, true); });
+    // libnats otherwise leaves sending to its flusher thread, which collects messages first.
     then([&] { return natsOptions_SetSendAsap(o, true); });
+    // One delivery thread for all subscriptions, instead of a thread for each.
     then([&] { return natsOptions_UseGlobalMessageDelivery(o, true); });
     then([&] { return natsOptions_SetClosedCB(o, on_closed, closure); });
     then([&] { return natsOptions_SetErrorHandler(o, on_error, this); });

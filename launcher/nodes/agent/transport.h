@@ -47,7 +47,7 @@ class Transport {
   void unsubscribe(const std::string& subject);
   // Nothing is kept for later: a message without a connection, or beyond the limit, is dropped.
   void publish(std::string subject, std::string bytes);
-  // Sends what is queued, at most for this time. Nothing can be published afterwards.
+  // Sends the queued messages, for at most this time. Nothing can be published afterwards.
   void finish(double seconds);
 
   class Impl;

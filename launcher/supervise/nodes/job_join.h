@@ -18,11 +18,11 @@ class JobJoin {
   JobJoin(const ProcessTable& table, const RunOptions& options, std::string host, std::string directory)
       : table_(table), options_(options), host_(std::move(host)), directory_(std::move(directory)) {}
 
-  // A further rank is watched. What the helper is to be told first, once: there are other nodes, and they are
-  // to be joined. The error is for the user.
+  // Call when another rank is watched. Returns, once, the first message to the helper if the job has other
+  // nodes to join. The error text is for the user.
   std::optional<base::Result<StartMessage>> look();
   const JobIdentity& identity() const { return identity_; }
-  // How to join, once, if there are other nodes and nothing was said of joining; else empty.
+  // How to join the other nodes, once, if there are other nodes and --nats is not given; else empty.
   std::string hint();
 
  private:

@@ -29,7 +29,7 @@ class JobVerdict {
   struct Hooks {
     std::function<bool()> reporting;
     std::function<void()> request_report;
-    std::function<void(const ReportResult&)> judged;  // to be recorded, told and acted on
+    std::function<void(const ReportResult&)> judged;  // to be recorded, reported and acted on
     std::function<void(const ActMessage&)> act;       // for the other nodes
   };
 

@@ -18,15 +18,15 @@ namespace xpurun::launcher {
 
 namespace {
 
-// After the end of the command somebody waits for the exit status.
+// After the end of the command, the caller of xpurun waits for the exit status.
 constexpr double kVerdictAfterTheEndS = 15;
-// Between the last word of a stalled node and the end of a stall that other nodes have claimed: their states
-// come every two seconds.
+// From the last stalled state of a node to the end of a stall that other nodes have claimed. States come
+// every two seconds.
 constexpr double kForeignStallS = 3 * kStateIntervalS;
-// After a verdict on a failure, and after the last sign that ranks end: ranks that wait for the failed one
-// are ended within this time, or nobody ends them.
+// After a verdict on a failure, and after the last sign that ranks end: a launcher that ends the ranks that
+// wait for the failed rank does so within this time.
 constexpr double kAftermathS = 10;
-// A job may start and end processes for ever.
+// A job may start and end processes without limit.
 constexpr double kLongestAftermathS = 60;
 
 }  // namespace
@@ -203,8 +203,8 @@ base::MonoNs NodeHandler::aftermath_end() const {
   return std::min(sign + base::s_to_ns(kAftermathS), failed_at_ + base::s_to_ns(kLongestAftermathS));
 }
 
-// Whether a stall is to wait, because it only shows that ranks wait for one that has failed: the verdict on
-// the failure stays. If they still wait after that time, the stall is claimed.
+// Whether a stall has to wait because its ranks only wait for a failed rank: the verdict on the failure
+// stays. If they still wait after that time, the stall is claimed.
 bool NodeHandler::in_aftermath() {
   parts_.loop.cancel(std::exchange(aftermath_, 0));
   const base::MonoNs end = aftermath_end();
@@ -247,7 +247,7 @@ bool NodeHandler::stall_escalated() {
   if (verdict_.is_confirmed_hang() || in_aftermath()) {
     return true;
   }
-  // The verdict of a round that is under way may not know yet that the doubt is over.
+  // The verdict of the current round may have been made before the hang was confirmed.
   claim_again_ = decision_.is_open();
   if (decision_.claim(ClaimReason::hang, still_ranks())) {
     return true;
@@ -275,7 +275,7 @@ void NodeHandler::notice_stalls() {
   if (decision_.others_stalled() || decision_.is_open()) {
     last_foreign_stall_ = now;
   }
-  const bool open = std::as_const(parts_.journal).open_incident() != nullptr;
+  const bool open = std::as_const(parts_.journal).open_stall() != nullptr;
   if (open && !state_.stalled() && !parts_.job.is_ending() &&
       now - last_foreign_stall_ >= base::s_to_ns(kForeignStallS)) {
     verdict_.forget_soon();
@@ -283,7 +283,7 @@ void NodeHandler::notice_stalls() {
   }
 }
 
-// Failures that come in a round on a failure are in it: its dumps wait for them.
+// Failures during a round on a failure belong to that round: its dumps wait for them.
 void NodeHandler::rank_failed(base::Rank rank) {
   if (failure_told_ || verdict_.is_failure() || decision_.is_open_on_failure()) {
     return;
@@ -292,7 +292,7 @@ void NodeHandler::rank_failed(base::Rank rank) {
   failure_told_ = decision_.claim(ClaimReason::death, {rank});
 }
 
-// A launcher that has failed by itself is the first failure of the job, if no rank had failed before.
+// If a launcher fails by itself and no rank failed before it, it is the first failure of the job.
 void NodeHandler::command_ended() {
   state_.tell();
   hand_out_wait_.command_ended();
@@ -303,7 +303,7 @@ void NodeHandler::command_ended() {
   if (verdict_.about_to_be_forgotten() || !decision_.others_work()) {
     forget_passed_hang();
   }
-  // Whether the other nodes of a hang still stand still is known with their next states.
+  // The next states of the other nodes show whether their ranks are still stuck.
   const bool hung = verdict_.is_hang() && !decision_.is_open();
   if (parts_.job.command_status.succeeded() && (hung || !leads())) {
     end_wait_.begin();
@@ -318,7 +318,7 @@ bool NodeHandler::has_ended_well() const {
          job.command_status.succeeded();
 }
 
-// A command that ends well has left the stall behind, even if no look has seen a rank move.
+// A command that exits cleanly has ended its stall, even if no poll has seen a rank move.
 void NodeHandler::forget_passed_hang() {
   if (!verdict_.is_hang() || decision_.is_open() || !has_ended_well() || decision_.others_stalled()) {
     return;
@@ -330,8 +330,8 @@ void NodeHandler::forget_passed_hang() {
 }
 
 void NodeHandler::take_dump(const DumpMessage& order) {
-  auto& stalls = parts_.journal.manifest().incidents;
-  if (order.why == ClaimReason::hang && parts_.journal.open_incident() == nullptr) {
+  auto& stalls = parts_.journal.manifest().stalls;
+  if (order.why == ClaimReason::hang && parts_.journal.open_stall() == nullptr) {
     stalls.push_back({.n = static_cast<int>(stalls.size()) + 1, .at_s = parts_.journal.elapsed_s()});
     last_foreign_stall_ = parts_.loop.now();
     parts_.journal.changed();
@@ -407,7 +407,7 @@ void NodeHandler::act(const ActMessage& message) {
 void NodeHandler::judge_alone(const std::string& why) {
   base::log_info("this node judges alone: {}", why);
   verdict_.stay_alone(why);
-  const model::Incident* stall = std::as_const(parts_.journal).open_incident();
+  const model::Stall* stall = std::as_const(parts_.journal).open_stall();
   if (stall != nullptr && stall->dump.empty() && !parts_.job.has_ended() && !parts_.dumps.busy()) {
     parts_.dumps.request({.why = model::DumpReason::hang, .escalated = escalated_, .reply = {}});
   } else {
@@ -448,7 +448,7 @@ void NodeHandler::complete(LiveStatus& status) const {
   }
 }
 
-// Nodes of a higher rank hear the elected one only.
+// Nodes of rank 8 or above receive only the elected node's state.
 std::string NodeHandler::better_informed() const {
   const auto& nodes = decision_.nodes();
   if (!decision_.is_joined() || static_cast<int>(nodes.size()) >= join_.identity().nodes) {

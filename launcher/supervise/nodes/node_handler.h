@@ -1,7 +1,7 @@
-// NodeHandler: the other nodes of the job, as seen by the supervisor. It finds out that there are others,
-// starts the helper that speaks to them, tells them of this node, takes the dumps that are asked for, and
-// brings the verdict of the job in the place of this node's own. A job of one node has none of it. Event
-// loop's thread only.
+// NodeHandler: the other nodes of the job, as seen by the supervisor. It finds out that there are other
+// nodes, starts the helper that talks to them, publishes this node's state, takes the requested dumps, and
+// replaces this node's verdict by that of the job. In a job of one node it does nothing. Event loop's thread
+// only.
 #pragma once
 
 #include "launcher/dumps/dump_coordinator.h"
@@ -57,10 +57,10 @@ class NodeHandler {
     std::function<bool()> was_interrupted;  // the user has sent a signal that ends jobs
     std::function<bool()> reporting;
     std::function<void()> request_report;
-    std::function<void(const ReportResult&)> judged;  // to be recorded, told and acted on
+    std::function<void(const ReportResult&)> judged;  // to be recorded, reported and acted on
     std::function<void()> stall_cleared;
     std::function<void()> end_the_job;
-    std::function<void()> idle;  // nothing is awaited of other nodes any more
+    std::function<void()> idle;  // no answer of other nodes is awaited any more
     // A control request from another node: the reply's JSON text is passed on.
     std::function<void(const std::string& request, std::function<void(std::string)> reply)> control;
     std::function<void(const std::string&)> say;
@@ -77,11 +77,11 @@ class NodeHandler {
   NodeHandler(const NodeHandler&) = delete;
   NodeHandler& operator=(const NodeHandler&) = delete;
 
-  // A further rank is watched: its environment may tell of other nodes.
+  // Call when another rank is watched: its environment may show that there are other nodes.
   void rank_found();
 
-  // A stall of this node's ranks, whose incident is open. True: all nodes are asked, the dump comes by
-  // itself, and no verdict of this node is wanted.
+  // Call when a stall of this node's ranks is open. True: all nodes are asked, the dump follows by itself,
+  // and this node gives no verdict.
   bool stall_raised();
   bool stall_escalated();
   // True: ranks of other nodes are still stuck, and the stall stays open.
@@ -98,13 +98,13 @@ class NodeHandler {
 
   // A verdict of all nodes is awaited or has come: a report of this node's own is of no use now.
   bool leads() const { return decision_.is_open() || verdict_.in_force(); }
-  // Somebody has to wait for the others before the end.
+  // This node has to wait for the others before the end.
   bool busy() const { return decision_.is_open() || end_wait_.active() || hand_out_wait_.active(); }
-  // What becomes of a report. Nothing: it has served its purpose.
+  // Decides what a report is used for. Nothing: it is not needed any more.
   std::optional<ReportResult> take(ReportResult result) { return verdict_.take(std::move(result)); }
   // The verdict of a report that is still being made: the other nodes do not wait for the page.
   void take_verdict(const ReportResult& result) { verdict_.take_verdict(result); }
-  // After each verdict that was told: how to join, once, if there are other nodes.
+  // After each reported verdict: how to join, once, if there are other nodes.
   void verdict_told();
 
   bool helper_ended(base::Pid pid, base::WaitStatus status) { return link_->helper_ended(pid, status); }
@@ -116,9 +116,9 @@ class NodeHandler {
   NodeList list() const;
   // Adds the ranks of the other nodes.
   void complete(LiveStatus& status) const;
-  // A node that hears all nodes; empty: this one, or none.
+  // A node that receives all states; empty: this node, or none.
   std::string better_informed() const;
-  // Passes a control request to one node, or to all others if `node` is empty, and calls `done` with all
+  // Forwards a control request to one node, or to all others if `node` is empty, and calls `done` with all
   // answers.
   void ask(const std::string& node, const std::string& verb, const std::string& request,
            NodeQuestions::Done done);
@@ -158,7 +158,7 @@ class NodeHandler {
   NodeQuestions questions_;
   bool cut_off_told_ = false;
 
-  base::MonoNs failed_at_ = 0;  // when a verdict on a failure came in force
+  base::MonoNs failed_at_ = 0;  // when a verdict on a failure came into force
   base::MonoNs last_death_ = 0;
   EventLoop::TimerId aftermath_ = 0;
   bool escalated_ = false;     // the own stall has outlasted --busy-timeouts

@@ -10,7 +10,7 @@ namespace {
 
 // For the files of a dump before the helper reads them.
 constexpr double kFilesS = 2;
-// A rank's failure may be told with the dump that its node has just taken.
+// A rank's failure may be covered by the dump that its node has just taken.
 constexpr double kFreshDumpS = 3;
 // After a failure somewhere: ranks whose connections broke end within this time of each other, ...
 constexpr double kQuietS = 2;

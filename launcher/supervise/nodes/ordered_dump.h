@@ -1,7 +1,7 @@
-// OrderedDump: this node's part in a round of all nodes: it takes the dump that was asked for, waits until
-// run.json tells all that the others need, and says so. After a failure that is the failures of this node's
-// ranks: the first of them is not always the first that is seen, and who was ended after it follows within
-// seconds. Event loop's thread only.
+// OrderedDump: this node's part in a round of all nodes. It takes the requested dump, waits until run.json
+// holds everything that the others need, and reports that. After a failure these are the failures of this
+// node's ranks: the first to fail is not always the first to be seen, and the ranks that the launcher ends
+// follow within seconds. Event loop's thread only.
 #pragma once
 
 #include "launcher/dumps/dump_coordinator.h"

@@ -6,7 +6,7 @@
 
 namespace xpurun::launcher {
 
-// "ended" are the last words of the helper: until then this node takes part in rounds, and may judge.
+// "ended" is the last message of the helper: until then this node takes part in rounds and may judge.
 NodePhase StateTeller::phase() const {
   if (parts_.job.is_ending()) {
     return NodePhase::ending;

@@ -1,5 +1,5 @@
-// StateTeller: tells the helper every two seconds, and when asked to, how this node's part of the job does.
-// Event loop's thread only.
+// StateTeller: sends the state of this node's part of the job to the helper every two seconds, and on
+// request. Event loop's thread only.
 #pragma once
 
 #include "launcher/ending/job_state.h"

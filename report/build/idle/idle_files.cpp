@@ -87,7 +87,7 @@ void IdleFiles::find_files(const NodeRun& node, const std::string& dir) {
   if (fs::exists(path + "/gpu.json", ec)) {
     const auto capture = model::load_gpu_capture(path + "/gpu.json");
     if (!capture) {
-      return;  // the captures are read elsewhere, which tells
+      return;  // the captures are read elsewhere, which reports the error
     }
     for (const model::RankActivity& rank : capture->ranks) {
       if (rank.has_records()) {

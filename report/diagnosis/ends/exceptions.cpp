@@ -184,14 +184,12 @@ std::string advice_on(const PythonException& exception) {
   const ExceptionLink& link = exception.chain.front();
   if (const auto memory = model::out_of_memory(link)) {
     const bool fragmented = memory->reserved && memory->asked && *memory->reserved >= *memory->asked;
-    return fragmented ? tr("the unused reserved memory would do: try "
+    return fragmented ? tr("the unused reserved memory would be enough: try "
                            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
                       : tr("use smaller batches, recompute activations, or share the model among more GPUs");
   }
   if (link.message.starts_with(kDeviceAssert)) {
-    return tr(
-        "a kernel's assertion failed earlier: run again with CUDA_LAUNCH_BLOCKING=1 for the call that did "
-        "it");
+    return tr("a kernel's assertion failed earlier: run again with CUDA_LAUNCH_BLOCKING=1 to find the call");
   }
   if (says(exception, "PytorchStreamWriter failed writing") || says(exception, "No space left on device")) {
     return tr("a file could not be written: check space, inodes and quota of its file system (df -h, df -i)");

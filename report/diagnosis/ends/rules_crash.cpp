@@ -243,7 +243,8 @@ std::string advice_on_signal(const Ending& e) {
     case SIGXFSZ:
       return tr("the process reached the limit of a file's size: raise it (ulimit -f)");
     case SIGINT:
-      return tr("Python ends so after KeyboardInterrupt: find out what interrupted rank {}", e.process->rank);
+      return tr("Python ends this way after KeyboardInterrupt: find out what interrupted rank {}",
+                e.process->rank);
     default:
       break;
   }
@@ -277,7 +278,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   if (oom != nullptr) {
     v.next = advice_on_memory(of_memory_limit(*oom));
   } else if (e.signal == SIGKILL) {
-    v.next = {.text = tr("if nobody killed it, the kernel ran out of memory"),
+    v.next = {.text = tr("if nobody killed it, it was probably killed because memory ran out"),
               .command = "journalctl -k | grep -i 'killed process'"};
   } else if (at_exit.function.starts_with("c10d::")) {
     v.next.text = tr("call torch.distributed.destroy_process_group() at the end of the program");
@@ -286,8 +287,8 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   } else if (is_fault(e.signal) && crashed != nullptr) {
     if (is_foreign_message(crashed)) {
       v.evidence.push_back(
-          tr("gloo got a message of another size than it waited for: ranks make different calls, or two "
-             "threads of a rank use one group at the same time"));
+          tr("gloo got a message of an unexpected size: ranks make different calls, or two threads of a rank "
+             "use one group at the same time"));
     }
     v.next.text = tr("see the C++ stack of the crashed thread in {}", v.dump);
   } else if (is_fault(e.signal)) {

@@ -26,9 +26,9 @@ std::string count_of_ranks(const RunManifest& run) {
   // Of a job of several nodes that has not been put together, this node's are known.
   const bool others = run.nodes.size() <= 1 && run.world_size > 0 && static_cast<size_t>(run.world_size) > n;
   if (n > 0 && others) {
-    return n == 1 ? tr("the one rank of this node") : tr("all {} ranks of this node", n);
+    return n == 1 ? tr("the only rank of this node") : tr("all {} ranks of this node", n);
   }
-  return n == 0 ? tr("the command") : n == 1 ? tr("the one rank") : tr("all {} ranks", n);
+  return n == 0 ? tr("the command") : n == 1 ? tr("the only rank") : tr("all {} ranks", n);
 }
 
 // The node with this outcome; this node if no other has it.
@@ -140,11 +140,11 @@ std::optional<Verdict> still_running(const Scene& scene) {
   v.seconds = run.elapsed_s;
   say(v, tr("{} for {} when this was written, nothing wrong seen", count_of_ranks(run),
             base::human_duration(run.elapsed_s)));
-  v.next.text = tr("if nothing runs any more, xpurun itself was killed and the end was not seen");
+  v.next.text = tr("if no process is left, xpurun itself was killed and did not see the end");
   // Only a manifest that could not be read has neither a begin nor a command.
   if (run.started_wall_ns == 0 && run.elapsed_s <= 0 && run.command.empty() && run.processes.empty()) {
-    say(v, tr("run.json cannot be read, so it is not known how the run ended"));
-    v.next.text = tr("look at the stacks that the run has left");
+    say(v, tr("run.json cannot be read, so the end of the run is unknown"));
+    v.next.text = tr("look at the stacks in the run directory");
   }
   return v;
 }

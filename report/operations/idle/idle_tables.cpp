@@ -52,14 +52,13 @@ std::string coverage(const IdleTime& idle) {
     untraced = std::max(untraced, r.untraced_share);
   }
   if (!known) {
-    return base::tr("It is not known how many calls were not timed.");
+    return base::tr("The number of untimed calls is unknown.");
   }
-  return idle.source == "CUPTI"
-             ? base::tr("{} of the kernels and copies were recorded.", range(least, most))
-             : base::tr(
-                   "{} of the calls were timed; kernels that belong to no library call are up to {} of "
-                   "a rank's GPU time.",
-                   range(least, most), percent(untraced));
+  return idle.source == "CUPTI" ? base::tr("{} of the kernels and copies were recorded.", range(least, most))
+                                : base::tr(
+                                      "{} of the calls were timed; kernels outside of library calls take up "
+                                      "to {} of a rank's GPU time.",
+                                      range(least, most), percent(untraced));
 }
 
 std::string about_notes(const IdleTime& idle) {
@@ -74,8 +73,8 @@ TextTable idle_table(const IdleTime& idle, size_t most) {
   TextTable out{.id = "idle",
                 .title = "Idle time and queue",
                 .about = base::tr("From {}, by {}. {} Host wait: idle, nothing was launched; kernel wait: "
-                                  "idle although work was launched. Queue: work launched and not begun, "
-                                  "over time. Waiting inside a collective is not idle.{}",
+                                  "idle although work was launched. Queue: work launched and not begun, over "
+                                  "time. Waiting inside a collective does not count as idle.{}",
                                   idle.dir, idle.source, coverage(idle), about_notes(idle))};
   out.columns = {{"Rank", true, 9},          {"Seconds", true, 4},    {"Timed %", true, 3},
                  {"Untraced %", true, 2},    {"Idle %", true, 8},     {"Host wait %", true, 8},
@@ -103,8 +102,8 @@ TextTable idle_table(const IdleTime& idle, size_t most) {
 TextTable gap_table(const IdleTime& idle, size_t most) {
   TextTable out{.id = "gaps",
                 .title = "Longest gaps",
-                .about = base::tr("In which a GPU ran nothing, in {}; at: ms after its begin. Python: the "
-                                  "host's innermost span in the middle of the gap.",
+                .about = base::tr("Times without running work on a GPU, in {}; at: ms after its begin. "
+                                  "Python: the host's innermost span in the middle of the gap.",
                                   idle.dir)};
   out.columns = {{"Rank", true, 9},   {"At ms", true, 5},   {"ms", true, 9},      {"Host wait %", true, 6},
                  {"After", false, 7}, {"Before", false, 7}, {"Python", false, 8}, {"CUDA call", false, 4}};

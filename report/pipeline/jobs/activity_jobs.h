@@ -1,4 +1,4 @@
-// The jobs of a rank from what it did: marks of the program, else traced functions, else its point-to-point
+// The jobs of a rank from its activity: marks of the program, else traced functions, else its point-to-point
 // operations and calls of backward. Pure.
 #pragma once
 

@@ -56,12 +56,12 @@ std::string place_words(const model::PipelineStage& stage) {
 
 std::string pipeline_sentence(const model::Pipeline& pipeline) {
   if (pipeline.step_s <= 0) {
-    return base::tr("no complete step was recorded: its bubbles are not known");
+    return base::tr("no complete step was recorded, so the bubbles are unknown");
   }
   const int jobs = jobs_of_step(pipeline);
   std::string out = base::tr(
-      "the stages are idle {} of a step of {}; with {} equal stages and {} {} a step the schedule alone "
-      "costs {}",
+      "the stages are idle for {} of a step of {}; with {} equal stages and {} {} per step, the schedule "
+      "alone costs {}",
       percent(pipeline.bubble), short_seconds(pipeline.step_s), pipeline.stages.size(), jobs,
       jobs == 1 ? base::tr("forward job") : base::tr("forward jobs"), percent(pipeline.schedule));
   if (pipeline.critical < 0) {
@@ -69,8 +69,8 @@ std::string pipeline_sentence(const model::Pipeline& pipeline) {
   }
   const model::PipelineStage& stage = pipeline.stages[static_cast<size_t>(pipeline.critical)];
   return out + base::tr(
-                   "; stage {} ({}) is critical: it works {} a step, and a step would be up to {} ({}) "
-                   "shorter if it worked as long as the next busiest",
+                   "; stage {} ({}) is critical: it works {} per step, and a step would be up to {} ({}) "
+                   "shorter if this stage worked only as long as the next busiest",
                    stage.stage, place_words(stage), short_seconds(stage.busy_s),
                    short_seconds(pipeline.saving_s), percent(pipeline.saving_s / pipeline.step_s));
 }

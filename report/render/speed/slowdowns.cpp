@@ -30,9 +30,9 @@ std::string clock_time(double at_s, const model::RunManifest& run) {
 }
 
 std::string end_of(const model::Slowdown& slowdown, const model::RunManifest& run) {
-  return slowdown.cleared_s < 0
-             ? tr("not seen")
-             : tr("step {}, told at {}", grouped(slowdown.cleared_step), clock_time(slowdown.cleared_s, run));
+  return slowdown.cleared_s < 0 ? tr("not seen")
+                                : tr("step {}, reported at {}", grouped(slowdown.cleared_step),
+                                     clock_time(slowdown.cleared_s, run));
 }
 
 }  // namespace

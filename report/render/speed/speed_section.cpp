@@ -205,7 +205,7 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
     page.set("speed_about", "");
     return;
   }
-  page.set("speed_about", tr("{} steps, told by {} (confidence {}). {}", grouped(speed.steps),
+  page.set("speed_about", tr("{} steps, found by {} (confidence {}). {}", grouped(speed.steps),
                              speed.source == model::StepSource::mark ? tr("marks") : word_of(speed.source),
                              word_of(speed.confidence),
                              speed.waits_measured ? tr("Waits were measured at the collectives.")

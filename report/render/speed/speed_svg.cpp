@@ -83,9 +83,9 @@ std::string told_marks(const Plot& plot, int64_t steps, const std::vector<model:
   for (size_t i = 0; i < std::min(told.size(), kMostTold); ++i) {
     const model::Slowdown& one = told[i];
     if (one.step >= 0 && one.step < steps) {
-      out += triangle(
-          plot, one.step, true,
-          base::tr("told while the job ran: {} slower since step {}", percent(one.share), grouped(one.step)));
+      out += triangle(plot, one.step, true,
+                      base::tr("reported while the job ran: {} slower since step {}", percent(one.share),
+                               grouped(one.step)));
     }
     if (one.cleared_step >= 0 && one.cleared_step < steps) {
       out += triangle(plot, one.cleared_step, false,

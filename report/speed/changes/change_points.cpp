@@ -60,6 +60,7 @@ Fit fit(const std::vector<double>& x) {
     moment += x[i] * (static_cast<double>(i) - (n - 1) / 2);
   }
   const double total = squares - sum * sum / n;
+  // A least-squares line over 0 to n - 1 explains moment^2 * 12 / (n (n^2 - 1)) of the sum of squares.
   Fit out{.split = 0, .step = total, .line = total - moment * moment * 12 / (n * (n * n - 1))};
   double left = 0;
   for (size_t i = 1; i < x.size(); ++i) {
@@ -105,6 +106,7 @@ ChangeDetector::Baseline ChangeDetector::baseline_of(std::span<const Value> valu
     before = distance;
   }
   const double alike = alone > 0 ? std::clamp(together / alone, 0.0, 0.9) : 0;
+  // For an AR(1) series, the standard error of a mean is larger by this factor.
   out.memory = std::sqrt((1 + alike) / (1 - alike));
   return out;
 }

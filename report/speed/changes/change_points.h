@@ -14,7 +14,7 @@
 namespace xpurun::report {
 
 struct ChangeSettings {
-  double least_share = 0.05;  // smaller changes are not told
+  double least_share = 0.05;  // smaller changes are not reported
   double least_spreads = 3;   // nor those below this number of standard deviations of a step
   double hazard = 250;        // expected number of steps between two changes
   size_t least_after = 10;    // steps that a new level must have lasted, the one before half as long again,
@@ -30,8 +30,8 @@ class ChangeDetector {
  public:
   explicit ChangeDetector(ChangeSettings settings = {}) : settings_(settings) {}
 
-  // The next step, in seconds. The change, when it is certain: about ten steps after a clear level shift.
-  // A ramp that goes on is told again, with the first step of the new part.
+  // The next step, in seconds. The change, when it is certain: about ten steps after a clear level shift. A
+  // ramp that continues is reported again, with the first step of the new part.
   std::optional<model::StepChange> add(double seconds);
 
   size_t steps() const { return next_; }

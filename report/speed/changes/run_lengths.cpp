@@ -47,6 +47,8 @@ RunLengths::Hypothesis RunLengths::prior() const {
           .constant = gamma_ratio(0)};
 }
 
+// Adams and MacKay, "Bayesian Online Changepoint Detection" (2007), with a normal-gamma prior: each
+// hypothesis is a run length, and its prediction is Student's t. Values are logarithms of seconds.
 void RunLengths::add(double value) {
   double changed = 0;
   for (Hypothesis& h : hypotheses_) {

@@ -1,4 +1,4 @@
-// Means over a window of steps, per rank: what causes are told from.
+// Means over a window of steps, per rank: the input of the cause rules.
 #pragma once
 
 #include "report/speed/ranks/slow_ranks.h"

@@ -19,6 +19,7 @@ std::vector<double> cut_off(std::span<const double> values) {
   for (size_t i = 1; i < out.size(); ++i) {
     steps.push_back(out[i] - out[i - 1]);
   }
+  // A difference of two values has twice the variance of one.
   const double spread = robust_spread(steps, 0) / std::sqrt(2.0);
   std::vector<double> sorted = out;
   const double low = quantile(sorted, 0.1) - kShiftOutlier * spread;
@@ -75,6 +76,7 @@ std::optional<size_t> lasting_rise(std::span<const double> values, size_t least_
   const double variance = std::max(lasting_variance(residues), 1e-18);
   const auto first = static_cast<double>(split);
   const double error = std::sqrt(variance * (1 / first + 1 / (n - first)));
+  // The sum of squares that a least-squares line over 0 to n - 1 explains.
   const double by_slope = moment * moment * 12 / (n * (n * n - 1));
   // The rise is still there in the last third of the later part.
   const size_t last = std::max(least_after / 2, (x.size() - split) / 3);

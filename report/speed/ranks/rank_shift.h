@@ -1,5 +1,5 @@
-// Since when ranks are slower than the others. The steps of the job may be too noisy to tell: what slows all
-// ranks of a machine cancels out here, because ranks are compared within each step.
+// Since when ranks are slower than the others. The steps of the job may be too noisy to show it: what slows
+// all ranks of a machine cancels out here, because ranks are compared within each step.
 #pragma once
 
 #include "report/speed/ranks/slow_ranks.h"

@@ -42,7 +42,8 @@ void shift(std::vector<TimedSample>& samples, int64_t by_ns) {
   }
 }
 
-// By how much the ends on each host lie before the last ends: what its clock is behind.
+// How far the ends on each host lie before the last end: the host's clock lag. No rank leaves a collective
+// before the last rank has entered it, so true ends differ by microseconds only.
 void align_clocks(JobSteps& job, const Gatherings& gatherings) {
   std::map<std::string, std::vector<double>> behind;
   for (size_t r = 0; r < job.ranks(); ++r) {

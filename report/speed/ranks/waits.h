@@ -1,5 +1,5 @@
 // Which part of each step a rank waited for others. In synchronous training the steps of all ranks last
-// equally long; the rank that costs the others time is the one that waits least.
+// equally long; the rank that costs the others time is the rank that waits least.
 #pragma once
 
 #include "report/speed/ranks/job_steps.h"

@@ -232,7 +232,7 @@ StepEnds from_calls(std::vector<StepCall> calls, uint32_t thread) {
   if (period.length < 2) {
     out.why = calls.empty() ? base::later("neither an optimizer, a data loader nor collectives were seen")
               : period.length == 1
-                  ? base::later("no optimizer was seen, and all collectives are alike")
+                  ? base::later("no optimizer was seen, and all collectives are equal")
                   : base::later("no optimizer was seen, and the sequence of collectives does not repeat");
     return out;
   }

@@ -39,7 +39,7 @@ double match(std::span<const uint64_t> tokens, size_t period) {
 }
 
 // The most frequent distances between neighbouring occurrences of rare tokens: a call that occurs once per
-// step tells the period at once.
+// step shows the period at once.
 std::set<size_t> candidates(std::span<const uint64_t> tokens, size_t least_periods) {
   std::unordered_map<uint64_t, std::vector<size_t>> places;
   for (size_t i = 0; i < tokens.size(); ++i) {

@@ -117,8 +117,8 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.verdict.waiting.push_back({.ranks = RankSet{2}});
   r.verdict.collective.id = "x";
   r.verdict.collective.calls.push_back({.communicator = "x", .root = 1, .peer = 1});
-  r.incidents.push_back({});
-  r.incidents[0].action = HangAction::kill;
+  r.stalls.push_back({});
+  r.stalls[0].action = HangAction::kill;
   r.dumps.push_back({});
   r.slowdowns.push_back({});
   r.event_commands.push_back({});
@@ -126,7 +126,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
   json j = filled(r);
   // Derived from started_wall_ns.
   j["started"] = json::parse(to_json(*run_manifest_from_json(j)).dump())["started"];
-  for (json* verdict : {&j["verdict"], &j["incidents"][0]["verdict"]}) {
+  for (json* verdict : {&j["verdict"], &j["stalls"][0]["verdict"]}) {
     // "kind" and "state" have other meanings elsewhere.
     (*verdict)["kind"] = "interrupted";
     if (verdict->contains("collective")) {
@@ -137,7 +137,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
         (*verdict)["next_text"].get<std::string>() + ": " + (*verdict)["next_command"].get<std::string>();
   }
   j["exceptions"][0]["kind"] = "unraisable";
-  j["incidents"][0]["action"] = "restart";
+  j["stalls"][0]["action"] = "restart";
   j["event_commands"][0]["event"] = "recovery";
   j["event_commands"][0]["status"] = "timeout";
   j["plugins"][0]["status"] = "not_run";

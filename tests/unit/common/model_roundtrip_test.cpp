@@ -57,7 +57,7 @@ TEST_CASE("the run manifest survives writing and reading") {
   r.processes[0].death = {
       .happened = true, .order = 1, .at_s = 2.5, .wait_status = xpurun::base::WaitStatus(9)};
   r.crashes.push_back({.pid = 7, .rank = 0, .signal = 11, .address = 0xdead});
-  r.incidents.push_back({.n = 1, .at_s = 3});
+  r.stalls.push_back({.n = 1, .at_s = 3});
   r.verdict.kind = VerdictKind::crash;
   r.verdict.ranks = RankSet{0};
   r.verdict.waiting.push_back({.ranks = RankSet{1, 2}, .what = "all_reduce"});
@@ -65,6 +65,19 @@ TEST_CASE("the run manifest survives writing and reading") {
   const auto back = run_manifest_from_json(json::parse(text));
   REQUIRE(back);
   CHECK(to_json(*back).dump() == text);
+}
+
+TEST_CASE("the stalls of a run of an earlier version are read from their old key") {
+  RunManifest r;
+  r.stalls.push_back({.n = 1, .at_s = 3});
+  json j = json::parse(to_json(r).dump());
+  j["incidents"] = j["stalls"];
+  j.erase("stalls");
+  const auto back = run_manifest_from_json(j);
+  REQUIRE(back);
+  REQUIRE(back->stalls.size() == 1);
+  CHECK(back->stalls[0].at_s == 3);
+  CHECK_FALSE(to_json(*back).contains("incidents"));
 }
 
 TEST_CASE("the dump manifest survives writing and reading") {

@@ -237,10 +237,10 @@ TEST_CASE("a hang that a restart of the ranks ended is over") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
   job.facts.dump->why = model::DumpReason::hang;
-  model::Incident& incident = job.facts.run.incidents[0];
-  incident.at_s = 5;
-  incident.verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {1}};
-  incident.action = model::HangAction::restart;
+  model::Stall& stall = job.facts.run.stalls[0];
+  stall.at_s = 5;
+  stall.verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {1}};
+  stall.action = model::HangAction::restart;
   job.died(0, kTerm, 6).died(1, kTerm, 6);
   for (const int rank : {0, 1}) {
     job.record(rank).death.follower = true;
@@ -250,8 +250,8 @@ TEST_CASE("a hang that a restart of the ranks ended is over") {
     again.death = {};
     job.facts.run.processes.push_back(again);
   }
-  incident.cleared_s = 6;
-  incident.restarted_s = 9;
+  stall.cleared_s = 6;
+  stall.restarted_s = 9;
   SUBCASE("if the rest of the run succeeds") {
     job.died(0, exited(0), 20).died(1, exited(0), 20).agent_died(0, 21).ended(0);
     const Verdict v = diagnose(job.facts);
@@ -272,7 +272,7 @@ TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
   job.facts.dump->why = model::DumpReason::hang;
-  job.facts.run.incidents[0].verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {2}};
+  job.facts.run.stalls[0].verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {2}};
   model::DumpManifest dump = *job.facts.dump;
   job.died(0, kAbrt, 600);
   terminate_others(job, 0, 601);
@@ -280,7 +280,7 @@ TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
   CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
   CHECK(diagnose(job.facts).ranks == RankSet{2});
   // For the detector, a stall whose ranks have died is cleared.
-  job.facts.run.incidents[0].cleared_s = 602;
+  job.facts.run.stalls[0].cleared_s = 602;
   CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
   // A crash of the culprit itself is a crash.
   job.record(2).death.at_s = 599;

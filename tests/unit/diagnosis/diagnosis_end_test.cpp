@@ -37,7 +37,7 @@ TEST_CASE("of a job of several nodes a node tells its own ranks") {
   };
   for (const Row& row : {Row{4, 4, 0, "all 4 ranks finished normally in 60 s"},
                          Row{4, 16, 0, "all 4 ranks of this node finished normally in 60 s"},
-                         Row{1, 4, 0, "the one rank of this node finished normally in 60 s"},
+                         Row{1, 4, 0, "the only rank of this node finished normally in 60 s"},
                          Row{4, 16, 4, "all 4 ranks finished normally in 60 s"},
                          Row{4, 0, 0, "all 4 ranks finished normally in 60 s"}}) {
     CAPTURE(row.sentence);
@@ -54,12 +54,12 @@ TEST_CASE("of a job of several nodes a node tells its own ranks") {
 
 TEST_CASE("past stalls are mentioned after a clean end") {
   Job job(4);
-  model::Incident past;
+  model::Stall past;
   past.at_s = 20;
   past.cleared_s = 22;
   past.dump = "dumps/1-hang";
   past.verdict = {.id = "hang.busy", .kind = model::VerdictKind::hang, .ranks = {2}, .seconds = 10};
-  job.facts.run.incidents.push_back(past);
+  job.facts.run.stalls.push_back(past);
   job.ended(0);
   const Verdict v = diagnose(job.facts);
   CHECK(v.kind == model::VerdictKind::none);
@@ -70,11 +70,11 @@ TEST_CASE("past stalls are mentioned after a clean end") {
 TEST_CASE("a stall of the past without a rank to blame") {
   Job job(1);
   job.facts.run.hang_timeout_s = 2;
-  model::Incident past;
+  model::Stall past;
   past.at_s = 4;
   past.cleared_s = 9;
   past.verdict = {.id = "hang.unknown", .kind = model::VerdictKind::hang};
-  job.facts.run.incidents.push_back(past);
+  job.facts.run.stalls.push_back(past);
   job.ended(0);
   const Verdict v = diagnose(job.facts);
   REQUIRE(v.evidence.size() == 1);
@@ -84,12 +84,12 @@ TEST_CASE("a stall of the past without a rank to blame") {
 TEST_CASE("a stall that was reported twice keeps its true length") {
   Job job(1);
   job.facts.run.hang_timeout_s = 2;
-  model::Incident past;
+  model::Stall past;
   past.at_s = 2;
   past.cleared_s = 8;
   past.dump = "dumps/1-hang";
   past.verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {0}, .seconds = 6};
-  job.facts.run.incidents.push_back(past);
+  job.facts.run.stalls.push_back(past);
   job.ended(0);
   const Verdict v = diagnose(job.facts);
   REQUIRE(v.evidence.size() == 1);
@@ -127,7 +127,7 @@ TEST_CASE("a run whose end was not observed") {
 TEST_CASE("a run that continues after a stall has no hang verdict") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
-  job.facts.run.incidents[0].cleared_s = 61;
+  job.facts.run.stalls[0].cleared_s = 61;
   CHECK(diagnose(job.facts).kind == model::VerdictKind::running);
 }
 
@@ -152,14 +152,14 @@ TEST_CASE("a command that did not start") {
 TEST_CASE("a rank that stood still and then leaves with 0 had moved again") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
-  job.facts.run.incidents[0].verdict.ranks = {1};
-  const double at_s = job.facts.run.incidents[0].at_s;
+  job.facts.run.stalls[0].verdict.ranks = {1};
+  const double at_s = job.facts.run.stalls[0].at_s;
   job.died(1, 0, at_s + 4).died(0, 1 << 8, at_s + 4.2).ended(1 << 8);
   CHECK(diagnose(job.facts).id == "exit.left_early");
   // A rank that fails first, as by its own timeout, leaves the stall unexplained.
   Job timeout(2);
   timeout.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
-  timeout.facts.run.incidents[0].verdict.ranks = {1};
+  timeout.facts.run.stalls[0].verdict.ranks = {1};
   timeout.died(0, 1 << 8, at_s + 4).died(1, 0, at_s + 4.2).ended(1 << 8);
   CHECK(diagnose(timeout.facts).kind == model::VerdictKind::hang);
 }
@@ -181,7 +181,7 @@ TEST_CASE("the choice of the dump behind a verdict") {
   Job hang(4);
   hang.all(in_all_reduce()).hang_dump();
   CHECK(dump_that_matters(hang.facts.run) == "dumps/1-hang");
-  hang.facts.run.incidents[0].cleared_s = 70;
+  hang.facts.run.stalls[0].cleared_s = 70;
   hang.ended(0);
   CHECK(dump_that_matters(hang.facts.run).empty());
   Job crash(4);
@@ -194,7 +194,7 @@ TEST_CASE("the terminal gets at most ten lines of evidence, and the advice") {
   Job job(64);
   job.all(in_all_reduce()).rank(2, in_sleep()).rank(7, in_lock()).rank(9, in_queue()).died(11, kKill, 40);
   job.unreadable(20, std::string(300, 'x')).worker(2, in_sleep()).worker(7, in_compute()).hang_dump();
-  job.facts.run.incidents.front().verdict.sentence = "x";
+  job.facts.run.stalls.front().verdict.sentence = "x";
   const Verdict v = diagnose(job.facts);
   const auto lines = evidence_lines(v);
   REQUIRE(lines.size() > 5);
@@ -299,8 +299,7 @@ TEST_CASE("a short command is told alike, whether it was seen before its end or 
 
 TEST_CASE("a run whose record cannot be read is not called healthy") {
   const Facts nothing;
-  CHECK(diagnose(nothing).sentence ==
-        "running: run.json cannot be read, so it is not known how the run ended");
+  CHECK(diagnose(nothing).sentence == "running: run.json cannot be read, so the end of the run is unknown");
   Job job(2);
   job.facts.run.elapsed_s = 12;
   CHECK(diagnose(job.facts).sentence.ends_with("when this was written, nothing wrong seen"));

@@ -235,7 +235,7 @@ TEST_CASE("a rank that takes its time to die without a word precedes the ranks t
   Verdict v = diagnose(job.facts);
   CHECK(v.id == "crash.killed");
   CHECK(v.ranks == RankSet{1});
-  CHECK(v.next.text == "Python ends so after KeyboardInterrupt: find out what interrupted rank 1");
+  CHECK(v.next.text == "Python ends this way after KeyboardInterrupt: find out what interrupted rank 1");
 
   // SystemExit(0), whose end the interpreter's cleanup delays.
   job.record(1).death.wait_status = base::WaitStatus(exited(0));

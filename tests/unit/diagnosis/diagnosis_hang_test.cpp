@@ -552,9 +552,9 @@ TEST_CASE("with an unreadable dump only the supervisor's record, or the bare sta
   job.facts.dump_dir.clear();
   CHECK(diagnose(job.facts).id == "hang.unknown");
   CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
-  job.facts.run.incidents[0].verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {2}};
+  job.facts.run.stalls[0].verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {2}};
   CHECK(diagnose(job.facts).ranks == RankSet{2});
-  job.facts.run.incidents.clear();
+  job.facts.run.stalls.clear();
   CHECK(diagnose(job.facts).id == "hang.unknown");
 }
 

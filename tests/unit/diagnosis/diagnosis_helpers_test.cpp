@@ -61,7 +61,7 @@ TEST_CASE("a program without Python is identified by its name") {
   Job job(1);
   job.all(in_queue()).hang_dump();
   job.seen(0).helpers = {{.pid = 9, .name = "curl", .awaited = true, .still_s = 7}};
-  CHECK(diagnose(job.facts).sentence.ends_with("; its process curl (pid 9) has not moved for 7 s"));
+  CHECK(diagnose(job.facts).sentence.ends_with("; its process curl (pid 9) has made no progress for 7 s"));
 }
 
 TEST_CASE("a rank whose helpers work is busy, and only suspected until the stall has lasted") {

@@ -255,5 +255,5 @@ TEST_CASE("a full queue has its own next step") {
   job.hang_dump();
   CHECK(
       diagnose(job.facts).next.text ==
-      "the queue is full: find out why nothing takes from it, after feed (train.py:84: Queue.put) on rank 0");
+      "the queue is full: find out why no consumer takes from it, after feed (train.py:84: Queue.put) on rank 0");
 }

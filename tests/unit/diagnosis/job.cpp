@@ -290,11 +290,11 @@ Job& Job::worker(base::Rank r, const Stack& stack) {
 
 Job& Job::hang_dump() {
   dump(model::DumpReason::hang);
-  model::Incident i;
+  model::Stall i;
   i.n = 1;
   i.at_s = kNow;
   i.dump = facts.dump_dir;
-  facts.run.incidents.push_back(i);
+  facts.run.stalls.push_back(i);
   facts.run.dumps.push_back({.n = 1, .why = model::DumpReason::hang, .dir = facts.dump_dir, .at_s = kNow});
   return *this;
 }

@@ -244,20 +244,20 @@ TEST_CASE("a dump without its helper program has no targets, and ends") {
 
 TEST_CASE("the dump of a stall belongs to the stall, and is judged again when the stall escalates") {
   CoordinatorScene s;
-  s.journal.manifest().incidents.push_back({.n = 1});
+  s.journal.manifest().stalls.push_back({.n = 1});
   s.dumps.request(s.wanted(model::DumpReason::hang));
   s.run_for(0.001);
   CHECK(s.dump->plan.deadline_s == kDumpWithDebuggersS);
   s.dump->plan.stacks_written({.processes = {{.pid = test::kRank0}}});
   CHECK(s.told() == Told{"stacks written"});
-  CHECK(s.journal.open_incident()->dump == "dumps/1-hang");
+  CHECK(s.journal.open_stall()->dump == "dumps/1-hang");
   CHECK(model::load_dump_manifest("run/dumps/1-hang/dump.json")->processes.size() == 1);
   CHECK_FALSE(s.dumps.escalate("dumps/1-hang"));  // not yet
   s.dump->end();
   s.run_for(0.001);
   CHECK(s.told() == Told{"dumped in 0 s for the stall", "idle"});
   CHECK(model::load_dump_manifest("run/dumps/1-hang/dump.json")->processes.size() == 2);
-  CHECK(s.journal.open_incident()->dump == "dumps/1-hang");
+  CHECK(s.journal.open_stall()->dump == "dumps/1-hang");
   s.run_for(20);
   CHECK_FALSE(model::load_dump_manifest("run/dumps/1-hang/dump.json")->escalated);
   CHECK(s.dumps.escalate("dumps/1-hang"));

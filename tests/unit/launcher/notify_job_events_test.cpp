@@ -22,9 +22,9 @@ struct JobEventsScene : test::JobScene {
                    tell(std::string(name_of(event.event)));
                  }};
 
-  model::Incident& stall(model::VerdictLevel level) {
-    auto& all = journal.manifest().incidents;
-    model::Incident& i = all.emplace_back();
+  model::Stall& stall(model::VerdictLevel level) {
+    auto& all = journal.manifest().stalls;
+    model::Stall& i = all.emplace_back();
     i.n = static_cast<int>(all.size());
     i.at_s = now_s();
     i.verdict.kind = model::VerdictKind::hang;
@@ -46,7 +46,7 @@ struct JobEventsScene : test::JobScene {
 TEST_CASE("job events: a confirmed hang is reported once, then its recovery") {
   JobEventsScene s;
   s.jobs.hang(s.stall(model::VerdictLevel::suspected));
-  model::Incident& i = s.journal.manifest().incidents[0];
+  model::Stall& i = s.journal.manifest().stalls[0];
   i.cleared_s = 5;
   s.jobs.recovered(i);
   CHECK(s.told().empty());

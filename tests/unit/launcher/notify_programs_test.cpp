@@ -87,7 +87,7 @@ struct ProgramsScene {
     CHECK(ended);
   }
   void hang(int n) {
-    model::Incident i{.n = n};
+    model::Stall i{.n = n};
     i.verdict.kind = model::VerdictKind::hang;
     i.verdict.level = model::VerdictLevel::confirmed;
     i.verdict.sentence = "hang: rank 1";

@@ -83,7 +83,7 @@ TEST_CASE("error answers and invalid answers") {
   CHECK(problem("{\"ok\":false,\"error\":\"a dump is\\u0007 going on\"}\n") ==
         "xpurun refused: a dump is? going on");
   CHECK(problem("{\"ok\":false}\n") == "xpurun refused: no reason given");
-  CHECK(problem("{\"ok\":true}\n") == "xpurun did not say where the dump is");
+  CHECK(problem("{\"ok\":true}\n") == "xpurun did not report where the dump is");
   CHECK(problem("{\"ok\":1}\n") == "xpurun sent an invalid answer");
   CHECK(problem("HTTP/1.1 400\n") == "xpurun sent an invalid answer");
   CHECK(problem("{\"ok\":tr") == "xpurun closed the connection without an answer");

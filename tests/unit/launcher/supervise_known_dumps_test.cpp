@@ -14,7 +14,7 @@ TEST_CASE("a hang has a verdict from the supervisor's memory alone") {
   run.world_size = 1;
   run.processes.push_back({.pid = 7, .role = model::ProcessRole::rank, .rank = 0, .python = true});
   run.dumps.push_back({.n = 1, .why = model::DumpReason::hang, .dir = "dumps/1-hang", .at_s = 2});
-  run.incidents.push_back({.n = 1, .at_s = 2, .dump = "dumps/1-hang"});
+  run.stalls.push_back({.n = 1, .at_s = 2, .dump = "dumps/1-hang"});
   model::RankObservation seen;
   seen.rank = 0;
   seen.pid = 7;

@@ -14,7 +14,7 @@ constexpr int kFailed = 1 << 8;
 
 void join_and_dump_a_hang(NodeHandlerScene& s) {
   s.join();
-  s.journal.manifest().incidents.push_back({.n = 1});
+  s.journal.manifest().stalls.push_back({.n = 1});
   CHECK(s.nodes->stall_raised());
   s.order(ClaimReason::hang);
   s.end_dump();
@@ -39,7 +39,7 @@ TEST_CASE("node handler: joins once, and tells its state every two seconds") {
 TEST_CASE("node handler: a stall of this node is a claim, and one verdict of this node over all nodes") {
   NodeHandlerScene s;
   s.join();
-  s.journal.manifest().incidents.push_back({.n = 1});
+  s.journal.manifest().stalls.push_back({.n = 1});
   CHECK(s.nodes->stall_raised());
   CHECK(s.nodes->leads());
   CHECK(s.sent<StalledMessage>().size() == 1);
@@ -53,7 +53,7 @@ TEST_CASE("node handler: a stall of this node is a claim, and one verdict of thi
   const auto dumped = s.sent<DumpedMessage>();
   REQUIRE(dumped.size() == 1);
   CHECK(dumped[0].request == "r1");
-  CHECK(dumped[0].directory == s.journal.manifest().incidents[0].dump);
+  CHECK(dumped[0].directory == s.journal.manifest().stalls[0].dump);
   s.told();
   s.hear(GatheredMessage{.request = "r1", .nodes = {{.node = "0-h0"}, {.node = "1-h1", .node_rank = 1}}});
   CHECK(s.told() == Told{"report"});
@@ -178,7 +178,7 @@ TEST_CASE("node handler: ranks that wait for a failed one are no hang, unless no
   s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2"));
   s.told();
   s.run_for(5);
-  s.journal.manifest().incidents.push_back({.n = 1});
+  s.journal.manifest().stalls.push_back({.n = 1});
   s.link->sent.clear();
   CHECK(s.nodes->stall_raised());
   CHECK(s.nodes->stall_escalated());
@@ -265,7 +265,7 @@ TEST_CASE("node handler: a stall long after a failure is claimed at once") {
   s.end_dump();
   s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2"));
   s.run_for(30);
-  s.journal.manifest().incidents.push_back({.n = 1});
+  s.journal.manifest().stalls.push_back({.n = 1});
   s.link->sent.clear();
   CHECK(s.nodes->stall_raised());
   CHECK(s.sent<StalledMessage>().size() == 1);
@@ -427,7 +427,7 @@ TEST_CASE("node handler: a stall that others have claimed is opened here, and en
   NodeHandlerScene s;
   s.join();
   s.order(ClaimReason::hang);
-  REQUIRE(s.journal.open_incident() != nullptr);
+  REQUIRE(s.journal.open_stall() != nullptr);
   s.end_dump();
   s.see(NodePhase::stalled);
   s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2"));

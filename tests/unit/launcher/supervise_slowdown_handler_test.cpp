@@ -112,7 +112,7 @@ TEST_CASE("slowdown handler: no silence while steps are not seen, during a stall
 
   SlowdownScene stalled;
   stalled.steps(100, 0.1);
-  stalled.journal.manifest().incidents.emplace_back();
+  stalled.journal.manifest().stalls.emplace_back();
   stalled.run_for(30);
   CHECK(stalled.captures.empty());
 

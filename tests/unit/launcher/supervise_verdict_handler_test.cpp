@@ -25,8 +25,8 @@ struct VerdictHandlerScene : test::JobScene {
                            .end_the_job = teller("END"),
                            .restart_obstacle = [this] { return obstacle; },
                            .restart_the_ranks = teller("RESTART"),
-                           .hang_found = [this](const model::Incident&) { ++found; },
-                           .hang_passed = [this](const model::Incident&) { ++passed; },
+                           .hang_found = [this](const model::Stall&) { ++found; },
+                           .hang_passed = [this](const model::Stall&) { ++passed; },
                            .collecting_evidence = [this] { return collecting; },
                            .publish = [this](const model::Verdict& v) { published.push_back(v.sentence); },
                            .told = [this] { ++times_told; },
@@ -34,7 +34,7 @@ struct VerdictHandlerScene : test::JobScene {
                            .say_report = [this] { tell("report"); },
                            .say = [this](const std::string& line) { tell(line); }}};
 
-  void open_stall() { journal.manifest().incidents.push_back({.n = 1, .at_s = 10, .dump = "dumps/1-hang"}); }
+  void open_stall() { journal.manifest().stalls.push_back({.n = 1, .at_s = 10, .dump = "dumps/1-hang"}); }
   static model::Verdict hang(model::VerdictLevel level = model::VerdictLevel::confirmed) {
     model::Verdict v;
     v.kind = model::VerdictKind::hang;
@@ -58,7 +58,7 @@ TEST_CASE("a hang is announced once and recorded with its stall, and progress is
   s.open_stall();
   CHECK(s.take(VerdictHandlerScene::hang()) == kAnnounced);
   CHECK(s.journal.manifest().verdict.kind == model::VerdictKind::hang);
-  CHECK(s.journal.manifest().incidents[0].verdict.kind == model::VerdictKind::hang);
+  CHECK(s.journal.manifest().stalls[0].verdict.kind == model::VerdictKind::hang);
   CHECK(s.take(VerdictHandlerScene::hang()).empty());
   CHECK(s.published.front() == "hang: rank 1");
   s.run_for(25);
@@ -149,7 +149,7 @@ TEST_CASE("a confirmed hang restarts the ranks, and is over after the restart") 
              "restart, hang 1 of at most 3): TERM, 30 s grace, KILL",
              "RESTART"});
   model::RunManifest& run = s.journal.manifest();
-  CHECK(run.incidents[0].action == model::HangAction::restart);
+  CHECK(run.stalls[0].action == model::HangAction::restart);
   CHECK(s.take(VerdictHandlerScene::hang()).empty());
   s.run_for(12);
   CHECK_FALSE(s.verdicts.stall_cleared());  // the ranks have died
@@ -158,9 +158,9 @@ TEST_CASE("a confirmed hang restarts the ranks, and is over after the restart") 
   CHECK(run.verdict.kind == model::VerdictKind::hang);
   s.run_for(3);
   s.verdicts.ranks_restarted();
-  CHECK(s.told() == Told{"the launcher has started the ranks again (5.0 s after the stall was found)"});
-  CHECK(run.incidents[0].cleared_s == doctest::Approx(12));
-  CHECK(run.incidents[0].restarted_s == doctest::Approx(15));
+  CHECK(s.told() == Told{"the launcher has restarted the ranks (5.0 s after the stall was found)"});
+  CHECK(run.stalls[0].cleared_s == doctest::Approx(12));
+  CHECK(run.stalls[0].restarted_s == doctest::Approx(15));
   CHECK(run.verdict.kind == model::VerdictKind::running);
   CHECK(run.outcome == model::RunOutcome::running);
   CHECK(s.passed == 1);
@@ -177,9 +177,9 @@ TEST_CASE("the job is ended if no launcher would restart the ranks, or they hang
   }
   SUBCASE("too many hangs") {
     s.options.max_hangs = 1;
-    model::Incident past{.n = 1, .cleared_s = 5, .dump = "dumps/0-hang"};
+    model::Stall past{.n = 1, .cleared_s = 5, .dump = "dumps/0-hang"};
     past.verdict = VerdictHandlerScene::hang();
-    s.journal.manifest().incidents.push_back(past);
+    s.journal.manifest().stalls.push_back(past);
     why = "this is hang 2 of the run (--max-hangs 1)";
   }
   s.open_stall();
@@ -187,7 +187,7 @@ TEST_CASE("the job is ended if no launcher would restart the ranks, or they hang
         Told{"hang: rank 1", "warning: the ranks are not restarted: " + why,
              "ending the job (--on-hang restart): TERM, 30 s grace, KILL", "END"});
   CHECK(s.journal.manifest().outcome == model::RunOutcome::hang);
-  CHECK(s.journal.manifest().incidents.back().action == model::HangAction::kill);
+  CHECK(s.journal.manifest().stalls.back().action == model::HangAction::kill);
 }
 
 TEST_CASE("without a report the verdict comes from memory, with the reason") {

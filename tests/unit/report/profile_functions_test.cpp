@@ -104,7 +104,7 @@ TEST_CASE("equal ranks: none stands out, whatever the noise") {
       loading.push_back(std::binomial_distribution<uint64_t>(300, 0.3)(random));
     }
     const auto report = captured_functions(job(loading));
-    CHECK(report.sentence == "no rank differs from the others in where its time goes");
+    CHECK(report.sentence == "no rank spends its time differently from the others");
   }
   CHECK(captured_functions(job({90})).sentence.empty());
   CHECK(captured_functions(Profile{}).functions.empty());
@@ -112,7 +112,7 @@ TEST_CASE("equal ranks: none stands out, whatever the noise") {
 
 TEST_CASE("half of the ranks cannot stand out") {
   const auto report = captured_functions(job({10, 10, 150, 150}));
-  CHECK(report.sentence == "no rank differs from the others in where its time goes");
+  CHECK(report.sentence == "no rank spends its time differently from the others");
 }
 
 TEST_CASE("a profile survives JSON, and recordings of several hosts become one") {

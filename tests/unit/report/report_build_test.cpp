@@ -138,7 +138,7 @@ TEST_CASE("a requested dump is shown, but does not decide the verdict of a run t
 
 TEST_CASE("the calls recorded at a dump decide, and a damaged record is noted") {
   put_report("calls/run.json", R"({"schema":"xpurun.run/1","id":"calls","outcome":"hang","world_size":2,
-      "incidents":[{"n":1,"at_s":20,"dump":"dumps/1-hang"}]})");
+      "stalls":[{"n":1,"at_s":20,"dump":"dumps/1-hang"}]})");
   put_report("calls/dumps/1-hang/dump.json",
              R"({"schema":"xpurun.dump/1","n":1,"why":"hang","host":"a","ranks":[
       {"rank":0,"pid":100,"state":"S","still_s":9},{"rank":1,"pid":101,"state":"S","still_s":9}]})");

@@ -110,7 +110,7 @@ enum class Doing { waits, sleeps };
 // A run directory with a stall at 20 s and its dump.
 void put_hung(const std::string& dir, model::RunManifest run, std::map<base::Rank, Doing> ranks) {
   run.outcome = model::RunOutcome::running;
-  run.incidents = {{.n = 1, .at_s = 20, .dump = "dumps/1-hang"}};
+  run.stalls = {{.n = 1, .at_s = 20, .dump = "dumps/1-hang"}};
   run.dumps = {{.n = 1, .why = model::DumpReason::hang, .dir = "dumps/1-hang", .at_s = 20}};
   model::DumpManifest dump{
       .n = 1, .why = model::DumpReason::hang, .host = run.host, .at_s = 20, .hang_timeout_s = 10};
@@ -244,11 +244,11 @@ TEST_CASE("a node that said nothing may be the reason for a failure in a call th
     CHECK(verdict.id == "exit.exception");
     CHECK(verdict.ranks.ranks() == row.ranks);
     const bool told =
-        verdict.sentence.find("; nothing is known of ranks 2-3 (host b), which may have failed first") !=
+        verdict.sentence.find("; nothing is known about ranks 2-3 (host b), which may have failed first") !=
         std::string::npos;
     CHECK(told == (row.ranks.size() > 1));
     CHECK((verdict.confidence == model::Confidence::low) == told);
-    CHECK((verdict.next.text == "find out why nothing came from ranks 2-3 (host b)") == told);
+    CHECK((verdict.next.text == "find out why no data came from ranks 2-3 (host b)") == told);
   }
 }
 
@@ -300,29 +300,29 @@ TEST_CASE("a rank that two nodes claim counts once") {
 TEST_CASE("one stall seen by two nodes is one, and stalls apart are two") {
   auto a = run_on("a", 0);
   auto b = run_on("b", 2);
-  a.incidents = {{.n = 1, .at_s = 20, .cleared_s = 30, .dump = "dumps/1-hang"},
-                 {.n = 2, .at_s = 50, .dump = "dumps/2-hang"}};
-  b.incidents = {{.n = 1, .at_s = 49, .dump = "dumps/1-hang"}};
-  b.incidents[0].verdict.confidence = model::Confidence::high;
-  b.incidents[0].verdict.ranks = {3};
+  a.stalls = {{.n = 1, .at_s = 20, .cleared_s = 30, .dump = "dumps/1-hang"},
+              {.n = 2, .at_s = 50, .dump = "dumps/2-hang"}};
+  b.stalls = {{.n = 1, .at_s = 49, .dump = "dumps/1-hang"}};
+  b.stalls[0].verdict.confidence = model::Confidence::high;
+  b.stalls[0].verdict.ranks = {3};
   const auto run = merged(job_of({a, b}));
-  REQUIRE(run.incidents.size() == 2);
-  CHECK(run.incidents[0].cleared_s == 30);
-  CHECK(run.incidents[1].at_s == 49);
-  CHECK(run.incidents[1].dump == "dumps/2-hang");
-  CHECK(run.incidents[1].verdict.ranks == model::RankSet{3});
+  REQUIRE(run.stalls.size() == 2);
+  CHECK(run.stalls[0].cleared_s == 30);
+  CHECK(run.stalls[1].at_s == 49);
+  CHECK(run.stalls[1].dump == "dumps/2-hang");
+  CHECK(run.stalls[1].verdict.ranks == model::RankSet{3});
 }
 
 TEST_CASE("ranks that wait for a failed one are no hang of the job before they have been looked at") {
   auto a = run_on("a", 0);
   a.outcome = model::RunOutcome::running;
-  a.incidents = {{.n = 1, .at_s = 7}};
+  a.stalls = {{.n = 1, .at_s = 7}};
   auto b = run_on("b", 2);
   raises(b, 2, 5, false);
   const auto failure = verdict_on(job_of({a, b}));
   CHECK(failure.id == "exit.exception");
   CHECK(failure.ranks == model::RankSet{2});
-  a.incidents[0].dump = "dumps/1-hang";
+  a.stalls[0].dump = "dumps/1-hang";
   CHECK(verdict_on(job_of({a, b})).kind == model::VerdictKind::hang);
 }
 

@@ -62,8 +62,8 @@ RunReport sample_report(int more = 0) {
                       .status = model::DumpStatus::timeout,
                       .reason = "longer than 100 ms"}}});
   r.verdict.dump = "dumps/1-hang";
-  r.run.incidents.push_back({.n = 1, .at_s = 12, .cleared_s = 15, .dump = "dumps/0-hang"});
-  r.run.incidents.push_back({.n = 2, .at_s = 42, .cleared_s = 43, .dump = "dumps/1-hang"});
+  r.run.stalls.push_back({.n = 1, .at_s = 12, .cleared_s = 15, .dump = "dumps/0-hang"});
+  r.run.stalls.push_back({.n = 2, .at_s = 42, .cleared_s = 43, .dump = "dumps/1-hang"});
   r.notes = {"rank-3.stacks.json: not valid JSON"};
   r.run.preload_reason = "the command is statically linked";
   r.findings = find_findings(r);
@@ -77,7 +77,7 @@ TEST_CASE("findings begin with the verdict and name missing parts") {
   REQUIRE(findings.size() == 5);
   CHECK(findings[0].title == "Root cause: rank 2 stuck");
   CHECK(findings[0].severity == Severity::error);
-  CHECK(findings[1].title == "1 of 2 processes was not dumped whole");
+  CHECK(findings[1].title == "1 of 2 processes was not dumped completely");
   CHECK(findings[1].evidence == std::vector<std::string>{"rank 1, timeout: longer than 100 ms"});
   CHECK(findings[2].id == "input.unreadable");
   CHECK(findings[3].title == "A stall at 12 s cleared by itself after 3.0 s");
@@ -148,14 +148,13 @@ TEST_CASE("what became slower while the job ran is in the section Speed and in t
   };
   has("Slower while the job ran");
   has(R"(<tr><th scope="row">03:31:45 UTC</th><td class="num">4,120</td><td class="num">23 %</td>)"
-      R"(<td class="num">171 ms</td><td class="num">210 ms</td><td>03:31:55 UTC</td><td>step 5,000, told at 03:35:15 UTC</td></tr>)");
+      R"(<td class="num">171 ms</td><td class="num">210 ms</td><td>03:31:55 UTC</td><td>step 5,000, reported at 03:35:15 UTC</td></tr>)");
   // Without the begin of its first step: since it was told.
   has(R"(<tr><th scope="row">03:46:55 UTC</th><td class="num">8,000</td>)");
   has("<td>03:46:55 UTC</td><td>not seen</td></tr>");
   has(R"(class="told slower")");
-  has("the job is 23 % slower since step 4,120 (03:31:45 UTC), 210 ms instead of 171 ms a step; as fast as "
-      "before "
-      "since step 5,000</li>");
+  has("the job has been 23 % slower since step 4,120 (03:31:45 UTC): 210 ms instead of 171 ms per step; as "
+      "fast as before since step 5,000</li>");
   has(R"(<i class="slow" style="left:49.50%;width:10.50%"></i>)");
   has(R"(<i class="slow" style="left:95.00%;width:5.00%"></i>)");
 }

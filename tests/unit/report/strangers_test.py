@@ -84,7 +84,7 @@ class StrangersTasks(page_tests.PageTests):
         self.focus_by_tab("el.name === 'against'", most=1)
         self.type("2")
         words = self.js("t.text('difference')")
-        self.assertRegex(words, r"^Alike up to main \(train\.py:52\)\. From there, rank 0: train \(train\.py:44\)")
+        self.assertRegex(words, r"^Equal up to main \(train\.py:52\)\. From there, rank 0: train \(train\.py:44\)")
         self.assertRegex(words, r"; rank 2: train \(train\.py:40\)")
         self.assertIn("load_batch (train.py:31)", words)
         # The culprit keeps the culprit's colour.

@@ -16,7 +16,7 @@ class Asks {
  public:
   // The number under which the nodes are asked; 0: too many requests are unanswered.
   uint64_t start(uint64_t id, std::set<std::string> nodes, base::MonoNs now);
-  // Nothing for an answer that nobody waits for.
+  // Nothing if no request waits for this answer.
   std::vector<launcher::AnswersMessage> answered(const std::string& node, uint64_t number, int status,
                                                  std::string body);
   // An answer 504 for each node that has not answered in time.

@@ -21,6 +21,8 @@ void ClockOffset::add(base::MonoNs sent, base::MonoNs answered, int64_t their_wa
     return;
   }
   const int64_t duration = answered - sent;
+  // Cristian's algorithm: the answer was made at some moment of the round trip, so the middle is wrong by
+  // half of the trip at most, however the delays of the two ways differ.
   trips_.push_back({.duration = duration, .offset = their_wall_ns - (our_wall_ns - duration / 2)});
   if (trips_.size() > kTrips) {
     trips_.pop_front();

@@ -122,7 +122,7 @@ bool JobCopy::offered(const Member& from, const Offer& offer) {
 
 bool JobCopy::received(const Member& from, const Part& part) {
   if (!fetch_ || !fetch_->gather) {
-    return true;  // of one that is over
+    return true;  // belongs to an archive whose transfer is over
   }
   return from.node == fetch_->judge && fetch_->gather->received(from.node, part, now());
 }

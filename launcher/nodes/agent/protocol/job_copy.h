@@ -1,5 +1,5 @@
-// JobCopy: after a verdict, what all nodes have sent goes from the node that has judged to every other node,
-// so that each has the page of the whole job. One archive, fetched in chunks by each node; bounded in size
+// JobCopy: after a verdict, the node that judged hands the data of all nodes to every other node, so that
+// each has the page of the whole job. One archive, fetched in chunks by each node; bounded in size
 // (node_limits.h) and in time (kHandOutS). Thread of the logic only.
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace xpurun::nodes {
 
-// Whether an archive of so many packed bytes goes to so many other nodes.
+// Whether an archive of `bytes` (packed) may be sent to `others` nodes.
 bool may_hand_out(uint64_t bytes, size_t others);
-// Whether it is worth while to pack the archives of all nodes together, which have so many bytes by
-// themselves.
+// Whether archives of `bytes` in all may become small enough if they are packed together. Equal content of
+// different ranks then counts once.
 bool may_become_small(uint64_t bytes, size_t others);
 
 class JobCopy {
@@ -67,7 +67,7 @@ class JobCopy {
   void advance_hand_out();
   void advance_fetch();
   void unpack(std::string archive);
-  // The last word on a fetch.
+  // Ends a fetch with its result.
   void end_fetch(const std::string& reason);
 
   const launcher::StartMessage& start_;

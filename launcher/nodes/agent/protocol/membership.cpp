@@ -112,7 +112,7 @@ bool Membership::take(const std::string& node, uint64_t instance, NodeState stat
       !follows(instance, found->second.instance)) {
     return false;
   }
-  // What a member claims to be does not change, so that this costs nothing every two seconds.
+  // A member's name and ranks do not change, so the full check is not repeated every two seconds.
   const bool changed = !same || found->second.state.node_rank != state.node_rank ||
                        found->second.state.expected != state.expected;
   if (changed && !believable(node, state, now)) {
@@ -149,7 +149,7 @@ bool Membership::alive(const Member& m, MonoNs now) const {
 
 const Member* Membership::elected(MonoNs now) const {
   const Member* out = own_.state.eligible ? &own_ : nullptr;
-  int newcomer = kMostNodes;  // smallest node rank of those that will be able to be elected in a moment
+  int newcomer = kMostNodes;  // smallest node rank among the nodes that can be elected soon
   for (const auto& [name, m] : others_) {
     const int rank = m.state.node_rank;
     if (!alive(m, now)) {

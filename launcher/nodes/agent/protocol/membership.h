@@ -1,7 +1,7 @@
-// Membership: which nodes of the job are known, which live, and which is elected: the smallest node rank of
-// those that live and hear the others. Pure: the times are the caller's. A node joins with its first state. A
-// state is a stranger's, and dropped, if its node name, its node rank or its ranks belong to another
-// connection that lives; the next helper of the same supervisor is no stranger.
+// Membership: which nodes of the job are known, which live, and which is elected: the living node with the
+// smallest node rank that has heard the others. Pure: the caller passes the times. A node joins with its
+// first state. A state is dropped as a stranger's if its node name, its node rank or its ranks belong to
+// another living connection. The next helper of the same supervisor is not a stranger.
 #pragma once
 
 #include "common/base/clock.h"
@@ -31,7 +31,7 @@ struct Member {
   base::MonoNs joined = 0;
   base::MonoNs last_word = 0;
   base::MonoNs claimed = 0;  // when its present claim was first heard
-  bool ended = false;        // has said its last words
+  bool ended = false;        // its last message has arrived
   ClockOffset clock;
   base::MonoNs next_ping = 0;
 };
@@ -54,14 +54,14 @@ class Membership {
   void set_own(NodeState state, base::MonoNs now);
   const Member& own() const { return own_; }
 
-  // False: a stranger's.
+  // False: the state is a stranger's.
   bool take(const std::string& node, uint64_t instance, NodeState state, base::MonoNs now);
-  // The living member that sends under this name; null for a stranger. Counts as a word of the member.
+  // The living member that sends under this name; null for a stranger. Counts as a sign of life.
   Member* hear(const std::string& node, uint64_t instance, base::MonoNs now);
 
   bool alive(const Member& m, base::MonoNs now) const;
-  // Null: nobody is elected yet, or a node of a smaller rank has just come and cannot be elected for a
-  // moment: no request is begun that it would begin again.
+  // Null: no node is elected yet, or a node of a smaller rank has just joined and cannot be elected yet.
+  // Meanwhile no request is begun, because that node would begin it again.
   const Member* elected(base::MonoNs now) const;
   bool is_elected(base::MonoNs now) const { return elected(now) == &own_; }
 

@@ -42,7 +42,7 @@ class NodeLogic {
 
   // Whether the states of all nodes should be subscribed to.
   bool hears_all() const { return members_.hears_all(); }
-  // The job has ended here: last words are said.
+  // The job has ended here: sends the last message.
   bool ended() const { return ended_; }
   // Whether other nodes still need the server that this node runs.
   bool others_work() const;

@@ -20,7 +20,7 @@ struct Outlet {
   std::function<void(launcher::FromHelper)> to_supervisor;
   std::function<void(const std::string& node, Body)> to_node;
   std::function<void(Body)> to_all;
-  // This node's state, for those who hear all nodes; as the elected node's, for everybody.
+  // This node's state, for the nodes that receive all states; if this node is elected, for all nodes.
   std::function<void(const NodeState&, bool elected)> publish_state;
   // Done in the background; `done` is called later, by the thread of the logic.
   std::function<void(ArchiveContent, std::function<void(std::string archive)> done)> pack;

@@ -1,6 +1,6 @@
 // The messages between the helpers of a job, as bytes on the server. A message is a kind byte ('J' plain, 'Z'
 // zstd), one JSON object, a line feed, and for a part of an archive its bytes. Nothing that comes from the
-// server is trusted: decode() refuses what is malformed or beyond a limit of node_limits.h.
+// server is trusted: decode() refuses messages that are malformed or beyond a limit of node_limits.h.
 #pragma once
 
 #include "common/base/result.h"
@@ -22,7 +22,7 @@ using launcher::DumpOutcome;
 using launcher::StateMessage;
 using launcher::VerdictMessage;
 
-// A node's wish for a dump of all nodes. Part of its state until a verdict, so that a lost message or the
+// A node's request for a dump of all nodes. Part of its state until a verdict, so that a lost message or the
 // death of the elected node delays the dump and does not lose it.
 struct Claim {
   int stall = 0;  // the node's own number, ascending; 0: no claim
@@ -114,7 +114,7 @@ struct Answer {
   std::string body;
 };
 
-// What is done to the job; repeated, so that a node that was cut off hears it too.
+// An action on the whole job. It is repeated, so that a node that was cut off gets it too.
 struct JobAct {
   static constexpr std::string_view kType = "act";
   uint64_t id = 0;  // random
@@ -126,7 +126,7 @@ using Body = std::variant<NodeState, DumpCall, Offer, Want, Part, Taken, Ping, P
 
 struct Message {
   std::string from;       // node
-  uint64_t instance = 0;  // of the sending helper, see StartMessage; tells a second node of this name apart
+  uint64_t instance = 0;  // of the sending helper, see StartMessage; distinguishes two nodes of one name
   Body body;
 };
 
