@@ -35,9 +35,9 @@ TEST_CASE("time lines: what is wrong is said") {
   CHECK(error_of("first:0").starts_with("'first:0': after first:"));
   CHECK(error_of("first:-3").starts_with("'first:-3': after first:"));
   CHECK(error_of("first:ten").starts_with("'first:ten': after first:"));
-  CHECK(error_of("steps:5-").starts_with("'steps:5-': after steps: come"));
-  CHECK(error_of("steps:-5").starts_with("'steps:-5': after steps: come"));
-  CHECK(error_of("steps:5-7-9").starts_with("'steps:5-7-9': after steps: come"));
+  CHECK(error_of("steps:5-").starts_with("'steps:5-': steps: needs"));
+  CHECK(error_of("steps:-5").starts_with("'steps:-5': steps: needs"));
+  CHECK(error_of("steps:5-7-9").starts_with("'steps:5-7-9': steps: needs"));
   CHECK(error_of("steps:7-5") == "'steps:7-5' ends before it begins");
   CHECK(error_of("first:10001") == "'first:10001' has more than 10000 steps");
   CHECK(error_of("steps:1-99999999999999999999").starts_with("'steps:1-99999999999999999999': after"));
