@@ -140,7 +140,7 @@ class Attach(xpurun_test.Case):
         for words, status, text in ((["x"], 125, "not a process id"), ([], 125, "no process id"),
                                     ([str(gone.pid)], 125, "E-NO-PROCESS"),
                                     (["--pid", str(gone.pid)], 125, "E-NO-PROCESS"),
-                                    (["--pid", "1", "--slurm-step", "1.0"], 125, "process ids or --slurm-step, not both"),
+                                    (["--pid", "1", "--slurm-step", "1.0"], 125, "or --slurm-step, not both"),
                                     (["--on-hang", "restart", str(os.getpid())], 125, "xpurun started"),
                                     (["--logs", "1"], 125, "belongs to xpurun run")):
             with self.subTest(words=words):
