@@ -33,7 +33,7 @@ base::Result<EvidenceRequest> parse_evidence_words(const std::vector<std::string
     const auto rank = base::parse_int(parts[0]);
     const auto pid = parts.size() == 2 ? base::parse_int(parts[1]) : std::nullopt;
     if (!rank || !pid || *rank < 0 || *pid <= 0 || *pid > (1 << 22)) {
-      return base::fail(fmt::format("'{}' is no rank with its pid", words[i]));
+      return base::fail(fmt::format("'{}' is not a rank with its pid", words[i]));
     }
     out.ranks.push_back({.rank = static_cast<base::Rank>(*rank), .pid = static_cast<base::Pid>(*pid)});
   }

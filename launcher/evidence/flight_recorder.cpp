@@ -84,7 +84,7 @@ std::string ask(const std::string& pipe) {
   }
   struct stat st {};
   if (::fstat(fd.get(), &st) != 0 || !S_ISFIFO(st.st_mode)) {
-    return "its pipe is no pipe";
+    return "its pipe is not a pipe";
   }
   return ::write(fd.get(), "1\n", 2) == 2
              ? std::string()

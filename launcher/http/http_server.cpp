@@ -72,7 +72,7 @@ void HttpServer::received(StreamServer::Id id, std::string& input) {
   const HttpParse parsed = parse_http(input);
   if (parsed.state == HttpParse::State::refused) {
     input.clear();
-    answer(id, {.status = parsed.status, .body = "this is no request that is understood here\n"}, true);
+    answer(id, {.status = parsed.status, .body = "unknown request\n"}, true);
   } else if (parsed.state == HttpParse::State::complete) {
     input.clear();
     handle(id, parsed.request);

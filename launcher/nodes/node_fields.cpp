@@ -200,7 +200,7 @@ base::Result<std::variant<T...>> message_of(std::string_view line, const std::va
   const json j = model::parse_json(line);
   const json* type = j.is_object() ? model::member(j, "type") : nullptr;
   if (type == nullptr || !type->is_string()) {
-    return base::fail("the message is no JSON object with a type");
+    return base::fail("the message is not a JSON object with a type");
   }
   std::optional<std::variant<T...>> out;
   try {

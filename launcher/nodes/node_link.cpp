@@ -73,6 +73,7 @@ void NodeLink::spawn() {
   started_ = parts_.loop.now();
   hooks_.started(pid_);
   send(start_);
+  // The next helper has the next number, by which the other nodes recognise it as this node's successor.
   start_.instance += start_.instance != 0 ? 1 : 0;
   hooks_.up();
 }

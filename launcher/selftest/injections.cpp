@@ -133,7 +133,7 @@ std::vector<Injection> standing_still() {
        .ranks = 2,
        .expected = outside_collective("dead-feeder", "hang.lock")},
       {.name = "stuck-worker",
-       .summary = "a dataloader worker reads for ever",
+       .summary = "a dataloader worker reads forever",
        .ranks = 2,
        .expected = {.ids = {"hang.lock"},
                     .places = {"stuck-worker"},

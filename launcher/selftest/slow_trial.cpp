@@ -61,7 +61,7 @@ std::vector<std::string> slow_differences(const model::SpeedReport& speed,
   }
   for (const model::Slowdown& one : told) {
     if (fault_step < 0 || !near_fault(one.step, fault_step)) {
-      out.push_back(fmt::format("while the job ran, step {} was told as slower", one.step));
+      out.push_back(fmt::format("while the job ran, step {} was reported as slower", one.step));
     }
   }
   return out;

@@ -43,10 +43,10 @@ TextTable comparison_table(const model::Comparison& comparison, size_t most) {
 
 std::string about_test(const model::Comparison& comparison) {
   return fmt::format(
-      "Test of Mann and Whitney on the medians of up to {} blocks of consecutive steps or calls, widened "
-      "where "
-      "neighbouring blocks are alike. A difference is told if it is at least {}{} and at most {} of the told "
-      "differences are expected to be wrong (q, Benjamini and Hochberg).",
+      "Mann-Whitney test on the medians of up to {} blocks of consecutive steps or calls, widened where "
+      "neighbouring blocks are correlated. A difference is reported if it is at least {}{}; at most {} of "
+      "the "
+      "reported differences are expected to be wrong (q, Benjamini-Hochberg).",
       kMostBlocks, percent(comparison.least_effect),
       comparison.a.gpu && comparison.b.gpu ? "" : " (not all ranks have a GPU)", percent(comparison.most_q));
 }

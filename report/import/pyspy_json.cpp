@@ -90,7 +90,7 @@ base::Result<Imported> read_pyspy_json(std::string_view text, const ImportHint& 
     out.processes[at->second].threads.push_back(std::move(t));
   }
   if (bad > 0) {
-    out.notes.push_back(fmt::format("{} entries are no threads", bad));
+    out.notes.push_back(fmt::format("{} entries are not threads", bad));
   }
   if (out.processes.empty()) {
     return base::fail(bad > 0 ? out.notes.front() : "it holds no threads");

@@ -101,7 +101,7 @@ void add_entries(JobRuns& job, const model::RunDir& dir, model::Nodes listed) {
       node.path = dir.file(directory);
       node.label = directory + "/";
     } else if (!directory.empty() || node.entry.status == model::NodeStatus::complete) {
-      node.trouble = fmt::format("'{}' is no directory below nodes/", base::sanitize(directory));
+      node.trouble = fmt::format("'{}' is not a directory below nodes/", base::sanitize(directory));
     }
     job.nodes.push_back(std::move(node));
   }

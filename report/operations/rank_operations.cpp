@@ -96,6 +96,8 @@ class EventReader {
 
   void read(const EventFile& file) {
     out_.lost += static_cast<int64_t>(file.lost);
+    // "In place": no call was lost, and all have their times on the GPU. Only then are unions and overlaps
+    // exact.
     work_.in_place = work_.in_place && file.lost == 0;
     out_.gpu = out_.gpu.empty() ? file.header.gpu : out_.gpu;
     out_.communicators.insert(out_.communicators.end(), file.communicators.begin(), file.communicators.end());
@@ -159,6 +161,7 @@ class EventReader {
       work_.in_place = work_.in_place && gpu_time;
     }
     if (gpu_time && static_cast<OpClass>(out_.rows[s.row].wire_key.op_class) == OpClass::matmul) {
+      // The event's delay is the time from the call on the host to the start on the GPU.
       launch_row_ = launch_row_ ? launch_row_ : rows_.of({.kind = OperationKind::launch});
       rows_.add(*launch_row_, e.delay_us * 1e3, 0);
     }

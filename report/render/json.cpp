@@ -245,7 +245,7 @@ base::Result<nlohmann::json> parse_report(std::string_view text) {
   json report = model::parse_json(text);
   if (!report.is_object() || text_of(report, "schema") != kReportSchema) {
     return base::fail(base::Error{
-        .what = "the data is no report that this xpurun can read",
+        .what = "the data is not a report that this xpurun can read",
         .id = "E-NO-DATA",
         .cause = report.is_object()
                      ? fmt::format("its schema is “{}”, not “{}”",

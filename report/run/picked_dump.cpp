@@ -27,7 +27,7 @@ PickedDump pick_dump(const model::RunDir& dir, const model::RunManifest& run) {
 
 base::Result<LoadedRun> load_run(const model::RunDir& dir) {
   if (!base::file_exists(dir.run_json())) {
-    return base::fail(base::Error{.what = fmt::format("{} is no run directory", dir.path()),
+    return base::fail(base::Error{.what = fmt::format("{} is not a run directory", dir.path()),
                                   .id = "E-NO-RUN",
                                   .cause = "it holds no file run.json",
                                   .hint = fmt::format("xpurun stacks {}", base::shell_quote(dir.path()))});

@@ -24,7 +24,7 @@ base::Result<GroupType> parse_type(std::string_view part) {
                                    [](unsigned char c) { return std::islower(c) != 0; });
   if (!letters || !size || *size < 1 || *size > kMostRanks) {
     return base::fail(
-        fmt::format("\"{}\" is no group type with its size, such as tp4", base::sanitize(part)));
+        fmt::format("\"{}\" is not a group type with its size, such as tp4", base::sanitize(part)));
   }
   return GroupType{std::string(part.substr(0, digits)), static_cast<int>(*size)};
 }

@@ -94,7 +94,7 @@ base::Result<TraceSource> identify(const std::string& path) {
     XPURUN_TRY_ASSIGN(out.rank, rank_of_torch_file(path));
   } else {
     return base::fail(
-        fmt::format("{} is no file of a known form (.xev, .xsp, .timeline, .json, .json.gz)", path));
+        fmt::format("{} is not a file of a known form (.xev, .xsp, .timeline, .json, .json.gz)", path));
   }
   return out;
 }

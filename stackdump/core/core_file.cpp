@@ -71,7 +71,7 @@ base::Status check_header(const std::array<std::byte, sizeof(Elf64_Ehdr)>& bytes
     return refuse(fmt::format("{} is empty", name), "the disk was full, or the core size limit was 0");
   }
   if (!start.starts_with(ELFMAG)) {
-    return refuse(fmt::format("{} is no core file: it has no ELF header", name));
+    return refuse(fmt::format("{} is not a core file: it has no ELF header", name));
   }
   if (size < sizeof(Elf64_Ehdr)) {
     return refuse(fmt::format("{} is truncated inside its ELF header", name));

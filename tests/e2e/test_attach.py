@@ -137,10 +137,10 @@ class Attach(xpurun_test.Case):
     def test_what_cannot_be_watched(self):
         gone = self.start("true")
         gone.wait()
-        for words, status, text in ((["x"], 125, "no process id"), ([], 125, "no process id"),
+        for words, status, text in ((["x"], 125, "not a process id"), ([], 125, "no process id"),
                                     ([str(gone.pid)], 125, "E-NO-PROCESS"),
                                     (["--pid", str(gone.pid)], 125, "E-NO-PROCESS"),
-                                    (["--pid", "1", "--slurm-step", "1.0"], 125, "exclude each other"),
+                                    (["--pid", "1", "--slurm-step", "1.0"], 125, "or --slurm-step, not both"),
                                     (["--on-hang", "restart", str(os.getpid())], 125, "xpurun started"),
                                     (["--logs", "1"], 125, "belongs to xpurun run")):
             with self.subTest(words=words):
@@ -208,7 +208,7 @@ class Attach(xpurun_test.Case):
                 (["990043"], refused, "scontrol: There are no steps for job 990043 on node n1."),
                 (["990043"], "exit 1", "scontrol lists no process"),
                 (["990042.x"], silent, "'990042.x' is not JOB or JOB.STEP"),
-                (["990042.3", str(os.getpid())], silent, "exclude each other")):
+                (["990042.3", str(os.getpid())], silent, "process ids or --slurm-step, not both")):
             with self.subTest(words=words, script=script):
                 result = self.run_xpurun("attach", "--slurm-step", *words, out=False, env=self.fake_scontrol(script))
                 self.assertEqual(result.returncode, 125, result.stderr)

@@ -52,7 +52,7 @@ class TwoNodes(Case):
             # On a loaded host, healthy ranks may be suspected too.
             hangs = [i for i in node.stalls() if i["verdict"]["level"] == "confirmed"]
             self.assertEqual([(i["action"], i["verdict"]["ranks"]) for i in hangs], [("restart", [1])], node.said())
-            self.assertIn("the launcher has started the ranks again", node.said())
+            self.assertIn("the launcher has restarted the ranks", node.said())
             self.check_whole(node)
         self.assertEqual(*[[i["verdict"]["sentence"] for i in n.stalls() if i["action"] == "restart"]
                            for n in nodes])

@@ -48,7 +48,7 @@ class Restart(xpurun_test.Case):
         self.assertIn("ended by a restart of the ranks", (self.out / "report.html").read_text())
         self.assertRegex(result.stderr, r"xpurun: ending the ranks, for the launcher to start them again \(--on-hang "
                                         r"restart, hang 1 of at most 3\): TERM, 5.0 s grace, KILL")
-        self.assertIn("xpurun: the launcher has started the ranks again", result.stderr)
+        self.assertIn("xpurun: the launcher has restarted the ranks", result.stderr)
         self.assertEqual(self.events(), ["hang", "recovery", "end"])
 
     def test_a_job_that_goes_on_hanging_is_ended(self):

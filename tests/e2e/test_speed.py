@@ -99,7 +99,7 @@ class Speed(xpurun_test.Case):
         result = self.job("all", 160, 80, "--on-event", f"cat >> '{log}'", "--on-event-kinds", "slow")
         lines = [line for line in result.stderr.splitlines() if "the job is" in line]
         self.assertEqual(len(lines), 1, result.stderr)
-        self.assertRegex(lines[0], r"^xpurun: the job is \d+ % slower since step \d+ \(\d\d:\d\d:\d\d UTC\), ")
+        self.assertRegex(lines[0], r"^xpurun: the job has been \d+ % slower since step \d+ \(\d\d:\d\d:\d\d UTC\): ")
         told = self.manifest()["slowdowns"]
         self.assertEqual(len(told), 1)
         self.assertLess(abs(told[0]["step"] - 79), 10)

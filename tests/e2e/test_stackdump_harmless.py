@@ -300,7 +300,7 @@ class States(unittest.TestCase):
                     time.sleep(0.02)
                 dump = Dump(target.pid)
                 self.assertEqual((dump.rc, dump.json["method"], dump.json["status"]), (0, "no-stop", "partial"))
-                self.assertIn("traces it already", dump.json["reason"])
+                self.assertIn("already traces it", dump.json["reason"])
             finally:
                 # Not killed: gdb would leave its SIGSTOP behind.
                 with open(done, "w"):

@@ -143,7 +143,7 @@ class TracePython(xpurun_test.Case):
             time.sleep(1)
             self.assertIn("traced_module:load is not in the list", ctl("remove", MODULE + "load", status=1))
             self.assertIn("is not module:function", ctl("add", "load", status=1))
-            self.assertIn("takes add or remove", ctl("change", status=2))
+            self.assertIn("needs list, or add or remove", ctl("change", status=2))
         finally:
             (self.dir / "end").touch()
             _, errors = process.communicate(timeout=60)

@@ -16,7 +16,7 @@ std::string_view words_of(TraceProblem problem) {
     case TraceProblem::no_function:
       return "the module has no such function";
     case TraceProblem::not_python:
-      return "it is no function that is written in Python";
+      return "it is not a function written in Python";
     case TraceProblem::no_tool:
       return "other tools use all of sys.monitoring";
     case TraceProblem::too_old:

@@ -101,8 +101,9 @@ base::Status Agent::prepare(const StartMessage& start) {
     return base::fail("node_rank or directory of the start message is not valid");
   }
   if (!start.automatic && (start.url.empty() || !known_scheme(start.url))) {
-    return base::fail(fmt::format("'{}' is no URL of a NATS server; nats://HOST:PORT or tls://HOST:PORT is",
-                                  base::sanitize(start.url)));
+    return base::fail(
+        fmt::format("'{}' is not a URL of a NATS server such as nats://HOST:PORT or tls://HOST:PORT",
+                    base::sanitize(start.url)));
   }
   if (start.tls_cert.empty() != start.tls_key.empty()) {
     return base::fail("a TLS certificate needs its key, and a key its certificate");

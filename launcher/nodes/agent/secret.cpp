@@ -72,7 +72,7 @@ base::Result<std::optional<Secret>> read_secret(const std::string& path, const s
   const json j = model::parse_json(text);
   try {
     if (!j.is_object() || j.value("schema", "") != kSchema) {
-      return base::fail(path + " is no secret file of xpurun");
+      return base::fail(path + " is not a secret file of xpurun");
     }
     Secret out{.run = j.value("run", ""), .url = j.value("url", ""), .token = j.value("token", "")};
     if (out.run != run) {

@@ -76,7 +76,7 @@ base::Status Server::start() {
   if (!plain_address(address_)) {
     return base::fail(address_.empty()
                           ? "--nats auto needs MASTER_ADDR, where the server listens"
-                          : fmt::format("'{}' is no address for the server", base::sanitize(address_)));
+                          : fmt::format("'{}' is not an address for the server", base::sanitize(address_)));
   }
   auto program = find_server();
   if (!program) {

@@ -439,7 +439,7 @@ TEST_CASE("an abort is told by what called it, and a foreign message of gloo wit
   const Verdict v = diagnose(job.facts);
   CHECK(v.where.function == "gloo::transport::tcp::Pair::read");
   CHECK(says(v, "innermost C function of rank 1: gloo::transport::tcp::Pair::read (libgloo.so.0)"));
-  CHECK(says(v, "gloo got a message of another size than it waited for: ranks make different calls"));
+  CHECK(says(v, "gloo got a message of an unexpected size: ranks make different calls"));
 
   model::ThreadStack other = thread;
   other.tid = 105;

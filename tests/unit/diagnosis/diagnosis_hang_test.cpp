@@ -395,8 +395,8 @@ TEST_CASE("all ranks in the same collective: arguments are unknown, or ranks are
   CHECK(v.confidence == model::Confidence::low);
   CHECK(
       v.sentence ==
-      "hang: all 4 ranks have waited in all_reduce (train.py:44) for 10 s; none is missing; whether they "
-      "called it with the same size, type and root, or stand before the network or a GPU, was not recorded");
+      "hang: all 4 ranks have waited in all_reduce (train.py:44) for 10 s; none is missing; it was not "
+      "recorded whether they called it with the same size, type and root, or wait for the network or a GPU");
   job.facts.run.world_size = 8;
   v = diagnose(job.facts);
   CHECK(v.id == "hang.all_waiting");

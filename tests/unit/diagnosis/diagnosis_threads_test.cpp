@@ -253,7 +253,7 @@ TEST_CASE("a full queue has its own next step") {
   job.rank(0, {py("Queue.put", "/usr/lib/python3.11/multiprocessing/queues.py", 89),
                py("feed", kTrainFile, 84, "Queue.put")});
   job.hang_dump();
-  CHECK(
-      diagnose(job.facts).next.text ==
-      "the queue is full: find out why no consumer takes from it, after feed (train.py:84: Queue.put) on rank 0");
+  CHECK(diagnose(job.facts).next.text ==
+        "the queue is full: find out why no consumer takes from it, after feed (train.py:84: Queue.put) on "
+        "rank 0");
 }

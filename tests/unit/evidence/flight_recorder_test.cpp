@@ -138,7 +138,7 @@ TEST_CASE("flight recorder: a pipe without a reader, no pipe, and a file in its 
   put(rank.pipe(), "");
   const FlightResult result = rank.force(never);
   CHECK(result.status == EvidenceStatus::failed);
-  CHECK(result.reason == "rank 3: its pipe is no pipe");
+  CHECK(result.reason == "rank 3: its pipe is not a pipe");
 }
 
 TEST_CASE("flight recorder: ranks without a recorder, and ranks that have ended") {

@@ -32,15 +32,15 @@ TEST_CASE("time lines: first, steps and every, in the order of their steps") {
 TEST_CASE("time lines: what is wrong is said") {
   CHECK(error_of("last:5") == "'last:5' is not first:N, steps:A-B or every:DURATION");
   CHECK(error_of("first") == "'first': first: needs a number of steps, as in first:10");
-  CHECK(error_of("first:0").starts_with("'first:0': after first:"));
-  CHECK(error_of("first:-3").starts_with("'first:-3': after first:"));
-  CHECK(error_of("first:ten").starts_with("'first:ten': after first:"));
-  CHECK(error_of("steps:5-").starts_with("'steps:5-': after steps: come"));
-  CHECK(error_of("steps:-5").starts_with("'steps:-5': after steps: come"));
-  CHECK(error_of("steps:5-7-9").starts_with("'steps:5-7-9': after steps: come"));
+  CHECK(error_of("first:0").starts_with("'first:0': first:"));
+  CHECK(error_of("first:-3").starts_with("'first:-3': first:"));
+  CHECK(error_of("first:ten").starts_with("'first:ten': first:"));
+  CHECK(error_of("steps:5-").starts_with("'steps:5-': steps: needs"));
+  CHECK(error_of("steps:-5").starts_with("'steps:-5': steps: needs"));
+  CHECK(error_of("steps:5-7-9").starts_with("'steps:5-7-9': steps: needs"));
   CHECK(error_of("steps:7-5") == "'steps:7-5' ends before it begins");
   CHECK(error_of("first:10001") == "'first:10001' has more than 10000 steps");
-  CHECK(error_of("steps:1-99999999999999999999").starts_with("'steps:1-99999999999999999999': after"));
+  CHECK(error_of("steps:1-99999999999999999999").starts_with("'steps:1-99999999999999999999': steps: needs"));
   CHECK(error_of("every:soon") == "'every:soon': every: needs a duration, as in every:10m");
   CHECK(error_of("every:9s") == "'every:9s' is not between 10 s and 7 days");
   CHECK(error_of("every:8d") == "'every:8d' is not between 10 s and 7 days");

@@ -55,13 +55,13 @@ TEST_CASE("slow jobs: the beginning must be that of the fault") {
   CHECK(steps_to_find(report, 300) == -1);
 }
 
-TEST_CASE("slow jobs: a healthy job must not be told as slower, and must have steps") {
+TEST_CASE("slow jobs: a healthy job must not be reported as slower, and must have steps") {
   model::SpeedReport report;
   report.source = model::StepSource::optimizer;
   CHECK(slow_differences(report, {}, -1).empty());
   CHECK(steps_to_find(report, -1) == -1);
   CHECK(slow_differences(report, {{.step = 50}}, -1) ==
-        std::vector<std::string>{"while the job ran, step 50 was told as slower"});
+        std::vector<std::string>{"while the job ran, step 50 was reported as slower"});
   report.source = model::StepSource::none;
   report.why = "no optimizer";
   CHECK(slow_differences(report, {}, -1) == std::vector<std::string>{"no stable step: no optimizer"});

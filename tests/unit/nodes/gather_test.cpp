@@ -204,7 +204,7 @@ TEST_CASE("nobody is waited for who is dead, and nobody longer than the time lim
   Gather gather(call(), 20, now);
   gather.expect_own({.node = "me"});
   gather.expect({.node = "alive", .node_rank = 1}, true);
-  gather.expect({.node = "dead", .node_rank = 2, .reason = "no word for 30 s"}, false);
+  gather.expect({.node = "dead", .node_rank = 2, .reason = "no message for 30 s"}, false);
   gather.expect({.node_rank = 3, .reason = "the node has never joined"}, false);
   CHECK(gather.lacks_offers());
   CHECK_FALSE(gather.finished(now));
@@ -222,7 +222,7 @@ TEST_CASE("nobody is waited for who is dead, and nobody longer than the time lim
   CHECK(nodes[1].status == NodeStatus::silent);
   CHECK(nodes[1].reason == "no answer for 20 s");
   CHECK(nodes[2].status == NodeStatus::cut_off);
-  CHECK(nodes[2].reason == "no word for 30 s");
+  CHECK(nodes[2].reason == "no message for 30 s");
   CHECK(nodes[3].status == NodeStatus::cut_off);
   CHECK(nodes[3].node.empty());
 }

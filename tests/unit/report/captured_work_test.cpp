@@ -167,10 +167,9 @@ TEST_CASE("sentences about a recording") {
   const auto s = gpu_sentences(c);
   REQUIRE(s.size() == 5);
   CHECK(s[0] == "CUPTI recorded 20 kernels, copies and calls of ranks 0-1 in 0.0 s.");
-  CHECK(
-      s[1] ==
-      "Cost: a step took 110.00 ms during the recording and 100.00 ms before it (+10.0 %); CUPTI "
-      "overhead: 100.0 us per rank (1.00 %), 0.0 us to begin and 0.0 us to end.");
+  CHECK(s[1] ==
+        "Cost: a step took 110.00 ms during the recording and 100.00 ms before it (+10.0 %); CUPTI "
+        "overhead: 100.0 us per rank (1.00 %), 0.0 us to begin and 0.0 us to end.");
   CHECK(s[2].starts_with("Rank 1: records were dropped"));
   CHECK(s[3].starts_with("Ranks 2-3: not recorded: another CUPTI client"));
   CHECK(s[4] == "Rank 0: SM clock 1900 MHz (lowest 1000, limit 1980), 600 W, power_cap 25 %.");

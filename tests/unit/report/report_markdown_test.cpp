@@ -48,7 +48,7 @@ TEST_CASE("names of a job are no Markdown") {
   CHECK(has(text, "`` a`b ``"));
 }
 
-TEST_CASE("text that is no report gives no Markdown, damaged members are left out") {
+TEST_CASE("text that is not a report gives no Markdown, damaged members are left out") {
   CHECK_FALSE(markdown_text("[]"));
   CHECK_FALSE(markdown_text(R"({"schema":"xpurun.report/9"})"));
   CHECK(has(markdown(R"("verdict":[1],"source":[2],"tracebacks":[{"text":3}],"findings":[4])"),

@@ -108,7 +108,7 @@ model::ProcessStacks stacks_of(std::string_view content, ModuleFiles files = {})
 
 }  // namespace
 
-TEST_CASE("a file that is no core file of this machine is refused with the reason") {
+TEST_CASE("a file that is not a core file of this machine is refused with the reason") {
   const std::string whole = sample().file();
   REQUIRE(opened(whole));
   CHECK(has(refusal(""), "is empty"));

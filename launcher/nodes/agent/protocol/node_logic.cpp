@@ -249,6 +249,7 @@ bool NodeLogic::hear(const Arrival& a, const JobAct& m) {
   if (acts_.size() >= kMostActs) {
     acts_.clear();
   }
+  // Actions are repeated until the elected helper ends; each is carried out once.
   if (acts_.insert(m.id).second) {
     outlet_.to_supervisor(m.act);
   }

@@ -93,6 +93,7 @@ bool Rounds::called(const Member& from, const DumpCall& call) {
     return request_->owner == from.node;
   }
   const Member* elected = members_.elected(now());
+  // A dump stops every rank of this node for a moment, so only the elected node may request one.
   if (elected != &from) {
     return false;
   }
@@ -117,6 +118,7 @@ bool Rounds::called(const Member& from, const DumpCall& call) {
 int64_t Rounds::own_time(int64_t their_wall_ns, const Member& owner) const {
   const int64_t here = outlet_.wall_ns();
   const ClockOffset& clock = owner.clock;
+  // A wrong clock must not postpone the dump: it is then taken at once.
   const bool sane = their_wall_ns > 0 && their_wall_ns < INT64_MAX / 2;
   const int64_t at = sane ? their_wall_ns - clock.offset_ns() : here;
   return std::abs(at - here) <= kFarthestDumpNs ? at : here;
@@ -157,6 +159,7 @@ bool Rounds::received(const Member& from, const Part& part) {
   if (JobCopy::is_copy(part.request)) {
     return copy_.received(from, part);
   }
+  // A chunk of an earlier request of this node is late, not a stranger's.
   return gather_ && part.request == gather_->call().request
              ? gather_->received(from.node, part, now())
              : start_.node != from.node && part.request.starts_with(subject_word(start_.node));
@@ -265,6 +268,7 @@ void Rounds::inherit_claim() {
 }
 
 void Rounds::begin(const Member& claimant, const Claim& claim) {
+  // Unique on all nodes, also after a restart of this helper: its instance is a part of it.
   const DumpCall call{.request = fmt::format("{}-{:016x}-{}", subject_word(start_.node).substr(0, 150),
                                              instance_, ++requests_),
                       .why = claim.why,
@@ -303,7 +307,7 @@ void Rounds::expect_nodes() {
     if (m.ended) {
       node.reason = fmt::format("ended before with exit status {}", m.state.state.exit_status);
     } else if (!waits) {
-      node.reason = fmt::format("no word for {:.0f} s", base::ns_to_s(now() - m.last_word));
+      node.reason = fmt::format("no message for {:.0f} s", base::ns_to_s(now() - m.last_word));
     }
     // Its failure may be the reason for what the others do now.
     if (const auto before = archived_.find(name); m.ended && before != archived_.end()) {

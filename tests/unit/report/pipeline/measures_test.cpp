@@ -75,7 +75,7 @@ TEST_CASE("the slowest stage is critical, and the saving is its excess") {
   const auto equal = find(make_ranks({.stages = {{}, {}, {}, {}}, .batches = 8, .steps = 2}));
   CHECK(p.step_s - equal->pipelines[0].step_s == Approx(0.022));
   CHECK(p.saving_s == Approx(0.024));
-  CHECK(p.sentence.find("stage 2 (rank 2) is critical: it works 48 ms a step") != std::string::npos);
+  CHECK(p.sentence.find("stage 2 (rank 2) is critical: it works 48 ms per step") != std::string::npos);
   // Its own bubble is the least.
   CHECK(p.stages[2].bubble < p.stages[0].bubble);
 }

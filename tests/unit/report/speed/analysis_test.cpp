@@ -269,7 +269,8 @@ TEST_CASE("a slowdown of all ranks names none") {
   const model::SpeedFinding& f = report.findings[0];
   CHECK(f.problem == SpeedProblem::slower);
   CHECK(f.ranks.empty());
-  CHECK(f.sentence.find("on all ranks, no rank stands out; most of the additional time is in the forward pass") !=
+  CHECK(f.sentence.find(
+            "on all ranks, no rank stands out; most of the additional time is in the forward pass") !=
         std::string::npos);
   job.change = [](int, int step, StepParts& p) { p.transfer += step >= 200 ? 20 : 0; };
   job.visible_calls = true;
