@@ -92,7 +92,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       control_({loop, storage, timing_, options}, dir_.path, host_, control_hooks()),
       listeners_({journal_, options, notices_, control_, metrics_},
                  [this](const std::string& line) { say(line); }),
-      status_line_(loop, STDERR_FILENO, [this](size_t columns) { return status_line(columns); }) {
+      status_line_(loop, STDERR_FILENO, setup.footer, [this](size_t columns) { return status_line(columns); }) {
   notices_.on_text([this](base::Pid pid, std::string_view json) { python_.received(pid, json); });
   python_.on_spans([this](const auto& who, auto spans) { speed_.add(who.rank, who.process, spans); });
   reports_.set_options({options.source, options.share_with_group, options.language});
@@ -295,7 +295,10 @@ void Supervisor::stall_raised(base::Rank longest) {
   auto& stalls = journal_.manifest().incidents;
   // Another node may have opened it.
   if (journal_.open_incident() == nullptr) {
-    stalls.push_back({.n = static_cast<int>(stalls.size()) + 1, .at_s = journal_.elapsed_s()});
+    const double now_s = journal_.elapsed_s();
+    stalls.push_back({.n = static_cast<int>(stalls.size()) + 1,
+                      .at_s = now_s,
+                      .since_s = now_s - watcher_.rank_still_s(longest)});
   }
   base::log_info("rank {} has been still for {}", longest, base::human_duration(options_.hang_timeout_s));
   journal_.changed();

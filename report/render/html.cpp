@@ -167,7 +167,8 @@ void put_verdict(data& page, const RunReport& report) {
   page.set("confidence", word_of(v.confidence));
   page.set("has_confidence", v.confidence != model::Confidence::none);
   page.set("level", word_of(v.level));
-  page.set("has_level", v.level != model::VerdictLevel::none);
+  // The confidence has its own line: of the levels only a doubt is worth a word.
+  page.set("has_level", v.level == model::VerdictLevel::suspected);
   put_text(page, "verdict_id", v.id);
   page.set("is_running", report.run.outcome == model::RunOutcome::running);
   page.set("elapsed", base::human_duration(report.run.elapsed_s));
