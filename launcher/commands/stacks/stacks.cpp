@@ -131,10 +131,10 @@ int stacks_command(const Invocation& call) {
       }
       path = found->path();
     } else if (kind_of(path) == PathKind::nothing) {
-      return complain({.what = base::told("there is no {}", base::sanitize(path)),
+      return complain({.what = base::told("there is no file or directory {}", base::sanitize(path)),
                        .id = "E-NO-STACKS",
                        .hint = base::parse_int(path) ? fmt::format("xpurun stacks --pid {}", path)
-                                                     : "xpurun runs, or ls"},
+                                                     : std::string("xpurun runs list")},
                       kExitFailure);
     } else if (kind_of(path) == PathKind::file && is_core_file(path)) {
       return complain({.what = base::told("{} is a core file", base::sanitize(path)),
