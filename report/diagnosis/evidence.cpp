@@ -209,15 +209,6 @@ void add_exceptions(const Scene& scene, const Verdict& verdict, std::vector<std:
   }
 }
 
-// Of a rank that another rank's end has made fail: "lost its connection to another rank (RuntimeError)". The
-// message names an address, which differs from rank to rank.
-std::string lost_peer_words(const Ending& e) {
-  const bool lost = e.raised() && says_peer_is_gone(*e.exception);
-  return lost
-             ? tr("lost the connection to another rank ({})", base::sanitize(e.exception->chain.front().type))
-             : std::string();
-}
-
 std::string how_with_cause(const Ending& e, size_t processes) {
   const std::string how = how_it_ended(e, processes);
   return e.cause.empty() ? how : tr("{} ({})", how, tr(e.cause));

@@ -26,6 +26,7 @@
 
 namespace xpurun::report {
 
+using base::later;
 using base::tr;
 using model::word_of;
 
@@ -145,8 +146,12 @@ void put_timeline(data& page, const CallsPicture& picture, const PageLimits& lim
   page.set("timeline_svg", picture.svg);
   page.set("timeline_data", any ? data_block(kTimelineDataId, picture.json, Packing::always) : "");
   data kinds{data::type::list};
-  for (const char* kind : {"python", "host", "compute", "communication", "memory"}) {
-    kinds.push_back(std::string(kind));
+  for (const std::string_view kind :
+       {later("python"), later("host"), later("compute"), later("communication"), later("memory")}) {
+    data d;
+    d.set("kind", std::string(kind));
+    d.set("word", tr(kind));
+    kinds.push_back(d);
   }
   page.set("timeline_kinds", kinds);
 }

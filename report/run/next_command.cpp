@@ -158,15 +158,14 @@ void complete_next_step(const RunReport& report, const std::string& page, model:
     verdict.next.text = whole_traceback_words(base::shell_quote(page));
     return;
   }
-  const bool by_log =
-      any_of(verdict.id, {kHangDead, kHangLeftEarly, kExitError, kExitLeftEarly, kExitUnknown});
+  const bool by_log = any_of(verdict.id, {kHangDead, kHangLeftEarly, kExitError, kExitUnknown});
   if (!by_log || !verdict.next.command.empty()) {
     return;
   }
   const std::string command = log_command(report);
   if (!report.culprit_log.empty()) {
     verdict.next.command = command;
-  } else if (is_single_rank(report.run, verdict) && verdict.id != kExitLeftEarly) {
+  } else if (is_single_rank(report.run, verdict)) {
     verdict.next = {.text = tr("no log of rank {} was kept: run again with --logs", verdict.ranks.lowest()),
                     .command = command};
   }

@@ -50,7 +50,7 @@ class Language(xpurun_test.Case):
         self.assertRegex(result.stderr, r"xpurun:   下一步：kill -CONT \d+")
         verdict = self.verdict()
         self.assertEqual((verdict["id"], verdict["ranks"]), ("hang.stopped", [1]))
-        self.assertTrue(verdict["sentence"].startswith("hang: rank 1 (host "), verdict["sentence"])
+        self.assertTrue(verdict["sentence"].startswith("hang: rank 1 "), verdict["sentence"])
         self.english_files()
         page = (self.out / "report.html").read_text()
         self.assertIn('<html lang="zh-CN">', page)

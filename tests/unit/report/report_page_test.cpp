@@ -94,7 +94,7 @@ TEST_CASE("the terminal has the content of the page, at every width") {
     for (std::string_view line : base::split(*text, '\n')) {
       CAPTURE(line);
       CHECK((base::display_width(line) <= columns || line.find(' ', 12) == std::string_view::npos ||
-             line.starts_with("Ranks by") || line.starts_with("    $ ")));
+             line.starts_with("Ranks grouped") || line.starts_with("    $ ")));
     }
     all += "--- " + std::to_string(columns) + " columns\n" + *text;
   }
