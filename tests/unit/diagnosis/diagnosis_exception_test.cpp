@@ -242,7 +242,8 @@ TEST_CASE("a rank that takes its time to die without a word precedes the ranks t
   v = diagnose(job.facts);
   CHECK(v.id == "exit.left_early");
   CHECK(v.ranks == RankSet{1});
-  CHECK(v.sentence.find("rank 1 left early (exit status 0) after 12 s; rank 0 lost the connection to another rank (RuntimeError) at once") != std::string::npos);
+  CHECK(v.sentence.find("rank 1 left early (exit status 0) after 12 s; rank 0 lost the connection to another "
+                        "rank (RuntimeError) at once") != std::string::npos);
   tell(job, 1, ExceptionKind::os_exit, 12.05, "SystemExit", "").code = 0;
   CHECK(diagnose(job.facts).sentence.find("rank 1 left early (called os._exit(0) at data.py:21 (in "
                                           "collate)) after 12 s") != std::string::npos);

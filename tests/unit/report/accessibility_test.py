@@ -29,8 +29,8 @@ KINDS = {
 }
 VIEWS = {"": "", "search": "#stacks?q=train", "compare": "#stacks?compare=ranks&group=2&against=0",
          "function": "#stacks?fn=train (train.py:44)", "text": "#stacks?text=1"}
-PROFILE = {"schema": "xpurun.profile/1", "about": "run", "host": "h", "reason": "slow", "begin_wall_ns": 1, "seconds": 4,
-           "interval_s": 0.02, "torn": 0, "notes": [],
+PROFILE = {"schema": "xpurun.profile/1", "about": "run", "host": "h", "reason": "slow", "begin_wall_ns": 1,
+           "seconds": 4, "interval_s": 0.02, "torn": 0, "notes": [],
            "frames": [{"function": "train", "file": "/job/train.py", "line": 9},
                       {"function": "<read>", "file": "/job/data.py", "line": 40}],
            "tracks": [{"rank": rank, "pid": 100 + rank, "worker": False, "thread": "MainThread",
