@@ -4,6 +4,7 @@
 (function () {
   "use strict";
   var ROW = 19, CHAR = 6.65, PAD = 5, MARGIN = 12;
+  var LEVELS = 6; // Screen readers know no deeper ones.
   var alone = document.documentElement.localName === "svg";
   var graphs = {};
 
@@ -57,7 +58,7 @@
         if (box.parent) box.parent.kids.push(box);
         open[box.depth] = box;
         g.setAttribute("role", "treeitem");
-        g.setAttribute("aria-level", box.depth + 1);
+        g.setAttribute("aria-level", Math.min(box.depth + 1, LEVELS));
         g.setAttribute("tabindex", pi === 0 && i === 0 ? "0" : "-1");
         g.xpurunBox = box;
         panel.boxes.push(box);

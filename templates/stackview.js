@@ -4,6 +4,7 @@
   "use strict";
   var xpurun = window.xpurun, NS = "http://www.w3.org/2000/svg";
   var ROW = 19, CHAR = 6.65, PAD = 5, HEAD = 30, GAP = 14, MOST = 6000;
+  var LEVELS = 6; // Screen readers know no deeper ones.
   var byId = function (id) { return document.getElementById(id); };
   var stage = byId("stage"), form = byId("view");
   if (!stage || !form) return;
@@ -168,7 +169,7 @@
         var node = b[0], x = left + b[1] * inner, w = Math.max(b[2] * inner, 1);
         var y = top + HEAD + (view.flame ? depth - 1 - node.depth : node.depth) * ROW;
         var g = make("g", { "class": "f " + look(node) + (b[3] ? " dim" : "") + (pattern && pattern.test(node.label) ? " hit" : ""), role: "treeitem",
-          "aria-level": node.depth + 1, tabindex: panel.index === 0 && i === 0 ? 0 : -1 });
+          "aria-level": Math.min(node.depth + 1, LEVELS), tabindex: panel.index === 0 && i === 0 ? 0 : -1 });
         if (node.kids.length) g.setAttribute("aria-expanded", "true");
         var box = { x: x.toFixed(2), y: y, width: w.toFixed(2), height: ROW - 1 };
         g.append(make("title", {}, describe(node, panel)), make("rect", box));
@@ -348,7 +349,7 @@
   };
 
   function listen() {
-    var told = "";  // the function that the line below the picture is about
+    var toldNode = null, told = "";  // the function that the line below the picture is about
     function nodeOf(event) { var g = event.target.closest && event.target.closest(".f"); return g || null; }
     function toggleZoom(g) {
       var key = zoomKey(g.xpurunPanel, g.xpurunNode);
@@ -368,6 +369,22 @@
       byId("info-text").textContent = g.querySelector("title").textContent.split("\n").join("  ·  ");
       told = g.xpurunNode.frame < 0 ? "" : g.xpurunNode.label;
       byId("info-fn").hidden = !told || told === view.fn;
+      toldNode = g.xpurunNode;
+      byId("info-copy").hidden = false;
+    }
+    // From the frame outwards, one a line.
+    function stackText(node) {
+      var lines = [];
+      for (var at = node; at && at.parent; at = at.parent) lines.push(at.label);
+      return lines.join("\n") + "\n";
+    }
+    function copyStack() {
+      if (toldNode) xpurun.copy(stackText(toldNode), xpurun.t("copied"), byId("info-copied"));
+    }
+    function showKeys() {
+      var keys = byId("keys"), hidden = keys.hidden;
+      keys.hidden = !hidden;
+      byId("keys-button").setAttribute("aria-expanded", String(hidden));
     }
     stage.addEventListener("click", function (event) {
       var g = nodeOf(event);
@@ -377,6 +394,8 @@
       set("others", !view.others, false);
       stage.querySelector(".fold").focus({ preventScroll: true });
     }
+    byId("info-copy").addEventListener("click", copyStack);
+    byId("keys-button").addEventListener("click", showKeys);
     byId("info-fn").addEventListener("click", function () { if (told) xpurun.showFunction(told); });
     byId("sandwich-close").addEventListener("click", function () { set("fn", "", true); });
     stage.addEventListener("mouseover", tell);
@@ -394,6 +413,7 @@
       else if (event.key === "Home") focus(g.xpurunPanel.root.kids[0]);
       else if (event.key === "Enter" || event.key === " ") toggleZoom(g);
       else if (event.key === "s" && node.frame >= 0) xpurun.showFunction(node.label);
+      else if (event.key === "c") copyStack();
       else done = false;
       if (done) event.preventDefault();
     });
@@ -412,6 +432,7 @@
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       var typing = /^(input|textarea|select)$/i.test(event.target.localName) && !/^(radio|checkbox)$/.test(event.target.type);
       if (event.key === "/" && !typing) { event.preventDefault(); form.elements.q.focus(); }
+      else if (event.key === "?" && !typing) { event.preventDefault(); showKeys(); }
       else if (event.key === "Escape" && (view.zoom || view.q || view.fn)) { view.zoom = view.q = view.fn = form.elements.q.value = ""; refresh(false); }
     });
     window.addEventListener("hashchange", restore);

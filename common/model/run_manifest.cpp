@@ -28,6 +28,12 @@ void fields(V& visit, E& e) {
   visit("end", e.end);
 }
 
+template <typename V, Self<StillTime> T>
+void fields(V& visit, T& t) {
+  visit("from_s", t.from_s);
+  visit("to_s", t.to_s);
+}
+
 template <typename V, Self<ProcessRecord> P>
 void fields(V& visit, P& p) {
   visit("pid", p.pid);
@@ -47,6 +53,7 @@ void fields(V& visit, P& p) {
   visit("line", p.line);
   visit("place", p.place, WhenEmpty::omit);
   visit("last_progress_s", p.last_progress_s);
+  visit("still", p.still, WhenEmpty::omit);
   visit("error_stream", p.error_stream, WhenEmpty::omit);
   visit("error_file", p.error_file, WhenEmpty::omit);
   visit.optional("death", p.death, p.death.happened);
@@ -69,6 +76,7 @@ template <typename V, Self<Stall> I>
 void fields(V& visit, I& i) {
   visit("n", i.n);
   visit("at_s", i.at_s);
+  visit("since_s", i.since_s);
   visit("verdict_s", i.verdict_s);
   visit("cleared_s", i.cleared_s);
   visit("action", i.action, WhenEmpty::omit);
@@ -162,6 +170,19 @@ void fields(V& visit, R& r) {
   visit("options", r.options);
   visit("env", r.env);
   visit("env_names", r.env_names);
+}
+
+double progress_before_end_s(const RunManifest& run, const ProcessRecord& process) {
+  for (const Stall& i : run.stalls) {
+    const bool ended_the_ranks = i.action != HangAction::none || i.cleared_s < 0 ||
+                                 (run.verdict.kind == VerdictKind::hang && run.verdict.dump == i.dump);
+    for (const StillTime& t : process.still) {
+      if (ended_the_ranks && t.from_s <= i.at_s && i.at_s <= t.to_s) {
+        return t.from_s;
+      }
+    }
+  }
+  return process.last_progress_s;
 }
 
 int confirmed_hangs(const RunManifest& run) {

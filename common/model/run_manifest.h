@@ -85,6 +85,12 @@ struct ErrorStream {
   bool empty() const { return kind == StreamKind::unknown; }
 };
 
+// A time in which a rank made no progress.
+struct StillTime {
+  double from_s = 0;  // the last progress before
+  double to_s = 0;    // the first progress after
+};
+
 struct ProcessRecord {
   base::Pid pid = 0;
   base::Pid ppid = 0;
@@ -105,6 +111,7 @@ struct ProcessRecord {
   int line = 0;
   CodeLocation place;  // the line of the user's code that called that function
   double last_progress_s = 0;
+  std::vector<StillTime> still;  // of a rank, the longest ones, in order
   ErrorStream error_stream;
   std::string error_file;  // torchelastic's error file, which torch writes when the rank's main function
                            // raises
@@ -116,6 +123,7 @@ struct ProcessRecord {
 struct Stall {
   int n = 0;
   double at_s = 0;
+  double since_s = -1;    // when the progress ended; -1: not known
   double verdict_s = -1;  // when the verdict was reached, or its id or level last changed; -1: not yet
   double cleared_s = -1;  // -1: not cleared
   HangAction action = HangAction::none;
@@ -211,6 +219,9 @@ struct RunManifest {
   std::vector<RunNode> nodes;
 };
 
+// The last progress of the process. A rank that moved again only because xpurun or its user ended the job
+// made its last progress before that stall.
+double progress_before_end_s(const RunManifest& run, const ProcessRecord& process);
 // Stalls with a confirmed verdict, including the open one.
 int confirmed_hangs(const RunManifest& run);
 // Parses one line of the plug-in driver's output, a JSON object; empty if the text is anything else.

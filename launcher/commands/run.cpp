@@ -51,7 +51,10 @@ int run_command(const Invocation& call) {
     return print(print_config(config->settings));
   }
   if (call.child.empty()) {
-    return complain_usage(call, base::told("no command to run"));
+    return complain({.what = base::told("no command to run"),
+                     .id = "E-USAGE",
+                     .hint = "xpurun -- torchrun --nproc_per_node 8 train.py"},
+                    call.command.usage_status);
   }
   if (options->verbosity >= 1) {
     say_origins(*options);

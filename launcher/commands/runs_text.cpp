@@ -4,6 +4,7 @@
 #include "launcher/commands/runs.h"
 #include "launcher/output/text_block.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/wording.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -176,7 +177,7 @@ std::string run_details(const RunEntry& run, size_t columns) {
     }
   }
   for (const model::DumpRecord& dump : m.dumps) {
-    out += label(base::later("dump"), tr("{} at {}", dump.dir, base::human_duration(dump.at_s)), columns);
+    out += label(base::later("dump"), tr("{} {}", dump.dir, report::moment_words(m, dump.at_s)), columns);
   }
   for (const model::OptionOrigin& o : m.options) {
     out += label(base::later("option"), base::sanitize(tr("{} = {} ({})", o.name, o.value, tr(o.source))),

@@ -6,6 +6,7 @@
 #include "common/wire/notice.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
+#include "launcher/options/command_advice.h"
 #include "launcher/os/unix_socket.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/install_paths.h"
@@ -101,7 +102,7 @@ Finding speaks(const std::string& library) {
 std::string remedy_for(PreloadLimit limit) {
   switch (limit) {
     case PreloadLimit::asan:
-      return {};
+      return tr("a build of the program without AddressSanitizer");
     case PreloadLimit::asan_first:
       return "ASAN_OPTIONS=verify_asan_link_order=0 xpurun ...";
     case PreloadLimit::musl:
@@ -115,11 +116,14 @@ Finding reaches(const DoctorContext& context) {
   const ProgramOfCommand& program = context.program;
   const std::string shown = base::sanitize(context.command.front());
   if (program.path.empty()) {
+    const base::Error why = explain_failure({.what = "", .id = "E-NOT-FOUND"}, context.command);
     return {.check = "command",
             .grade = Grade::fail,
-            .text = tr("there is no program {}", shown),
-            .lost = tr("xpurun would end with status 127"),
-            .remedy = fmt::format("type -a {}", base::shell_quote(shown))};
+            .text = why.cause.empty() ? tr("there is no program {} on PATH", shown)
+                                      : tr("there is no program {} on PATH: {}", shown, tr(why.cause)),
+            .lost = tr("the job: xpurun would end with status 127"),
+            .remedy = why.hint.empty() ? tr("activate the environment that has {}, or give its path", shown)
+                                       : why.hint};
   }
   for (const std::string& link : program.chain) {
     const char* asan_options = std::getenv("ASAN_OPTIONS");

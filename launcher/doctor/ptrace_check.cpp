@@ -50,7 +50,7 @@ Finding refused(std::string check, const base::Error& e, std::string_view lost) 
           .grade = Grade::fail,
           .text = std::move(text),
           .lost = tr(lost),
-          .remedy = e.hint};
+          .remedy = e.hint.empty() ? std::string("docker run --cap-add=SYS_PTRACE") : e.hint};
 }
 
 Finding try_to_stop(const DoctorChild& child) {
@@ -88,7 +88,10 @@ Finding try_to_read(const DoctorChild& child) {
           .grade = found == kKnown ? Grade::ok : Grade::fail,
           .text = found == kKnown ? tr("read the memory of a running child (process_vm_readv)")
                                   : tr("process_vm_readv returned wrong bytes"),
-          .lost = found == kKnown ? std::string() : tr(kNoPositions)};
+          .lost = found == kKnown ? std::string() : tr(kNoPositions),
+          .remedy = found == kKnown
+                        ? std::string()
+                        : tr("look for a sandbox that emulates process_vm_readv (gVisor, qemu-user)")};
 }
 
 Finding yama() {
@@ -149,8 +152,11 @@ Findings check_ptrace(const DoctorContext& /*context*/) {
     return 0;
   });
   if (!child || !child->line(kStopLimitS)) {
-    return {
-        {.check = "ptrace", .grade = Grade::fail, .text = tr("cannot start a child process for the test")}};
+    return {{.check = "ptrace",
+             .grade = Grade::fail,
+             .text = tr("cannot start a child process for the test"),
+             .lost = tr(kNoStacks),
+             .remedy = tr("raise the limit of processes: ulimit -u, or the container's --pids-limit")}};
   }
   Findings out{try_to_stop(*child), try_to_read(*child)};
   const Grade worst = std::max(out[0].grade, out[1].grade);

@@ -80,8 +80,9 @@ constexpr OptionSpec kRecord[] = {
      .kind = ValueKind::text,
      .metavar = "RANKS",
      .group = kOutput,
-     .help =
-         "also list the functions whose share of the time of these ranks differs from that of the others"},
+     .help = "these ranks beside the others: text lists the functions whose share of the time differs, svg "
+             "colours "
+             "the frames by it, speedscope has a profile of each group"},
     {.name = "format",
      .short_name = 'f',
      .kind = ValueKind::choice,
@@ -529,7 +530,13 @@ std::span<const OptionSpec> attach_options() {
          .kind = ValueKind::processes,
          .metavar = "PID",
          .group = "Job",
-         .help = "the same as PID without an option; for several, repeat the option or use commas"}};
+         .help = "the same as PID without an option; for several, repeat the option or use commas"},
+        {.name = "children",
+         .kind = ValueKind::processes,
+         .metavar = "PID",
+         .group = "Job",
+         .help = "the children of this process, for example of a shell that has started the ranks; for several, "
+                 "repeat the option or use commas"}};
     for (const std::string_view name : kNames) {
       out.push_back(*find_option(run_options(), name));
       if (name == "on-hang") {

@@ -201,6 +201,17 @@ std::vector<std::string> unknown_environment(const std::map<std::string, std::st
   return out;
 }
 
+// The first line that is written as in YAML, "NAME: VALUE"; else empty.
+std::string line_with_colon(std::string_view text) {
+  for (const std::string_view line : base::split(text, '\n')) {
+    const std::string_view content = base::trim(line.substr(0, line.find('#')));
+    if (content.find('=') == std::string_view::npos && content.find(':') != std::string_view::npos) {
+      return base::sanitize(content);
+    }
+  }
+  return "";
+}
+
 base::Status add_config_text(Settings& settings, const CommandSpec& command, const std::string& text,
                              const std::string& path, FileLevel level) {
   po::options_description description;
@@ -211,6 +222,12 @@ base::Status add_config_text(Settings& settings, const CommandSpec& command, con
     std::istringstream in(lines);
     return po::parse_config_file(in, description, /*allow_unregistered=*/true);
   };
+  if (const std::string line = line_with_colon(text); !line.empty()) {
+    const size_t colon = line.find(':');
+    return base::fail(
+        config_error(base::told("{}: a line is NAME = VALUE, not '{}'; did you mean {} = {}?", path, line,
+                                base::trim(line.substr(0, colon)), base::trim(line.substr(colon + 1)))));
+  }
   try {
     const auto parsed = parse(text);
     std::map<std::string, std::string> values;

@@ -32,7 +32,7 @@ bool understands_escapes() {
 
 }  // namespace
 
-Footer::Footer(int fd) {
+Footer::Footer(int fd, FooterRecord& record) : record_(record) {
   if (base::is_terminal(fd) && understands_escapes()) {
     // Opened again: O_NONBLOCK belongs to the open file, which the ranks share.
     terminal_.reset(
@@ -67,11 +67,7 @@ void Footer::show(const std::string& text) {
   std::string out;
   if (rows != rows_) {
     if (rows_ != 0 && rows_ < rows) {
-      out += fmt::format(
-          "\x1b"
-          "7\x1b[r\x1b[{};1H\x1b[2K\x1b"
-          "8",
-          rows_);
+      out += line_removal(rows_);
     }
     // Moves down and up again, scrolling if needed, so that the cursor is above the last row in the same
     // column.
@@ -82,6 +78,7 @@ void Footer::show(const std::string& text) {
         "8",
         rows - 1);
     rows_ = rows;
+    record_.set_row(rows);
   }
   out += fmt::format(
       "\x1b"
@@ -93,12 +90,9 @@ void Footer::show(const std::string& text) {
 
 void Footer::hide() {
   if (rows_ != 0) {
-    put(
-        fmt::format("\x1b"
-                    "7\x1b[r\x1b[{};1H\x1b[2K\x1b"
-                    "8",
-                    rows_));
+    put(line_removal(rows_));
     rows_ = 0;
+    record_.set_row(0);
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/os/fd.h"
+#include "launcher/os/footer_record.h"
 
 #include <string>
 
@@ -11,8 +12,8 @@ namespace xpurun::launcher {
 
 class Footer {
  public:
-  // `fd` may be a terminal. If it is not, all functions do nothing.
-  explicit Footer(int fd);
+  // `fd` may be a terminal. If it is not, all functions do nothing. The record follows what is shown.
+  Footer(int fd, FooterRecord& record);
   ~Footer() { hide(); }
   Footer(const Footer&) = delete;
   Footer& operator=(const Footer&) = delete;
@@ -28,6 +29,7 @@ class Footer {
  private:
   void put(const std::string& bytes) const;
 
+  FooterRecord& record_;
   base::UniqueFd terminal_;
   int rows_ = 0;  // rows of the terminal while the line is shown, else 0
 };

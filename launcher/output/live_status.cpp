@@ -231,6 +231,7 @@ ordered_json to_json(const LiveStatus& s) {
   j["command"] = s.command;
   j["elapsed_s"] = s.elapsed_s;
   j["hang_timeout_s"] = s.hang_timeout_s;
+  j["stall_s"] = s.stall_s;
   j["next_check_s"] = s.next_check_s;
   j["world_size"] = s.world_size;
   j["timing"] = s.timing;
@@ -268,6 +269,7 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
     s.command = j.value("command", std::vector<std::string>());
     s.elapsed_s = j.value("elapsed_s", 0.0);
     s.hang_timeout_s = j.value("hang_timeout_s", 0.0);
+    s.stall_s = j.value("stall_s", 0.0);
     s.next_check_s = j.value("next_check_s", 0.0);
     s.world_size = model::integer(j, "world_size", 0);
     s.timing = j.value("timing", "");

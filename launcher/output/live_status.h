@@ -53,6 +53,7 @@ struct LiveStatus {
   std::vector<std::string> command;  // redacted
   double elapsed_s = 0;
   double hang_timeout_s = 0;
+  double stall_s = 0;       // seconds since the begin of the open stall; 0: none
   double next_check_s = 0;  // seconds until the next poll
   int world_size = 0;
   std::string timing;      // level: off, light, full

@@ -14,7 +14,8 @@ class StatusLine {
   // `text` makes the line, at most `columns` wide; empty: no line for now. `fd` is the terminal, or is none:
   // then nothing is drawn.
   using Text = std::function<std::string(size_t columns)>;
-  StatusLine(EventLoop& loop, int fd, Text text) : loop_(loop), footer_(fd), text_(std::move(text)) {}
+  StatusLine(EventLoop& loop, int fd, FooterRecord& record, Text text)
+      : loop_(loop), footer_(fd, record), text_(std::move(text)) {}
   ~StatusLine() { stop(); }
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;

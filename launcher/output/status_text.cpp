@@ -17,7 +17,6 @@ using base::tr;
 
 // A shorter time only means that the next poll is not due yet.
 constexpr double kFreshS = 5;
-constexpr size_t kNamedRanks = 3;
 
 // The stillest first.
 std::vector<LiveRank> living(const LiveStatus& s) {
@@ -30,24 +29,8 @@ std::vector<LiveRank> living(const LiveStatus& s) {
   return out;
 }
 
-// Ranks without progress for some time, at most `most` of them.
-std::string quiet_text(const std::vector<LiveRank>& ranks, size_t most) {
-  std::string out;
-  for (size_t i = 0; i < std::min(ranks.size(), most) && ranks[i].still_s >= kFreshS; ++i) {
-    out += (i == 0 ? "" : tr(", ")) +
-           tr("rank {}: no progress for {}", ranks[i].rank, base::human_duration(ranks[i].still_s));
-  }
-  return out;
-}
-
-// Without a stall of the whole job.
-std::string moving_text(const LiveStatus& s, size_t most) {
-  const auto ranks = living(s);
-  if (ranks.empty()) {
-    return s.ranks.empty() ? tr("starting") : tr("all ranks have ended");
-  }
-  const std::string quiet = quiet_text(ranks, most);
-  return quiet.empty() ? tr("all active") : quiet;
+bool is_quiet(const LiveRank& r) {
+  return r.still_s >= kFreshS;
 }
 
 // "rank 2 (data.py:12)", "ranks 0-3"
@@ -62,18 +45,48 @@ std::string culprit_text(const LiveStatus& s, bool with_place) {
   return out;
 }
 
+std::string with_culprits(const LiveStatus& s, const std::string& text, bool with_place) {
+  return s.culprits.empty() ? text : tr("{}, waiting for {}", text, culprit_text(s, with_place));
+}
+
 std::string stall_text(const LiveStatus& s, double stalled, bool with_place) {
   const std::string since = base::human_duration(stalled);
-  const std::string out = s.hang_timeout_s > stalled
-                              ? tr("stalled {} of {}", since, base::human_duration(s.hang_timeout_s))
-                              : tr("stalled {}", since);
-  return s.culprits.empty() ? out : tr("{}, waiting for {}", out, culprit_text(s, with_place));
+  return with_culprits(s,
+                       s.hang_timeout_s > stalled
+                           ? tr("stalled {} of {}", since, base::human_duration(s.hang_timeout_s))
+                           : tr("stalled {}", since),
+                       with_place);
+}
+
+// Without a stall. A rank without progress may only wait for one that moves in circles, so ranks without
+// progress are counted, and only culprits are named.
+std::string moving_text(const LiveStatus& s, bool with_place) {
+  const auto ranks = living(s);
+  if (ranks.empty()) {
+    return s.ranks.empty() ? tr("starting") : tr("all ranks have ended");
+  }
+  if (!is_quiet(ranks.front())) {
+    return tr("all active");
+  }
+  return with_culprits(
+      s,
+      tr("{} of {} ranks without progress for {}", std::count_if(ranks.begin(), ranks.end(), is_quiet),
+         ranks.size(), base::human_duration(ranks.front().still_s)),
+      with_place);
 }
 
 }  // namespace
 
+bool has_quiet_rank(const LiveStatus& s) {
+  return std::any_of(s.ranks.begin(), s.ranks.end(),
+                     [](const LiveRank& r) { return r.alive && is_quiet(r); });
+}
+
 double stalled_s(const LiveStatus& s) {
   const auto ranks = living(s);
+  if (s.stall_s > 0 && !ranks.empty()) {
+    return s.stall_s;
+  }
   const double least = s.hang_timeout_s > 0 ? std::min(kFreshS, s.hang_timeout_s / 2) : kFreshS;
   return ranks.empty() || ranks.back().still_s < least ? 0 : ranks.back().still_s;
 }
@@ -86,15 +99,17 @@ std::string status_line_text(const LiveStatus& s, size_t columns, base::Language
                                                                    : tr("{} ranks", alive);
   const std::string elapsed = base::human_duration(s.elapsed_s);
   const double stalled = stalled_s(s);
-  const std::string text = stalled > 0 ? stall_text(s, stalled, true) : moving_text(s, kNamedRanks);
-  std::string out = fmt::format("xpurun {} | {} | {}", elapsed, ranks, text);
+  const auto text = [&](bool with_place) {
+    return stalled > 0 ? stall_text(s, stalled, with_place) : moving_text(s, with_place);
+  };
+  const bool tells = stalled > 0 || has_quiet_rank(s);
+  std::string out = fmt::format("xpurun {} | {} | {}", elapsed, ranks, text(true));
   if (base::display_width(out) > columns) {
-    const bool quiet = !quiet_text(living(s), 1).empty();
-    out = stalled > 0 || quiet ? fmt::format("{} | {}", elapsed, stalled > 0 ? text : moving_text(s, 1))
-                               : fmt::format("{} | {} | {}", elapsed, ranks, text);
+    out = tells ? fmt::format("{} | {}", elapsed, text(true))
+                : fmt::format("{} | {} | {}", elapsed, ranks, text(true));
   }
-  if (stalled > 0 && base::display_width(out) > columns) {
-    out = stall_text(s, stalled, false);
+  if (tells && base::display_width(out) > columns) {
+    out = text(false);
   }
   return cut_end(out, columns);
 }

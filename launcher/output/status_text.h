@@ -8,11 +8,16 @@
 
 namespace xpurun::launcher {
 
-// Seconds for which all living ranks have stood still; 0 if a rank has moved lately, or if there is no rank.
+// Whether a living rank has been still for some time.
+bool has_quiet_rank(const LiveStatus& s);
+
+// Seconds since the begin of the open stall, even if a rank moves: a culprit may move in circles. Without an
+// open stall: for which all living ranks have been still; 0 if a rank has moved lately, or if there is no
+// rank.
 double stalled_s(const LiveStatus& s);
 
-// At most `columns` wide. While the job moves: which rank moved last. In a stall: for how long, and the ranks
-// that all others wait for, if they are known; a rank that only waits is not named.
+// At most `columns` wide. While the job moves: how many ranks do not. In a stall: for how long. Culprits are
+// named if they are known; a rank that only waits is not named.
 std::string status_line_text(const LiveStatus& s, size_t columns,
                              base::Language language = base::Language::english);
 

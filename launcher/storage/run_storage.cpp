@@ -11,9 +11,10 @@ namespace {
 constexpr double kOpenS = 20;
 }  // namespace
 
-base::Result<RunStorage> RunStorage::open(const WriterProcess::Open& open_dir) {
+base::Result<RunStorage> RunStorage::open(const WriterProcess::Open& open_dir,
+                                          const std::function<void()>& at_end) {
   RunStorage out;
-  auto started = WriterProcess::start(open_dir, kOpenS);
+  auto started = WriterProcess::start(open_dir, kOpenS, at_end);
   if (started) {
     out.dir_ = std::move(started->dir);
     out.writer_ = std::move(started->writer);

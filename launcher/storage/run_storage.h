@@ -13,7 +13,9 @@ namespace xpurun::launcher {
 class RunStorage {
  public:
   // Forks the writer. Call early, while the process is small and has no thread and no blocked signal.
-  static base::Result<RunStorage> open(const WriterProcess::Open& open_dir);
+  // `at_end` runs in the writer once the supervisor has ended, even if it was killed.
+  static base::Result<RunStorage> open(const WriterProcess::Open& open_dir,
+                                       const std::function<void()>& at_end = {});
 
   const DirFacts& dir() const { return dir_; }
   // Connects the storage with the loop, which must outlive the storage. Call once.

@@ -96,11 +96,15 @@ std::string opened_answer(const base::Result<OpenedDir>& opened) {
              .what = dir.path, .cause = dir.absolute, .hint = std::string(1, dir.local ? kLocal : kServed)}));
 }
 
-[[noreturn]] void run_writer(int socket, const WriterProcess::Open& open) {
+[[noreturn]] void run_writer(int socket, const WriterProcess::Open& open,
+                             const std::function<void()>& at_end) {
   leave_the_job(socket);
   auto opened = open();
   if (send_all(socket, opened_answer(opened)) && opened) {
     serve(socket);
+    if (at_end) {
+      at_end();
+    }
     // Before the socket: the end of the socket tells the supervisor that the directory is unlocked.
     opened->lock.reset();
   }
@@ -141,7 +145,8 @@ base::Result<NumberedAnswer> first_answer(int socket, double patience_s) {
 
 }  // namespace
 
-base::Result<WriterProcess::Started> WriterProcess::start(const Open& open, double patience_s) {
+base::Result<WriterProcess::Started> WriterProcess::start(const Open& open, double patience_s,
+                                                          const std::function<void()>& at_end) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return base::fail_errno("cannot create a socket");
@@ -157,7 +162,7 @@ base::Result<WriterProcess::Started> WriterProcess::start(const Open& open, doub
   }
   if (pid == 0) {
     ours.reset();
-    run_writer(theirs.get(), open);
+    run_writer(theirs.get(), open, at_end);
   }
   theirs.reset();
   auto answer = first_answer(ours.get(), patience_s);

@@ -19,9 +19,11 @@ class WriterProcess {
   using Open = std::function<base::Result<OpenedDir>()>;
 
   struct Started;
-  // Forks; `open` runs in the fork. Waits at most `patience_s` for `open`. An error without an id means that
-  // the process could not be started; every other error is from `open`.
-  static base::Result<Started> start(const Open& open, double patience_s);
+  // Forks; `open` runs in the fork, and `at_end` once the socket is closed and all is written. Waits at most
+  // `patience_s` for `open`. An error without an id means that the process could not be started; every other
+  // error is from `open`.
+  static base::Result<Started> start(const Open& open, double patience_s,
+                                     const std::function<void()>& at_end = {});
 
   WriterProcess() = default;
   WriterProcess(base::Pid pid, base::UniqueFd socket) : pid_(pid), socket_(std::move(socket)) {}

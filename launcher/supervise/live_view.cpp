@@ -46,7 +46,7 @@ model::RankSet culprits(const LiveSources& sources, const LiveStatus& status) {
   if (stall != nullptr && !stall->verdict.sentence.empty()) {
     return stall->verdict.ranks;
   }
-  if (stalled_s(status) <= 0) {
+  if (stalled_s(status) <= 0 && !has_quiet_rank(status)) {
     return {};
   }
   const auto fault = report::find_call_fault(sources.calls());
@@ -101,6 +101,8 @@ LiveStatus live_status(const LiveSources& sources) {
                  .timing = std::string(model::level_name(sources.timing.level())),
                  .trace = sources.timing.trace().dir()};
   if (const model::Stall* stall = sources.journal.open_stall()) {
+    const double since_s = stall->since_s < 0 ? stall->at_s : stall->since_s;
+    out.stall_s = std::max(0.0, out.elapsed_s - since_s);
     out.problem = stall->verdict.sentence;
     out.verdict = stall->verdict;
     // A status is asked for often.

@@ -81,6 +81,7 @@ int run_job(const RunOptions& options) {
   const int stop = options.status == ShowStatus::never || !base::is_terminal(STDERR_FILENO) ? 0 : SIGTSTP;
   // In the order of need: without these there is no supervision, without what comes later there is less of
   // it.
+  FooterRecord footer(STDERR_FILENO);
   auto inbox = SignalInbox::open({options.dump_signal, stop});
   auto loop = EventLoop::create();
   auto run = [&]() -> base::Result<RunStorage> {
@@ -90,14 +91,16 @@ int run_job(const RunOptions& options) {
     if (for_spawn->held() < kNeededForSpawn) {
       return base::fail(too_few_descriptors());
     }
-    return RunStorage::open([&] {
-      for_spawn.reset();  // to look into the directory takes a descriptor for a moment
-      auto opened = open_dir(options);
-      if (opened && SpareDescriptors(kNeededForSpawn).held() < kNeededForSpawn) {
-        opened->lock.reset();
-      }
-      return opened;
-    });
+    return RunStorage::open(
+        [&] {
+          for_spawn.reset();  // to look into the directory takes a descriptor for a moment
+          auto opened = open_dir(options);
+          if (opened && SpareDescriptors(kNeededForSpawn).held() < kNeededForSpawn) {
+            opened->lock.reset();
+          }
+          return opened;
+        },
+        [&footer] { footer.remove_line(); });
   }();
   if (!inbox || !loop || !run) {
     const base::Error& error = !run ? run.error() : inbox ? loop.error() : inbox.error();
@@ -113,7 +116,7 @@ int run_job(const RunOptions& options) {
   base::log_to([&](std::string_view line) { storage->append_or_create(log, std::string(line)); });
   const auto end_log = base::on_scope_exit([] { base::log_to({}); });
   Supervisor supervisor(*loop, options, *storage, run->dir(),
-                        {std::move(*inbox), inherited, spares, messages});
+                        {std::move(*inbox), inherited, spares, messages, footer});
   const auto status = supervisor.run();
   storage->finish(kLastWritesS);
   if (!status) {

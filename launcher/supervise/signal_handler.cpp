@@ -1,6 +1,7 @@
 #include "launcher/supervise/signal_handler.h"
 
 #include "common/base/output/log.h"
+#include "common/base/tr.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -56,7 +57,8 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
   const bool again = last_interrupt_ != 0 && now - last_interrupt_ < base::s_to_ns(parts_.options.grace_s);
   last_interrupt_ = now;
   if (again && signal.number == SIGINT) {
-    hooks_.say("interrupted again: killing the job's processes");
+    const base::Speaking speaking(parts_.options.language);
+    hooks_.say(base::tr("interrupted again: killing the job's processes"));
     parts_.ledger.we_are_ending_the_job();
     hooks_.kill_job();
     return;
@@ -71,7 +73,8 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
     parts_.table.signal_main(signal.number);
   }
   if (from_terminal && parts_.table.multi_process() && parts_.options.verbosity >= 0) {
-    hooks_.say("interrupted; waiting for the job to end (Ctrl-C again kills it)");
+    const base::Speaking speaking(parts_.options.language);
+    hooks_.say(base::tr("interrupted; waiting for the job to end (Ctrl-C again kills it)"));
   }
 }
 

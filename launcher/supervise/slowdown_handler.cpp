@@ -1,6 +1,7 @@
 #include "launcher/supervise/slowdown_handler.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/capture/capture_runner.h"
 #include "report/speed/wording.h"
 
@@ -28,9 +29,10 @@ void SlowdownHandler::look_for_silence() {
   const bool recorded = hooks_.recorded() && std::as_const(journal_).open_stall() == nullptr;
   const auto silent_s = silences_.look(seen, loop_.now(), recorded);
   if (silent_s && hooks_.capture(options_.slow_capture_s, kSilenceReason)) {
-    hooks_.say(fmt::format("no step has ended for {}, usually {} each; the next {} are captured",
-                           base::human_duration(*silent_s), report::short_seconds(seen.step_s),
-                           base::human_duration(options_.slow_capture_s)));
+    const base::Speaking speaking(options_.language);
+    hooks_.say(base::tr("no step has ended for {}, usually {} each; the next {} are captured",
+                        base::human_duration(*silent_s), report::short_seconds(seen.step_s),
+                        base::human_duration(options_.slow_capture_s)));
   }
 }
 

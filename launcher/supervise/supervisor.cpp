@@ -2,6 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/ending/job_result.h"
 #include "launcher/journal/run_description.h"
 #include "launcher/output/status_text.h"
@@ -92,7 +93,8 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       control_({loop, storage, timing_, options}, dir_.path, host_, control_hooks()),
       listeners_({journal_, options, notices_, control_, metrics_},
                  [this](const std::string& line) { say(line); }),
-      status_line_(loop, STDERR_FILENO, [this](size_t columns) { return status_line(columns); }) {
+      status_line_(loop, STDERR_FILENO, setup.footer,
+                   [this](size_t columns) { return status_line(columns); }) {
   notices_.on_text([this](base::Pid pid, std::string_view json) { python_.received(pid, json); });
   python_.on_spans([this](const auto& who, auto spans) { speed_.add(who.rank, who.process, spans); });
   reports_.set_options({options.source, options.share_with_group, options.language});
@@ -121,15 +123,16 @@ void Supervisor::start_status_line() {
 }
 
 void Supervisor::arrange_logs(std::vector<std::string>& env) {
+  const base::Speaking speaking(options_.language);
   if (journal_.manifest().preload_path.empty()) {
-    say("no logs of single ranks: they need the preload library");
+    say(base::tr("no logs of single ranks: they need the preload library"));
     return;
   }
   relay_.emplace(loop_);
   const LinePrefix prefix = options_.prefix ? LinePrefix::rank : LinePrefix::none;
   if (const auto added = add_log_relay(env, *relay_, dir_.absolute, prefix); !added) {
     relay_.reset();
-    say(fmt::format("no logs of single ranks: {}", base::to_line(added.error())));
+    say(base::tr("no logs of single ranks: {}", base::to_line(added.error())));
     return;
   }
   table_.ignore(relay_->pid());
@@ -190,8 +193,11 @@ base::Result<int> Supervisor::run_command() {
   start_status_line();
   if (options_.attaches()) {
     const size_t processes = table_.living().size();
-    say(fmt::format("watching {} process{} of pid {}; Ctrl-C leaves the job as it is", processes,
-                    processes == 1 ? "" : "es", fmt::join(options_.attach_to, ", ")));
+    const std::string pids = fmt::format("{}", fmt::join(options_.attach_to, ", "));
+    const base::Speaking speaking(options_.language);
+    say(processes == 1
+            ? base::tr("watching one process of pid {}; Ctrl-C leaves the job as it is", pids)
+            : base::tr("watching {} processes of pid {}; Ctrl-C leaves the job as it is", processes, pids));
     if (table_.foreign_job_ended()) {
       ending_.command_ended({});
     }
@@ -295,7 +301,10 @@ void Supervisor::stall_raised(base::Rank longest) {
   auto& stalls = journal_.manifest().stalls;
   // Another node may have opened it.
   if (journal_.open_stall() == nullptr) {
-    stalls.push_back({.n = static_cast<int>(stalls.size()) + 1, .at_s = journal_.elapsed_s()});
+    const double now_s = journal_.elapsed_s();
+    stalls.push_back({.n = static_cast<int>(stalls.size()) + 1,
+                      .at_s = now_s,
+                      .since_s = now_s - watcher_.rank_still_s(longest)});
   }
   base::log_info("rank {} has been still for {}", longest, base::human_duration(options_.hang_timeout_s));
   journal_.changed();

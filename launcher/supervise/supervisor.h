@@ -50,6 +50,7 @@ struct ProcessSetup {
   const InheritedState& inherited;
   SpareDescriptors& spares;  // free for the start of the command
   Messages& messages;
+  FooterRecord& footer;
 };
 
 class Supervisor {

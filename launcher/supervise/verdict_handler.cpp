@@ -5,6 +5,7 @@
 #include "launcher/output/journald.h"
 #include "launcher/output/termination_message.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/wording.h"
 
 #include <fmt/format.h>
 
@@ -153,9 +154,12 @@ void VerdictHandler::say_progress_again(const model::Stall& stall) {
   if (announced_.empty() || parts_.job.is_ending()) {
     return;
   }
-  const double still_s = stall.cleared_s - stall.at_s + parts_.options.hang_timeout_s;
+  const double since_s =
+      stall.since_s < 0 ? stall.at_s - parts_.options.hang_timeout_s : stall.since_s;
   const base::Speaking speaking(parts_.options.language);
-  hooks_.say(tr("progress again after {}", base::human_duration(still_s)));
+  hooks_.say(tr("progress again {}, after {}",
+                report::moment_words(parts_.journal.manifest(), stall.cleared_s),
+                base::human_duration(stall.cleared_s - since_s)));
   announced_.clear();
 }
 

@@ -201,7 +201,8 @@ SignalHandler::Hooks Supervisor::signal_hooks() {
           [this] {
             dumps_.request(
                 {.why = model::DumpReason::signal, .reply = [this](const std::string& dir, size_t processes) {
-                   say(fmt::format("stacks of {} processes are in {}", processes, journal_.dir().file(dir)));
+                   const base::Speaking speaking(options_.language);
+                   say(base::tr("stacks of {} processes are in {}", processes, journal_.dir().file(dir)));
                  }});
           },
       .hide_status_line = [this] { status_line_.hide(); },

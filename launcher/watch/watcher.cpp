@@ -35,6 +35,24 @@ std::unique_ptr<RankProbe> make_rank_watch(base::Rank rank, base::Pid pid, base:
   return std::make_unique<RankWatch>(rank, pid, now, helpers_after_s);
 }
 
+// Seconds without progress that the time line of a run shows.
+constexpr double kShownStillS = 2;
+constexpr size_t kMostStillTimes = 32;  // of one process
+
+void note_progress(model::ProcessRecord& record, double at_s) {
+  auto& still = record.still;
+  const double before = record.last_progress_s > 0 ? record.last_progress_s : at_s;
+  if (at_s - before >= kShownStillS) {
+    still.push_back({.from_s = before, .to_s = at_s});
+  }
+  if (still.size() > kMostStillTimes) {
+    still.erase(std::min_element(still.begin(), still.end(), [](const auto& a, const auto& b) {
+      return a.to_s - a.from_s < b.to_s - b.from_s;
+    }));
+  }
+  record.last_progress_s = at_s;
+}
+
 }  // namespace
 
 Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held)
@@ -153,7 +171,7 @@ void Watcher::sample_ranks(base::MonoNs now) {
       if (!probe->user_place().empty()) {
         p->record.place = probe->user_place();  // of a process that has ended, the last one
       }
-      p->record.last_progress_s = since_start_s(probe->last_progress());
+      note_progress(p->record, since_start_s(probe->last_progress()));
     }
   }
   const StallEvents events = detector_.update(now, still);
@@ -223,6 +241,14 @@ std::vector<model::RankObservation> Watcher::observations() const {
     o.host = parts_.host;
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return out;
+}
+
+double Watcher::rank_still_s(base::Rank rank) const {
+  double out = 0;
+  for (const auto& [pid, probe] : probes_) {
+    out = probe->rank() == rank ? std::max(out, probe->still_s(parts_.loop.now())) : out;
+  }
   return out;
 }
 

@@ -67,6 +67,8 @@ class Watcher {
   std::vector<model::RankObservation> last_observations() const;
   // Empty if the process is not watched.
   std::optional<double> still_s(base::Pid pid) const;
+  // Of a watched rank; 0 if there is none.
+  double rank_still_s(base::Rank rank) const;
   base::MonoNs next_poll() const { return next_poll_; }
 
  private:

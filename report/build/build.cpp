@@ -145,8 +145,8 @@ size_t node_of_culprit(const model::RunManifest& run, const model::Verdict& verd
   return 0;
 }
 
-// The log of the first culprit; empty without --logs.
-std::string culprit_log(const NodeRun& node, const model::Verdict& verdict) {
+// The log of the first culprit: kept by --logs, or on this node a file of the job.
+std::string culprit_log(const NodeRun& node, size_t number, const model::Verdict& verdict) {
   if (verdict.ranks.empty() || node.path.empty()) {
     return "";
   }
@@ -158,7 +158,8 @@ std::string culprit_log(const NodeRun& node, const model::Verdict& verdict) {
       return log;
     }
   }
-  return "";
+  const model::LogTail& tail = verdict.log_tail;
+  return number == 0 && tail.file.starts_with('/') && !tail.lines.empty() ? tail.file : std::string();
 }
 
 // The directory with the stacks of the first culprit.
@@ -322,10 +323,22 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
   BuildResult result;
   Judged judged = judge(std::move(runs), options.language, result);
   const std::string& picked = judged.dump.shown;
+  const model::RunDir here(judged.job.nodes.front().path);
+  const std::string cwd = judged.facts.run.cwd;
+  const auto typed = [&cwd](const std::string& path) { return path.empty() ? path : typed_path(path, cwd); };
+  const size_t culprit = node_of_culprit(judged.facts.run, result.verdict);
+  const std::string log = typed(culprit_log(judged.job.nodes[culprit], culprit, result.verdict));
+  {
+    const RunReport about{
+        .dir = typed(here.path()), .culprit_log = log, .run = judged.facts.run, .verdict = result.verdict};
+    const std::string page = options.write_html ? typed(out.report_html()) : std::string();
+    complete_next_step(about, page, result.verdict);
+    const base::Speaking speaking(options.language);
+    complete_next_step(about, page, judged.spoken);
+  }
   if (options.on_verdict) {
     options.on_verdict(result.verdict, judged.spoken);
   }
-  const model::RunDir here(judged.job.nodes.front().path);
   Collected& collected = judged.collected;
   model::RunManifest& run = judged.facts.run;
 
@@ -349,13 +362,9 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
   std::stable_partition(classes.begin(), classes.end(), [&result](const StackClass& c) {
     return !result.verdict.ranks.empty() && result.verdict.ranks.contains(c.ranks);
   });
-  const size_t culprit = node_of_culprit(run, result.verdict);
   const bool elsewhere = !judged.job.several() && is_culprit_elsewhere(run, result.verdict);
-  const auto typed = [&run](const std::string& path) {
-    return path.empty() ? path : typed_path(path, run.cwd);
-  };
   RunReport report{.dir = typed(here.path()),
-                   .culprit_log = typed(culprit_log(judged.job.nodes[culprit], result.verdict)),
+                   .culprit_log = log,
                    .culprit_dump = elsewhere ? "" : typed(culprit_dump(judged.dump, culprit)),
                    .verdict = result.verdict,
                    .dump = picked,

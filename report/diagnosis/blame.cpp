@@ -275,8 +275,8 @@ std::string culprit_clauses(const Scene& scene, const std::vector<Group>& groups
       rest.insert(ranks_of(groups[i].views));
       continue;
     }
-    out +=
-        tr("{}{} {}", i == 0 ? "" : tr(", and "), who(groups[i].views), predicate(scene, groups[i], waited));
+    out += tr("{}{} {}", i == 0 ? "" : tr(", and "), scene.names(ranks_of(groups[i].views)),
+              predicate(scene, groups[i], waited));
   }
   return rest.empty() ? out : tr("{}, and so {} elsewhere", out, rank_words(rest));
 }

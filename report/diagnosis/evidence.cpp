@@ -61,6 +61,15 @@ std::string since_words(const Scene& scene, double seconds) {
   return tr(" (since {})", utc_words(run, dump->at_s - seconds));
 }
 
+// The rank's interpreter has no Python code left to run, or was on its way to its end.
+bool is_ending(const RankView& v) {
+  const model::ThreadStack* main = v.stacks != nullptr ? v.stacks->main_thread() : nullptr;
+  if (main == nullptr) {
+    return v.where.function.empty();
+  }
+  return is_finalising(*main) || (!runs_python(*main) && v.seen != nullptr && v.seen->has_python);
+}
+
 // "stuck: rank 2 (1 of 4) in load_batch (train.py:31: time.sleep) for 10 s (since 14:03:12 UTC), using 0 %
 // CPU"
 void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
@@ -75,9 +84,7 @@ void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::st
   for (const RankView& v : scene.ranks) {
     // How a rank ended is told. The others end too: where their interpreters clean up says nothing.
     const bool gone = v.state == RankState::dead && !v.crashed && scene.ending_of(v) != nullptr;
-    const bool own = v.where.function.empty() || v.where.function.starts_with("Py") ||
-                     v.where.function.find("xpurun::") != std::string::npos;
-    const bool cleans_up = failed && own && !v.where.file.ends_with(".py");
+    const bool cleans_up = failed && is_ending(v);
     if (verdict.kind != VerdictKind::hang && (gone || cleans_up)) {
       continue;
     }
@@ -97,8 +104,11 @@ void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::st
       out.push_back(tr("and {} more groups of ranks", sorted.size() - kMostClasses));
       break;
     }
-    std::string line = tr("{}: {} ({} of {}) {}", word_of(key.first), rank_words(c.ranks), c.ranks.size(),
-                          scene.ranks.size(), key.second);
+    const bool with_pid = verdict.kind == VerdictKind::hang && verdict.ranks == c.ranks &&
+                          c.ranks.size() == 1 && key.first != RankState::dead && c.first->pid > 0;
+    const std::string share = tr("{} of {}", c.ranks.size(), scene.ranks.size());
+    std::string line = tr("{}: {} ({}) {}", word_of(key.first), rank_words(c.ranks),
+                          with_pid ? tr("{}, pid {}", share, c.first->pid) : share, key.second);
     if (c.first->seen != nullptr && key.first != RankState::dead) {
       // A rank can be busy only because it moved a moment ago.
       const bool moved = key.first == RankState::busy && c.cpu < kNoCpu;
@@ -204,9 +214,18 @@ std::string how_with_cause(const Ending& e, size_t processes) {
   return e.cause.empty() ? how : tr("{} ({})", how, tr(e.cause));
 }
 
-void add_endings(const Scene& scene, std::vector<std::string>& out) {
+// The verdict's sentence tells this end, with its time.
+bool is_told(const Ending& e, const Verdict& verdict, const model::RunManifest& run) {
+  const bool of_end = verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit ||
+                      verdict.kind == VerdictKind::exception;
+  return of_end && e.process->pid == verdict.pid && verdict.ranks.contains(e.process->rank) &&
+         e.at_s == verdict.seconds && (run.nodes.empty() || host_of(run, e.process->node) == verdict.host);
+}
+
+void add_endings(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
   struct Line {
     RankSet ranks;
+    bool lost = false;  // a connection
     std::string who;
     std::string how;  // of one process; processes with the same text share a line
     const Ending* first = nullptr;
@@ -214,6 +233,7 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
   std::vector<Line> lines;
   // That xpurun ended the ranks of a hang is known from its own message.
   const bool ended_by_us = scene.facts.run.outcome == model::RunOutcome::hang;
+  bool rank_failed = !verdict.ranks.empty() && verdict.kind != VerdictKind::hang;
   for (const Ending& e : scene.endings) {
     if (ended_by_us && e.follower) {
       continue;
@@ -222,38 +242,45 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
     if (e.process->role != model::ProcessRole::rank && !(launcher && e.failed())) {
       continue;
     }
-    if (is_plain_command(*e.process)) {
+    const model::RunManifest& run = scene.facts.run;
+    if (is_plain_command(*e.process) || is_told(e, verdict, run)) {
       continue;  // the sentence says the same
     }
-    std::string how = how_with_cause(e, 1);
-    const model::RunManifest& run = scene.facts.run;
+    // That the launcher fails after its ranks is no news.
+    if (launcher && rank_failed && e.signal == 0) {
+      continue;
+    }
+    rank_failed = rank_failed || (!launcher && e.failed());
+    const std::string lost = lost_peer_words(e);
+    std::string how = lost.empty() ? how_with_cause(e, 1) : lost;
     const std::string host =
         run.nodes.empty() ? "" : tr("host {}, ", base::sanitize(host_of(run, e.process->node)));
     const std::string name =
         launcher ? tr("{} ({}pid {})", base::sanitize(e.process->comm), host, e.process->pid) : "";
     // The launcher's own end may be noticed between those of its ranks.
     const auto same = std::find_if(lines.rbegin(), lines.rend(), [&](const Line& l) {
-      const bool beside = &l == &lines.back() || e.at_s - l.first->at_s <= kSameMomentS;
+      const bool beside = l.lost || &l == &lines.back() || e.at_s - l.first->at_s <= kSameMomentS;
       return beside && l.how == how && l.who.empty();
     });
     if (same != lines.rend() && name.empty()) {
       same->ranks.insert(e.process->rank);
       continue;
     }
-    lines.push_back({.who = name, .how = std::move(how), .first = &e});
+    lines.push_back({.lost = !lost.empty(), .who = name, .how = std::move(how), .first = &e});
     if (!launcher) {
       lines.back().ranks.insert(e.process->rank);
     }
   }
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i == kMostEndings) {
-      out.push_back(tr("and {} later endings: see run.json", lines.size() - i));
+      out.push_back(lines.size() - i == 1 ? tr("and one later end: see run.json")
+                                          : tr("and {} later ends: see run.json", lines.size() - i));
       break;
     }
     const Line& l = lines[i];
     out.push_back(tr("{}: {} {}", moment_words(scene.facts.run, l.first->at_s, 2),
                      l.who.empty() ? scene.names(l.ranks) : l.who,
-                     how_with_cause(*l.first, std::max<size_t>(l.ranks.size(), 1))));
+                     l.lost ? l.how : how_with_cause(*l.first, std::max<size_t>(l.ranks.size(), 1))));
   }
 }
 
@@ -301,8 +328,9 @@ void add_past_stalls(const Scene& scene, std::vector<std::string>& out) {
     }
     // A stall is raised after the hang timeout. The verdict's seconds do not help: a second report on the
     // same stall counts from a later moment.
-    const double before = std::min(scene.facts.run.hang_timeout_s, i.at_s);
-    const double length = std::max(0.0, i.cleared_s - i.at_s) + before;
+    const double since_s =
+        i.since_s < 0 ? i.at_s - std::min(scene.facts.run.hang_timeout_s, i.at_s) : i.since_s;
+    const double length = std::max(0.0, i.cleared_s - since_s);
     const std::string subject = i.verdict.ranks.empty()
                                     ? tr("the job stalled")
                                     : tr("{} stalled the job", rank_words(i.verdict.ranks));
@@ -335,7 +363,7 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   }
   if (verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit ||
       verdict.kind == VerdictKind::exception) {
-    add_endings(scene, out);
+    add_endings(scene, verdict, out);
   }
   for (std::string& line : call_evidence(verdict.collective)) {
     out.push_back(std::move(line));
@@ -352,7 +380,7 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
     add_dump(scene, verdict, out);
   }
   if (verdict.kind == VerdictKind::hang || verdict.kind == VerdictKind::interrupted) {
-    add_endings(scene, out);
+    add_endings(scene, verdict, out);
   }
   add_earlier_attempts(scene, out);
   add_past_stalls(scene, out);

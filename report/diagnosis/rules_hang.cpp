@@ -176,7 +176,7 @@ std::optional<Verdict> mismatch(const Scene& scene) {
     // An exception on its way out, where what cleans up makes a call of its own.
     const std::string raised = minority.size() == 1 ? exception_clause(scene, *minority.front()) : "";
     say(v,
-        tr("{} {} in {} for {}{} while {} {} in {}", who(minority),
+        tr("{} {} in {} for {}{} while {} {} in {}", scene.names(ranks_of(minority)),
            pick({"has waited", "have waited"}, minority.size()),
            waiting_place(odd.front().what, odd.front().where), seconds_words(longest(minority)),
            raised.empty() ? raised : raised + tr(","), rank_words(ranks_of(majority)),

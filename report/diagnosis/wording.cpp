@@ -20,8 +20,6 @@ using model::Waiting;
 
 namespace {
 
-constexpr size_t kMostPids = 4;
-constexpr size_t kMostHosts = 4;
 constexpr size_t kMostGroups = 2;
 
 }  // namespace
@@ -36,36 +34,6 @@ RankSet ranks_of(const Views& views) {
 
 std::string rank_words(const RankSet& ranks) {
   return ranks.size() == 1 ? tr("rank {}", ranks.brief()) : tr("ranks {}", ranks.brief());
-}
-
-std::string who(const RankSet& ranks, std::string_view host, const std::vector<base::Pid>& pids) {
-  std::string out = rank_words(ranks);
-  std::string inside = host.empty() ? std::string() : tr("host {}", base::sanitize(host));
-  const bool known = std::all_of(pids.begin(), pids.end(), [](base::Pid pid) { return pid > 0; });
-  if (!pids.empty() && pids.size() <= kMostPids && known) {
-    const std::string list = fmt::format("{}", fmt::join(pids, ", "));
-    inside +=
-        (inside.empty() ? "" : tr(", ")) + (pids.size() == 1 ? tr("pid {}", list) : tr("pids {}", list));
-  }
-  return inside.empty() ? out : tr("{} ({})", out, inside);
-}
-
-std::string who(const Views& views) {
-  std::vector<base::Pid> pids;
-  std::vector<std::string> hosts;
-  for (const RankView* v : views) {
-    pids.push_back(v->pid);
-    if (std::find(hosts.begin(), hosts.end(), v->host) == hosts.end()) {
-      hosts.push_back(v->host);
-    }
-  }
-  if (hosts.size() < 2) {
-    return who(ranks_of(views), hosts.empty() ? std::string() : hosts.front(), pids);
-  }
-  const std::string where = hosts.size() > kMostHosts
-                                ? tr("on {} hosts", hosts.size())
-                                : tr("hosts {}", base::sanitize(base::join(hosts, ", ")));
-  return tr("{} ({})", rank_words(ranks_of(views)), where);
 }
 
 std::string short_place(const CodeLocation& where) {
@@ -126,6 +94,12 @@ std::string moment_words(const model::RunManifest& run, double at_s, int decimal
   // Whole seconds as in seconds_words(): a verdict tells the same moment in both ways.
   return tr("at {} ({} in)", utc_words(run, at_s, decimals),
             base::human_duration(at_s < 10 ? at_s : std::floor(at_s)));
+}
+
+std::string after_words(const model::RunManifest& run, double at_s) {
+  const std::string seconds = seconds_words(at_s);
+  return knows_clock(run, at_s) ? tr("after {} ({})", seconds, utc_words(run, at_s))
+                                : tr("after {}", seconds);
 }
 
 std::string seconds_words(double seconds) {

@@ -19,9 +19,6 @@ model::RankSet ranks_of(const Views& views);
 
 // "rank 2", "ranks 0-1,3"; a list with many gaps is cut
 std::string rank_words(const model::RankSet& ranks);
-// "rank 2 (host a, pid 4711)", "ranks 1-2 (host a, pids 7, 8)"
-std::string who(const Views& views);
-std::string who(const model::RankSet& ranks, std::string_view host, const std::vector<base::Pid>& pids);
 
 // Names a set of ranks, with the host where that adds information: "rank 5 (host b)".
 using RankNamer = std::function<std::string(const model::RankSet&)>;
@@ -47,6 +44,8 @@ std::string utc_words(const model::RunManifest& run, double at_s, int decimals =
 // "at 14:03:12.97 UTC (29 s in)"; with the date half a day after the start or later; "at 28.97 s" if the run
 // does not know its start. `at_s`: seconds since the start.
 std::string moment_words(const model::RunManifest& run, double at_s, int decimals = 0);
+// "after 12 s (14:03:12 UTC)"; without the time of day where it is not known.
+std::string after_words(const model::RunManifest& run, double at_s);
 // Full seconds above one: "10 s", "0.4 s".
 std::string seconds_words(double seconds);
 

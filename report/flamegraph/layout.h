@@ -23,6 +23,8 @@ struct Box {
   uint32_t threads = 0;
   std::string states;
   bool diverges = false;  // has fewer ranks than its parent: noted in the picture
+  std::string look;       // class of its colour; empty: that of its rank set
+  std::string compared;   // "+12.0 % of the time compared with ranks 0-1", for the tooltip
 };
 
 struct Panel {

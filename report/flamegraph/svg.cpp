@@ -76,11 +76,12 @@ std::string tooltip_of(const Panel& panel, const Box& box) {
   if (panel.unit == "samples") {
     out += tr("\n{} samples, {:.1f} % of this panel", box.n, share);
     out += box.ranks.empty() ? "" : ", " + ranks_text(box.ranks);
+    out += box.compared.empty() ? "" : "\n" + box.compared;
     return out + (box.detail.empty() ? "" : "\n" + box.detail);
   }
-  out += box.ranks.empty()
-             ? "\n" + (box.n == 1 ? tr("{} process", box.n) : tr("{} processes", box.n))
-             : tr("\n{}, {} in number, {:.0f} % of this panel", ranks_text(box.ranks), box.n, share);
+  out += box.ranks.empty() ? "\n" + (box.n == 1 ? tr("{} process", box.n) : tr("{} processes", box.n))
+         : box.n == 1      ? tr("\n{}, {:.0f} % of this panel", ranks_text(box.ranks), share)
+                           : tr("\n{} ranks ({}), {:.0f} % of this panel", box.n, box.ranks.brief(), share);
   if (box.threads > 0) {
     out += "\n" + (box.threads == 1 ? tr("{} thread: {}", box.threads, box.states)
                                     : tr("{} threads: {}", box.threads, box.states));
@@ -97,7 +98,8 @@ void put_box(std::string& out, const Panel& panel, const Box& box, const Palette
   const int y = top + box.depth * kRow;
   const std::string note = note_of(box);
   fmt::format_to(std::back_inserter(out), R"(<g class="f {} {}" data-ranks="{}" data-n="{}")",
-                 palette.css_of(box.ranks), css_of(box.kind), box.ranks.text(), box.n);
+                 box.look.empty() ? palette.css_of(box.ranks) : box.look, css_of(box.kind), box.ranks.text(),
+                 box.n);
   if (!note.empty()) {
     fmt::format_to(std::back_inserter(out), R"( data-d="{}")", escape_attribute(note));
   }
@@ -139,10 +141,10 @@ void put_panels(std::string& out, const Layout& layout, const Palette& palette, 
 }
 
 // Entries side by side, in as many rows as they need. Returns where the next thing may begin.
-int put_legend(std::string& out, const Palette& palette, int top) {
+int put_legend(std::string& out, const std::vector<LegendEntry>& legend, int top) {
   double x = kMargin;
   out += "<g class=\"legend\">\n";
-  for (const LegendEntry& e : palette.legend()) {
+  for (const LegendEntry& e : legend) {
     const double w = 30 + kCharWidth * static_cast<double>(base::display_width(e.text)) + 18;
     if (x + w > kWidth - kMargin && x > kMargin) {
       x = kMargin;
@@ -213,7 +215,7 @@ std::string svg_fragment(const Layout& layout, const Palette& palette, const Svg
 
 std::string svg_file(const Layout& layout, const Palette& palette, const SvgText& text) {
   std::string body;
-  const int top = put_legend(body, palette, 62);
+  const int top = put_legend(body, text.legend.empty() ? palette.legend() : text.legend, 62);
   put_panels(body, layout, palette, top + 4);
   std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   out += opening(layout, text, top + 4 + std::max(panels_height(layout), 40));

@@ -13,9 +13,10 @@ namespace xpurun::report {
 
 struct SvgText {
   Layer layer = Layer::merged;
-  std::string title;               // "Stacks of 4 ranks"
-  std::string subtitle;            // run and dump
-  std::string width_is = "ranks";  // or "samples"
+  std::string title;                     // "Stacks of 4 ranks"
+  std::string subtitle;                  // run and dump
+  std::string width_is = "ranks";        // or "samples"
+  std::vector<LegendEntry> legend = {};  // of boxes with a look of their own; empty: the palette's
 };
 
 std::string svg_file(const Layout& layout, const Palette& palette, const SvgText& text);

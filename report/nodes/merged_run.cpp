@@ -116,6 +116,9 @@ std::vector<model::Stall> put_together(std::vector<NodeStall> stalls) {
     NodeStall& last = out.back();
     const double at_s = std::min(last.stall.at_s, s.stall.at_s);
     const double until_s = std::max(last.until_s(), s.until_s());
+    const double one_s = last.stall.since_s;
+    const double other_s = s.stall.since_s;
+    const double since_s = one_s < 0 || other_s < 0 ? std::max(one_s, other_s) : std::min(one_s, other_s);
     // The dump of this node comes first: those of the other nodes are put beside it.
     const std::string dump = last.node == 0 && !last.stall.dump.empty() ? last.stall.dump
                              : s.node == 0 && !s.stall.dump.empty()     ? s.stall.dump
@@ -127,6 +130,7 @@ std::vector<model::Stall> put_together(std::vector<NodeStall> stalls) {
     }
     last.node = node;
     last.stall.at_s = at_s;
+    last.stall.since_s = since_s;
     last.stall.cleared_s = std::isinf(until_s) ? -1 : until_s;
     last.stall.dump = dump;
   }
@@ -150,6 +154,9 @@ class Merger {
       p.node = n;
       p.seen_s = moved(p.seen_s);
       p.last_progress_s = p.last_progress_s > 0 ? moved(p.last_progress_s) : 0;
+      for (model::StillTime& t : p.still) {
+        t = {.from_s = moved(t.from_s), .to_s = moved(t.to_s)};
+      }
       p.death.at_s = p.death.happened ? moved(p.death.at_s) : 0;
       put(run_.processes, std::move(p));
     }
@@ -174,6 +181,7 @@ class Merger {
     }
     for (model::Stall& i : part.stalls) {
       i.at_s = moved(i.at_s);
+      i.since_s = moved_if_known(i.since_s);
       i.cleared_s = moved_if_known(i.cleared_s);
       i.verdict_s = moved_if_known(i.verdict_s);
       i.restarted_s = moved_if_known(i.restarted_s);

@@ -65,10 +65,12 @@ std::vector<FunctionShare> functions_of(const Profile& profile, const model::Ran
 std::string profile_text(const Profile& profile, const model::RankSet& compared, size_t columns);
 // "rank 2 / MainThread;train (train.py);step (train.py) 42"
 std::string profile_folded(const Profile& profile);
-// One profile of speedscope.app per track, with lines.
-std::string profile_speedscope(const Profile& profile);
-// A flame graph of all tracks: width is samples, colour says which ranks.
-std::string profile_svg(const Profile& profile);
+// One profile of speedscope.app per track, with lines. With `compared`, two come first: these ranks, and the
+// others.
+std::string profile_speedscope(const Profile& profile, const model::RankSet& compared = {});
+// A flame graph of all tracks: width is samples, colour says which ranks. With `compared`, two: of these
+// ranks and of the others; colour says in which of them a frame has the larger share of the time.
+std::string profile_svg(const Profile& profile, const model::RankSet& compared = {});
 
 // model::kProfileSchema.
 std::string profile_json(const Profile& profile);

@@ -1,10 +1,13 @@
 // The profile as files of other tools.
 #include "common/base/strings.h"
+#include "report/flamegraph/palette.h"
 #include "report/profile/profile.h"
 #include "report/tree/folded.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <utility>
 
 namespace xpurun::report {
 
@@ -30,6 +33,38 @@ Json frame_list(const Profile& profile) {
   return out;
 }
 
+using Stacks = std::map<std::vector<uint32_t>, uint64_t>;
+
+Json sampled(const std::string& name, const Stacks& stacks, uint64_t all, double interval_s) {
+  Json j;
+  j["type"] = "sampled";
+  j["name"] = name;
+  j["unit"] = "seconds";
+  j["startValue"] = 0;
+  j["endValue"] = static_cast<double>(all) * interval_s;
+  j["samples"] = Json::array();
+  j["weights"] = Json::array();
+  for (const auto& [stack, samples] : stacks) {
+    j["samples"].push_back(stack);
+    j["weights"].push_back(static_cast<double>(samples) * interval_s);
+  }
+  return j;
+}
+
+// All tracks of these ranks as one, and its samples.
+std::pair<Stacks, uint64_t> sum_of(const Profile& profile, const model::RankSet& ranks) {
+  std::pair<Stacks, uint64_t> out;
+  for (const ProfileTrack& track : profile.tracks) {
+    if (ranks.contains(track.rank)) {
+      for (const auto& [stack, samples] : track.stacks) {
+        out.first[stack] += samples;
+        out.second += samples;
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string profile_folded(const Profile& profile) {
@@ -51,22 +86,17 @@ std::string profile_folded(const Profile& profile) {
   return out;
 }
 
-std::string profile_speedscope(const Profile& profile) {
+std::string profile_speedscope(const Profile& profile, const model::RankSet& compared) {
   Json profiles = Json::array();
-  for (const ProfileTrack& track : profile.tracks) {
-    Json j;
-    j["type"] = "sampled";
-    j["name"] = track.title();
-    j["unit"] = "seconds";
-    j["startValue"] = 0;
-    j["endValue"] = static_cast<double>(track.samples()) * profile.interval_s;
-    j["samples"] = Json::array();
-    j["weights"] = Json::array();
-    for (const auto& [stack, samples] : track.stacks) {
-      j["samples"].push_back(stack);
-      j["weights"].push_back(static_cast<double>(samples) * profile.interval_s);
+  if (!compared.empty()) {
+    const model::RankSet others = profile.ranks().minus(compared);
+    for (const model::RankSet* ranks : {&compared, &others}) {
+      const auto [stacks, samples] = sum_of(profile, *ranks);
+      profiles.push_back(sampled(ranks_text(*ranks), stacks, samples, profile.interval_s));
     }
-    profiles.push_back(std::move(j));
+  }
+  for (const ProfileTrack& track : profile.tracks) {
+    profiles.push_back(sampled(track.title(), track.stacks, track.samples(), profile.interval_s));
   }
   Json out;
   out["$schema"] = "https://www.speedscope.app/file-format-schema.json";

@@ -1,17 +1,20 @@
 // The profile as a flame graph.
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/flamegraph/svg.h"
 #include "report/profile/profile.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 namespace xpurun::report {
 
 namespace {
 
+constexpr double kSameShare = 0.01;       // of the time; less is noise
 constexpr double kNarrowestBox = 0.0005;  // of the width; narrower boxes are left out
 
 struct Node {
@@ -21,9 +24,13 @@ struct Node {
   std::map<std::string, Node> children;  // by label
 };
 
-Node tree_of(const Profile& profile) {
+// Of all tracks, or of those with these ranks.
+Node tree_of(const Profile& profile, const model::RankSet* of = nullptr) {
   Node root;
   for (const ProfileTrack& track : profile.tracks) {
+    if (of != nullptr && !of->contains(track.rank)) {
+      continue;
+    }
     for (const auto& [stack, samples] : track.stacks) {
       Node* at = &root;
       at->samples += samples;
@@ -41,7 +48,30 @@ Node tree_of(const Profile& profile) {
   return root;
 }
 
-void put_boxes(const Node& node, double x, int depth, double whole, size_t all_ranks, Panel& panel) {
+// The same frame in the other group of ranks.
+struct Other {
+  const Node* node = nullptr;  // null: not seen there
+  double whole = 0;            // samples of the group; 0: there is no other group
+  std::string ranks;
+
+  Other child(const std::string& label) const {
+    const auto found =
+        node == nullptr ? std::map<std::string, Node>::const_iterator() : node->children.find(label);
+    return {node == nullptr || found == node->children.end() ? nullptr : &found->second, whole, ranks};
+  }
+};
+
+// Colours a box by the difference of its shares of the time.
+void compare(Box& box, const Other& other) {
+  const double there = other.node == nullptr ? 0 : static_cast<double>(other.node->samples) / other.whole;
+  const double more = box.width - there;
+  const int step = std::abs(more) < kSameShare ? 0 : std::abs(more) < 0.1 ? 1 : std::abs(more) < 0.3 ? 2 : 3;
+  box.look = step == 0 ? "sa" : fmt::format("{}{}", more > 0 ? "up" : "dn", step);
+  box.compared = base::tr("{:+.1f} % of the time compared with {}", 100 * more, other.ranks);
+}
+
+void put_boxes(const Node& node, double x, int depth, double whole, size_t all_ranks, Panel& panel,
+               const Other& other = {}) {
   std::vector<std::pair<const std::string*, const Node*>> children;
   for (const auto& [label, child] : node.children) {
     children.emplace_back(&label, &child);
@@ -61,19 +91,47 @@ void put_boxes(const Node& node, double x, int depth, double whole, size_t all_r
                              .ranks = child->ranks,
                              .n = child->samples,
                              .diverges = child->ranks.size() < all_ranks});
-      put_boxes(*child, x, depth + 1, whole, all_ranks, panel);
+      const Other there = other.child(*label);
+      if (other.whole > 0) {
+        compare(panel.boxes.back(), there);
+      }
+      put_boxes(*child, x, depth + 1, whole, all_ranks, panel, there);
     }
     x += width;
   }
 }
 
+// One group of ranks beside the other one.
+void put_compared(const Node& node, const model::RankSet& ranks, const Node& other,
+                  const model::RankSet& other_ranks, Layout& layout) {
+  if (node.samples == 0) {
+    return;
+  }
+  Panel panel{.title = fmt::format("{}: {} samples", ranks_text(ranks), node.samples),
+              .unit = "samples",
+              .total = node.samples};
+  const Other there{&other, std::max(1.0, static_cast<double>(other.samples)), ranks_text(other_ranks)};
+  put_boxes(node, 0, 0, static_cast<double>(node.samples), ranks.size(), panel, there);
+  layout.panels.push_back(std::move(panel));
+}
+
 }  // namespace
 
-std::string profile_svg(const Profile& profile) {
+std::string profile_svg(const Profile& profile, const model::RankSet& compared) {
   const model::RankSet ranks = profile.ranks();
   const Node root = tree_of(profile);
   Layout layout;
-  if (root.samples > 0) {
+  std::vector<LegendEntry> legend;
+  if (!compared.empty()) {
+    const model::RankSet others = ranks.minus(compared);
+    const Node one = tree_of(profile, &compared);
+    const Node two = tree_of(profile, &others);
+    put_compared(one, compared, two, others, layout);
+    put_compared(two, others, one, compared, layout);
+    legend = {{.css = "up2", .text = base::tr("a larger share of the time than in the other group")},
+              {.css = "dn2", .text = base::tr("a smaller share")},
+              {.css = "sa", .text = base::tr("about the same")}};
+  } else if (root.samples > 0) {
     Panel panel{.title = fmt::format("{} samples", root.samples), .unit = "samples", .total = root.samples};
     put_boxes(root, 0, 0, static_cast<double>(root.samples), ranks.size(), panel);
     layout.panels.push_back(std::move(panel));
@@ -86,7 +144,8 @@ std::string profile_svg(const Profile& profile) {
                   {.layer = Layer::python,
                    .title = title,
                    .subtitle = fmt::format("{}, {}", profile.about, base::human_duration(profile.seconds)),
-                   .width_is = "samples"});
+                   .width_is = "samples",
+                   .legend = std::move(legend)});
 }
 
 }  // namespace xpurun::report

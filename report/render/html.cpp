@@ -26,6 +26,7 @@
 
 namespace xpurun::report {
 
+using base::later;
 using base::tr;
 using model::word_of;
 
@@ -145,8 +146,12 @@ void put_timeline(data& page, const CallsPicture& picture, const PageLimits& lim
   page.set("timeline_svg", picture.svg);
   page.set("timeline_data", any ? data_block(kTimelineDataId, picture.json, Packing::always) : "");
   data kinds{data::type::list};
-  for (const char* kind : {"python", "host", "compute", "communication", "memory"}) {
-    kinds.push_back(std::string(kind));
+  for (const std::string_view kind :
+       {later("python"), later("host"), later("compute"), later("communication"), later("memory")}) {
+    data d;
+    d.set("kind", std::string(kind));
+    d.set("word", tr(kind));
+    kinds.push_back(d);
   }
   page.set("timeline_kinds", kinds);
 }
@@ -167,7 +172,8 @@ void put_verdict(data& page, const RunReport& report) {
   page.set("confidence", word_of(v.confidence));
   page.set("has_confidence", v.confidence != model::Confidence::none);
   page.set("level", word_of(v.level));
-  page.set("has_level", v.level != model::VerdictLevel::none);
+  // The confidence has its own line: of the levels only a doubt is worth a word.
+  page.set("has_level", v.level == model::VerdictLevel::suspected);
   put_text(page, "verdict_id", v.id);
   page.set("is_running", report.run.outcome == model::RunOutcome::running);
   page.set("elapsed", base::human_duration(report.run.elapsed_s));

@@ -139,6 +139,7 @@ ordered_json stall_json(const model::Stall& i) {
   ordered_json j;
   j["n"] = i.n;
   j["at_s"] = i.at_s;
+  j["since_s"] = i.since_s;
   j["cleared_s"] = i.cleared_s;
   j["dump"] = i.dump;
   j["sentence"] = i.verdict.sentence;

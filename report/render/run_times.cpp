@@ -69,6 +69,7 @@ class RunAxis {
 struct Life {
   double seen_s = 0;
   double progress_s = 0;
+  std::vector<model::StillTime> still;  // before that
   double end_s = 0;
   bool ended = false;
   std::string ending;
@@ -80,16 +81,30 @@ struct Row {
   std::vector<Life> lives;
 };
 
+std::vector<model::StillTime> still_until(const model::ProcessRecord& p, double progress_s) {
+  std::vector<model::StillTime> out;
+  double after = p.seen_s;
+  for (const model::StillTime& t : p.still) {
+    if (t.from_s >= after && t.to_s > t.from_s && t.to_s <= progress_s) {
+      out.push_back(t);
+      after = t.to_s;
+    }
+  }
+  return out;
+}
+
 std::vector<Row> rows_of(const RunReport& report, const RunAxis& axis) {
   std::map<base::Rank, std::vector<Life>> by_rank;
   for (const model::ProcessRecord& p : report.run.processes) {
     if (p.role != model::ProcessRole::rank || p.rank < 0) {
       continue;
     }
-    const double end = p.death.happened ? p.death.at_s : axis.end();
+    const double end = std::max(p.seen_s, p.death.happened ? p.death.at_s : axis.end());
+    const double progress = std::clamp(model::progress_before_end_s(report.run, p), p.seen_s, end);
     by_rank[p.rank].push_back({.seen_s = p.seen_s,
-                               .progress_s = std::clamp(p.last_progress_s, p.seen_s, std::max(p.seen_s, end)),
-                               .end_s = std::max(end, p.seen_s),
+                               .progress_s = progress,
+                               .still = still_until(p, progress),
+                               .end_s = end,
                                .ended = p.death.happened,
                                .ending = p.death.happened ? p.death.wait_status.text() : std::string()});
   }
@@ -99,6 +114,9 @@ std::vector<Row> rows_of(const RunReport& report, const RunAxis& axis) {
     const bool culprit = report.verdict.ranks.contains(rank);
     Key key{!culprit, {}};
     for (const Life& l : lives) {
+      for (const model::StillTime& t : l.still) {
+        key.second.emplace_back(axis.step(t.from_s), axis.step(t.to_s), 0, std::string());
+      }
       key.second.emplace_back(axis.step(l.seen_s), axis.step(l.progress_s), axis.step(l.end_s), l.ending);
     }
     Row& row = grouped[key];
@@ -132,7 +150,13 @@ data row_data(const Row& row, const RunAxis& axis) {
   d.set("culprit", row.culprit);
   data bars{data::type::list};
   for (const Life& l : row.lives) {
-    bars.push_back(bar(axis, "moves", l.seen_s, l.progress_s));
+    double moves_from = l.seen_s;
+    for (const model::StillTime& t : l.still) {
+      bars.push_back(bar(axis, "moves", moves_from, t.from_s));
+      bars.push_back(bar(axis, "still", t.from_s, t.to_s));
+      moves_from = t.to_s;
+    }
+    bars.push_back(bar(axis, "moves", moves_from, l.progress_s));
     bars.push_back(bar(axis, "still", l.progress_s, l.end_s));
     if (l.ended) {
       bars.push_back(bar(axis, "end", l.end_s, l.end_s));
@@ -242,7 +266,8 @@ void put_times(data& page, const RunReport& report) {
   data ticks{data::type::list};
   if (!rows.empty()) {
     for (const model::Stall& i : report.run.stalls) {
-      marks.add("stall", i.at_s, i.cleared_s < 0 ? axis.end() : i.cleared_s);
+      marks.add("stall", i.since_s < 0 ? i.at_s : std::min(i.since_s, i.at_s),
+                i.cleared_s < 0 ? axis.end() : i.cleared_s);
     }
     for (const model::Slowdown& s : report.run.slowdowns) {
       marks.add("slow", slow_since_s(s, report.run), s.cleared_s < 0 ? axis.end() : s.cleared_s);

@@ -204,7 +204,7 @@ void put_classes(Writer& w, const json& report) {
   if (classes.empty()) {
     return;
   }
-  w.heading(tr("Ranks by where they are, smallest group first"));
+  w.heading(tr("Ranks grouped by stack, smallest group first"));
   size_t shown = 0;
   for (const json& c : classes) {
     if (shown++ == kMostClasses) {

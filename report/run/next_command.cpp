@@ -1,8 +1,11 @@
 #include "report/run/next_command.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/run_dir.h"
 #include "common/model/secrets/redact.h"
+#include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/rank_view.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
 
@@ -14,6 +17,8 @@
 #include <optional>
 
 namespace xpurun::report {
+
+using base::tr;
 
 namespace {
 
@@ -64,6 +69,14 @@ std::optional<std::string> own_options(const model::RunManifest& run) {
     out += base::shell_quote(o.typed) + " ";
   }
   return out;
+}
+
+// The verdict is about the process of a rank, not about the command as a whole.
+bool is_single_rank(const model::RunManifest& run, const model::Verdict& verdict) {
+  return std::any_of(run.processes.begin(), run.processes.end(), [&](const model::ProcessRecord& p) {
+    return p.role == model::ProcessRole::rank && p.pid == verdict.pid && verdict.ranks.contains(p.rank) &&
+           !is_plain_command(p);
+  });
 }
 
 std::string log_command(const RunReport& report) {
@@ -137,6 +150,25 @@ std::string verdict_command(const RunReport& report) {
     return "command -v " + base::shell_quote(report.run.command.front());
   }
   return "";
+}
+
+void complete_next_step(const RunReport& report, const std::string& page, model::Verdict& verdict) {
+  if (verdict.kind == model::VerdictKind::exception && !page.empty() &&
+      verdict.next.text == whole_traceback_words("report.html")) {
+    verdict.next.text = whole_traceback_words(base::shell_quote(page));
+    return;
+  }
+  const bool by_log = any_of(verdict.id, {kHangDead, kHangLeftEarly, kExitError, kExitUnknown});
+  if (!by_log || !verdict.next.command.empty()) {
+    return;
+  }
+  const std::string command = log_command(report);
+  if (!report.culprit_log.empty()) {
+    verdict.next.command = command;
+  } else if (is_single_rank(report.run, verdict)) {
+    verdict.next = {.text = tr("no log of rank {} was kept: run again with --logs", verdict.ranks.lowest()),
+                    .command = command};
+  }
 }
 
 std::string dump_command(const RunReport& report, const std::string& dump) {

@@ -12,6 +12,10 @@ namespace xpurun::report {
 // log.
 std::string verdict_command(const RunReport& report);
 
+// Puts the file to read, or the command that shows it, into the next step of the verdict. `page`:
+// report.html, as the user would type it; empty if none is written.
+void complete_next_step(const RunReport& report, const std::string& page, model::Verdict& verdict);
+
 // Shows the merged stacks of one dump of the run.
 std::string dump_command(const RunReport& report, const std::string& dump);
 

@@ -2,6 +2,7 @@
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/rank_view.h"
+#include "report/diagnosis/wording.h"
 #include "report/run/run_report.h"
 
 #include <fmt/format.h>
@@ -41,8 +42,8 @@ void add_run(Rows& rows, const model::RunManifest& run) {
     RankRow& r = rows[p.rank] = RankRow{.rank = p.rank, .host = host_of(run, p.node), .pid = p.pid};
     r.function = p.function;
     r.place = place_text(p.file, p.line);
-    if (p.last_progress_s > 0) {
-      r.progress = tr("at {}", base::human_duration(p.last_progress_s));
+    if (const double at_s = model::progress_before_end_s(run, p); at_s > 0) {
+      r.progress = moment_words(run, at_s);
     }
     r.state = tr("running");
     if (p.death.happened) {

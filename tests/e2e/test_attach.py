@@ -109,6 +109,36 @@ class Attach(xpurun_test.Case):
         status, stderr = self.finish(watch)
         self.assertIn(self.verdict()["kind"], ("none", "crash"), stderr)
 
+    def test_the_children_of_a_process(self):
+        launcher = self.start_job("stopped")
+        watch = self.attach("--hang-timeout", "2", "--children", launcher.pid)
+        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict")
+        self.assertEqual(sorted(self.rank_pids()), [0, 1, 2])
+        self.assertEqual(self.verdict()["ranks"], [1])
+        watch.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(watch)[0], 0)
+        self.assertIsNone(launcher.poll())
+
+    @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+    def test_a_job_of_torchrun_and_top_on_it(self):
+        with (self.dir / "output").open("w") as output:
+            job = subprocess.Popen(xpurun_test.torchrun(self.dir / "log", "--guilty", 1, "--fault", "sleep", "--steps",
+                                                        1000, "--seconds", 600, ranks=2),
+                                   cwd=self.dir, env=self.env(), stdout=output, stderr=output)
+        self.started.append(job)
+        watch = self.attach("--hang-timeout", "3", job.pid)
+        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict")
+        verdict = self.verdict()
+        self.assertEqual((verdict["ranks"], verdict["waiting"][0]["ranks"]), ([1], [0]), verdict)
+        self.assertIn("ddp_job.py", verdict["sentence"])
+        top = self.run_xpurun("top", "--once", self.out, out=False)
+        self.assertEqual(top.returncode, 0, top.stderr)
+        self.assertRegex(top.stdout, r"(?m)^ +1! .*stuck .* ddp_job\.py:\d+")
+        self.assertRegex(top.stdout, r"(?m)^ +0  .*waiting ")
+        watch.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(watch)[0], 0)
+        self.assertIsNone(job.poll())
+
     def test_a_job_that_ends_well(self):
         process = self.start(sys.executable, "-c", SLEEPER.format(2))
         process.stdout.readline()
@@ -137,7 +167,8 @@ class Attach(xpurun_test.Case):
     def test_what_cannot_be_watched(self):
         gone = self.start("true")
         gone.wait()
-        for words, status, text in ((["x"], 125, "not a process id"), ([], 125, "no process id"),
+        for words, status, text in ((["x"], 125, "no process id"), ([], 125, "no process id"),
+                                    (["--children", "x"], 125, "no process id"),
                                     ([str(gone.pid)], 125, "E-NO-PROCESS"),
                                     (["--pid", str(gone.pid)], 125, "E-NO-PROCESS"),
                                     (["--pid", "1", "--slurm-step", "1.0"], 125, "or --slurm-step, not both"),

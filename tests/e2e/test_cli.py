@@ -62,10 +62,11 @@ class CommandLine(xpurun_test.Case):
 
     def test_wrong_usage_is_two_lines(self):
         of_run = "  try:  xpurun help run"
+        example = "  try:  xpurun -- torchrun --nproc_per_node 8 train.py"
         self.check_error(self.xpurun("--hang-timout", "3", "--", "true"), 125, "xpurun: error: unknown option "
                          "--hang-timout; did you mean --hang-timeout? [E-USAGE]", of_run)
-        self.check_error(self.xpurun("-q"), 125, "xpurun: error: no command to run [E-USAGE]", of_run)
-        self.check_error(self.xpurun("--"), 125, "xpurun: error: no command to run [E-USAGE]", of_run)
+        self.check_error(self.xpurun("-q"), 125, "xpurun: error: no command to run [E-USAGE]", example)
+        self.check_error(self.xpurun("--"), 125, "xpurun: error: no command to run [E-USAGE]", example)
         self.check_error(self.xpurun("--on-hang", "x", "true"), 125,
                          "xpurun: error: --on-hang: 'x' is not one of report, kill, restart [E-USAGE]", of_run)
         self.check_error(self.xpurun("report"), 2, "xpurun: error: report needs a run directory, or latest [E-USAGE]",

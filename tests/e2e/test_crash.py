@@ -45,7 +45,7 @@ class Crash(xpurun_test.Case):
         result, verdict = self.job("raise")
         self.assertEqual((verdict["kind"], verdict["id"], verdict["exit_code"]), ("exception", "exit.exception", 1))
         self.assertEqual(result.returncode, 1)
-        self.assertIn("rank 2 (host", verdict["sentence"])
+        self.assertIn("rank 2 raised", verdict["sentence"])
         self.assertRegex(verdict["sentence"], r"raised \w+(: .*)? at ddp_job\.py:\d+ \(in \w+\)")
         self.assertTrue(verdict["where"]["file"].endswith("/ddp_job.py"))
         run = self.manifest()

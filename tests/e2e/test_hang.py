@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,6 +39,23 @@ class Hang(xpurun_test.Case):
             self.assertIn("<svg", (self.out / "stacks" / f"{name}.svg").read_text()[:2000])
         return verdict
 
+    def check_readme(self, page, printed):
+        """The sample of the README is what the program prints, but for names and numbers."""
+        def shapes(text):
+            out = []
+            for line in text.splitlines():
+                for pattern, word in ((r"(report|报告)(: |：)\S+", r"\1\2PATH"), (r"(kernel|内核中为) \w+", r"\1 F"),
+                                      (r"\w+ \(ddp_job\.py", "F (ddp_job.py"),
+                                      (r"clock_nanosleep \(\S+\)", "F"), (r"\d+(\.\d+)?", "N")):
+                    line = re.sub(pattern, word, line)
+                # The end of the job, and the sentence once more before it, are those of --on-hang kill.
+                if line.startswith("xpurun: ") and "--on-hang kill" not in line and line not in out:
+                    out.append(line)
+            return out
+
+        sample = re.search(r"^```\n(xpurun: [\s\S]*?)^```", (xpurun_test.SOURCE / page).read_text(), re.M)[1]
+        self.assertEqual(shapes(printed), shapes(sample))
+
     def test_asleep(self):
         result = self.job("sleep", "--on-hang", "kill")
         self.assertEqual(result.returncode, 124, result.stderr)
@@ -52,8 +70,14 @@ class Hang(xpurun_test.Case):
         # The waiting ranks and their calls.
         self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 1, 3]])
         self.assertIn("ddp_job.py", verdict["waiting"][0]["where"]["file"])
-        self.assertRegex(result.stderr, r"xpurun: hang: rank 2 \(host \S+, pid \d+\) has been in \w+ "
+        self.assertRegex(result.stderr, r"xpurun: hang: rank 2 has been in \w+ "
                                         r"\(ddp_job.py:\d+: time.sleep\) for \d")
+        self.check_readme("README.md", result.stderr)
+        told = self.run_xpurun("report", self.out, "--quiet", "--json", "--lang", "zh", out=False)
+        chinese = json.loads(told.stdout)["translation"]
+        self.check_readme("README.zh.md", "\n".join(
+            [f"xpurun: {chinese['sentence']}", "xpurun: 报告：PATH",
+             *(f"xpurun:   {line}" for line in [*chinese["evidence"], f"下一步：{chinese['next_text']}"])]))
         dump = json.loads((self.out / verdict["dump"] / "dump.json").read_text())
         ranks = [p for p in dump["processes"] if p["role"] == "rank"]
         self.assertEqual([p["status"] for p in ranks], ["ok"] * 4, ranks)

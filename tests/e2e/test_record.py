@@ -138,7 +138,9 @@ class Record(xpurun_test.Case):
                                     (["--pid", "x"], 2, "not a process id"),
                                     (["--pid", str(sleeper.pid), "-d", "1s"], 1, "E-NO-PYTHON"),
                                     (["--pid", "1", "--rate", "5000"], 2, "--rate from 1 to 1000"),
-                                    (["--pid", "1", "--compare", "x"], 2, "is not a list of ranks"),
+                                    (["--pid", "1", "--compare", "x"], 2, "is no list of ranks"),
+                                    (["--pid", "1", "--compare", "2", "-f", "folded"], 2, "not folded"),
+                                    (["--pid", "1", "--compare", "2", "-o", "x.profile.json"], 2, "not json"),
                                     (["--run", "nowhere"], 1, "nowhere")):
             with self.subTest(words=words):
                 self.assertIn(text, self.record(*words, status=status).stderr)

@@ -152,6 +152,19 @@ class StatusLine(TerminalCase):
         session.type("exit\r")
         session.read(5)
 
+    def test_a_killed_xpurun_leaves_no_line(self):
+        # A shell in between: the end of a terminal's session leader hangs up the terminal.
+        command = f"{PROGRAM} --out {self.out} --no-report -- {PYTHON} -c '{LAUNCHER}'; sleep 600"
+        session = OnTerminal(["sh", "-c", command], 24, 80, self.env(RANK_CODE=WAITS), self.dir)
+        self.addCleanup(session.close)
+        session.until(lambda: "2 ranks" in session.terminal.lines()[-1], "status line")
+        self.assertEqual((session.terminal.top, session.terminal.bottom), (0, 22))
+        os.kill(self.manifest()["supervisor_pid"], signal.SIGKILL)
+        session.until(lambda: (session.terminal.top, session.terminal.bottom) == (0, 23), "restored terminal")
+        self.assertNotIn("ranks", session.terminal.text())
+        session.type("\x03")
+        session.finish()
+
     def test_never_where_it_is_not_wanted(self):
         for options, stream in ((("--status", "never"), None), (("-q",), None), (("--status", "always"), "2>err")):
             with self.subTest(options=options):

@@ -64,8 +64,8 @@ def messages(text):
 def without_details(text):
     """Without what differs from run to run."""
     for pattern, word in ((r"pid \d+", "pid N"), (r"\d\d:\d\d:\d\d(\.\d+)? [A-Z]+", "TIME"),
-                          (rf"host {re.escape(socket.gethostname())}", "host H"), (r"/\S+/report\.html", "REPORT"),
-                          (r"/\S+/dumps/", "RUN/dumps/"),
+                          (rf"host {re.escape(socket.gethostname())}", "host H"), (r"\S*/report\.html", "REPORT"),
+                          (r"/\S+/dumps/", "RUN/dumps/"), (r"xpurun --logs .*", "xpurun --logs COMMAND"),
                           (re.escape(str(SOURCE)), "SOURCE"),
                           (r"\d+(\.\d+)? s\b", "N s"), (r"using \d+ %", "using N %"),
                           (r"(innermost C function of rank 1:) .*", r"\1 F"), (r"address 0x\w+", "address A"),

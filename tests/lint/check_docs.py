@@ -148,21 +148,34 @@ def check_verdict_numbers(root, man):
 
 
 def check_readmes(root):
-    """The Chinese page has the parts, commands, table rows and links of the English one."""
+    """The Chinese pages have the parts, commands, table rows and links of the English ones."""
     def skeleton(name):
-        text = (root / name).read_text()
-        blocks = [re.sub(r" +#.*", "", block) for block in re.findall(r"^```\n([\s\S]*?)^```", text, re.M)]
-        links = re.findall(r"\]\(([^)]+)\)", text.split("\n## ", 1)[1])
+        text = (root / name).read_text().replace(".zh.md)", ".md)")
+        blocks = [re.sub(r" +#.*", "", block) for block in re.findall(r"^```\n([\s\S]*?)^```", text, re.M)
+                  if not block.startswith("xpurun: ")]  # what the program prints is in the reader's language
+        links = re.findall(r"\]\(([^)]+)\)", text.split("\n## ", 1)[-1])
         first_cells = re.findall(r"^\| (`[^|]*`|[A-Za-z_.-]+) \|", text, re.M)
         return {"headings": len(re.findall(r"^## ", text, re.M)), "blocks": blocks, "links": links,
                 "options and commands": sorted(set(re.findall(r"`((?:xpurun|--|\./)[^`…]*)", text))),
                 "rows": len(re.findall(r"^\|", text, re.M)), "first cells": first_cells,
                 "points": len(re.findall(r"^- ", text, re.M))}
 
-    english, chinese = skeleton("README.md"), skeleton("README.zh.md")
-    for part, of_english in english.items():
-        if of_english != chinese[part]:
-            yield f"README.zh.md: its {part} are not those of README.md: {chinese[part]}, {of_english}"
+    for page in ("README.md", "docs/commands.md"):
+        other = page.replace(".md", ".zh.md")
+        english, chinese = skeleton(page), skeleton(other)
+        for part, of_english in english.items():
+            if of_english != chinese[part]:
+                yield f"{other}: its {part} are not those of {page}: {chinese[part]}, {of_english}"
+
+
+def check_faults(root, program):
+    """The number of faults of the self-test, of which the first is none."""
+    faults = len(re.findall(r"^  \S", output_of(program, "selftest", "--list"), re.M)) - 1
+    for page in ("docs/commands.md", "docs/commands.zh.md", "CHANGELOG.md"):
+        for line in (root / page).read_text().splitlines():
+            told = re.search(r"(\d+) (?:faults, one at a time|种故障)", line)
+            if told and int(told[1]) != faults:
+                yield f"{page}: {told[1]} faults, but xpurun selftest --list has {faults}"
 
 
 def check_recipes(root, program):
@@ -230,6 +243,7 @@ def main():
         *check_verdicts(root, man),
         *check_verdict_numbers(root, man),
         *check_readmes(root),
+        *check_faults(root, program),
         *check_recipes(root, program),
     ]
     print("\n".join(found) or "table, help, manual pages and completions agree")

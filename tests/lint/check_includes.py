@@ -38,7 +38,7 @@ SUBROOMS = {
         "control": {"collect", "http", "os"},
         "stacks": {"os", "processes", "spawn"},
         "watch": {"options", "os", "processes"},
-        "doctor": {"os", "output", "spawn", "storage"},
+        "doctor": {"options", "os", "output", "spawn", "storage"},
         "evidence": {"os", "spawn"},
         "nodes": {"options", "os", "spawn"},
         "journal": {"options", "os", "spawn", "storage"},

@@ -1,7 +1,7 @@
 """Makes synthetic run directories as a supervisor would write them, for any number of ranks.
 
 usage: make_run.py DIR [--ranks 4] [--threads 3] [--culprit 2] [--hostile] [--earlier] [--source] [--calls STEPS]
-                   [--pipeline STEPS] [--kind hang|exception|finished|running]
+                   [--pipeline STEPS] [--kind hang|exception|crash|finished|running]
 """
 
 import argparse
@@ -249,6 +249,17 @@ def raised(options):
     return run
 
 
+def crashed(options):
+    """run.json of a run in which the culprit died of SIGSEGV; the end of its log is kept, there is no dump."""
+    pid = 4709 + options.culprit
+    run = raised(options)
+    run["exceptions"] = []
+    run["processes"][options.culprit]["death"]["wait_status"] = 11
+    run["crashes"] = [{"pid": pid, "tid": pid, "rank": options.culprit, "signal": 11, "code": 1, "address": "0x0",
+                       "sender": 0, "at_s": 40.2, "dump": ""}]
+    return run
+
+
 def ended_well(options):
     run = run_manifest(options)
     run.update(outcome="exit", child_status=0, exit_status=0, stalls=[], dumps=[])
@@ -275,10 +286,14 @@ def make(path, options):
     if options.source:
         path.mkdir(parents=True, exist_ok=True)
         (path / "source.json").write_text(json.dumps(source()))
-    if options.kind in ("exception", "finished"):
+    if options.kind == "crash":
+        log = path / "ranks" / str(options.culprit) / "stderr.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("loading shard 17\nassertion failed: offset < size & <limit>\n")
+    endings = {"exception": raised, "crash": crashed, "finished": ended_well}
+    if options.kind in endings:
         path.mkdir(parents=True, exist_ok=True)
-        run = raised(options) if options.kind == "exception" else ended_well(options)
-        (path / "run.json").write_text(json.dumps(run))
+        (path / "run.json").write_text(json.dumps(endings[options.kind](options)))
         return
     dump = path / "dumps" / "1-hang"
     dump.mkdir(parents=True, exist_ok=True)
@@ -314,7 +329,7 @@ def parse(argv=None):
     parser.add_argument("--source", action="store_true")
     parser.add_argument("--calls", type=int, default=0)
     parser.add_argument("--pipeline", type=int, default=0)
-    parser.add_argument("--kind", choices=("hang", "exception", "finished", "running"), default="hang")
+    parser.add_argument("--kind", choices=("hang", "exception", "crash", "finished", "running"), default="hang")
     return parser.parse_args(argv)
 
 

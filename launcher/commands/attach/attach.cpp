@@ -90,7 +90,39 @@ std::vector<std::string> named_processes(const Invocation& call) {
   return out;
 }
 
-// The processes to watch, from the operands or from --slurm-step.
+// The living children of these processes.
+base::Result<std::vector<base::Pid>> children_of(const std::string& list) {
+  const base::ProcFs proc;
+  std::vector<base::Pid> parents;
+  for (const std::string_view word : base::split(list, ',')) {
+    const auto pid = base::parse_int(base::trim(word));
+    if (!pid || *pid <= 0 || *pid > INT32_MAX) {
+      return base::fail(
+          base::Error{.what = base::told("--children: '{}' is no process id", base::sanitize(word)),
+                      .id = "E-USAGE",
+                      .hint = "xpurun attach --children $(pgrep -o torchrun)"});
+    }
+    parents.push_back(static_cast<base::Pid>(*pid));
+    XPURUN_TRY(stackdump::check_alive(parents.back()));
+  }
+  std::vector<base::Pid> out;
+  for (const base::Pid parent : parents) {
+    for (const base::Pid pid : proc.children(parent)) {
+      const auto stat = proc.stat(pid);
+      if (stat && stat->state != 'Z' && pid != ::getpid()) {
+        out.push_back(pid);
+      }
+    }
+  }
+  if (out.empty()) {
+    return base::fail(base::Error{.what = base::told("process {} has no children", base::sanitize(list)),
+                                  .id = "E-NO-PROCESS",
+                                  .hint = "ps -e -o pid,ppid,args"});
+  }
+  return out;
+}
+
+// The processes to watch, from the operands, --children or --slurm-step.
 base::Result<std::vector<base::Pid>> targets(const Invocation& call) {
   std::vector<base::Pid> out;
   if (const Setting* step = call.words.settings.find("slurm-step")) {
@@ -100,6 +132,12 @@ base::Result<std::vector<base::Pid>> targets(const Invocation& call) {
       XPURUN_TRY(check_unwatched(pid));
     }
     return out;
+  }
+  if (const Setting* parents = call.words.settings.find("children")) {
+    XPURUN_TRY_ASSIGN(out, children_of(parents->value));
+    for (const base::Pid pid : out) {
+      XPURUN_TRY(check_unwatched(pid));
+    }
   }
   for (const std::string& word : named_processes(call)) {
     XPURUN_TRY_ASSIGN(const base::Pid pid, watchable(word));
@@ -126,7 +164,7 @@ void limit_to_watching(RunOptions& options, const Settings& typed) {
 
 int attach_command(const Invocation& call) {
   const bool by_step = call.words.settings.has("slurm-step");
-  const bool by_process = !named_processes(call).empty();
+  const bool by_process = !named_processes(call).empty() || call.words.settings.has("children");
   if (!by_process && !by_step) {
     return complain_usage(
         call, base::told("no process id; give that of torchrun, those of all ranks, or --slurm-step"));

@@ -75,6 +75,10 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   }
   out.out = text_of(settings, "out");
   out.format = format_of(settings, out.out);
+  if (!out.compared.empty() && (out.format == "folded" || out.format == "json")) {
+    return base::fail(
+        base::told("--compare works with the formats text, svg and speedscope, not {}", out.format));
+  }
   out.quiet = settings.has("quiet");
   return out;
 }
@@ -124,13 +128,13 @@ std::string written(const report::Profile& profile, const RecordTask& task) {
     return report::profile_folded(profile);
   }
   if (task.format == "speedscope") {
-    return report::profile_speedscope(profile);
+    return report::profile_speedscope(profile, task.compared);
   }
   if (task.format == "json") {
     return report::profile_json(profile);
   }
   if (task.format == "svg") {
-    return report::profile_svg(profile);
+    return report::profile_svg(profile, task.compared);
   }
   return report::profile_text(profile, task.compared, base::terminal_columns(STDOUT_FILENO));
 }

@@ -99,7 +99,7 @@ bool tell_failures(const Taken& taken, const std::vector<base::Pid>& named) {
       if (text.find(fmt::format("process {}", p.pid)) == std::string::npos) {
         text = fmt::format("process {}: {}", p.pid, text);
       }
-      base::tell(fmt::format("xpurun: {}\n", text));
+      base::tell(fmt::format("xpurun: error: {}\n", text));
       if (p.no_result) {
         base::tell(taken.complaints);
       }
@@ -138,6 +138,11 @@ int dump_and_show(const StacksTask& task) {
     }
   }
   const bool complete = tell_failures(*taken, task.pids);
+  const bool any = std::any_of(processes.begin(), processes.end(),
+                               [](const model::ProcessStacks& p) { return !p.threads.empty(); });
+  if (!complete && !any) {
+    return kExitFailure;  // why is said, and there is nothing to show
+  }
   auto set = report::make_stack_set(
       std::move(processes), fmt::format("{}, {}", own_host_name(), base::utc_iso8601(base::wall_ns())), {});
   const int status = show_stacks(std::move(set), task, "");

@@ -134,7 +134,7 @@ int stacks_command(const Invocation& call) {
       return complain({.what = base::told("{} does not exist", base::sanitize(path)),
                        .id = "E-NO-STACKS",
                        .hint = base::parse_int(path) ? fmt::format("xpurun stacks --pid {}", path)
-                                                     : "xpurun runs, or ls"},
+                                                     : std::string("xpurun runs list")},
                       kExitFailure);
     } else if (kind_of(path) == PathKind::file && is_core_file(path)) {
       return complain({.what = base::told("{} is a core file", base::sanitize(path)),

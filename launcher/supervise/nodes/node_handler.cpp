@@ -128,7 +128,8 @@ void NodeHandler::rank_found() {
 void NodeHandler::failed(const std::string& reason) {
   link_->give_up();
   cut_off(reason);
-  hooks_.say(fmt::format("no verdict over all nodes: {}", reason));
+  const base::Speaking speaking(parts_.options.language);
+  hooks_.say(base::tr("no verdict over all nodes: {}", reason));
 }
 
 void NodeHandler::cut_off(const std::string& reason) {

@@ -1,5 +1,6 @@
 #include "report/diagnosis/ends/endings.h"
 
+#include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
 
@@ -206,6 +207,13 @@ std::string how_it_ended(const Ending& e, size_t processes) {
     return tr("died of {}", signal_name(e.signal));
   }
   return tr("{} killed by {}", processes == 1 ? "was" : "were", signal_name(e.signal));
+}
+
+std::string lost_peer_words(const Ending& e) {
+  const bool lost = e.raised() && says_peer_is_gone(*e.exception);
+  return lost
+             ? tr("lost the connection to another rank ({})", base::sanitize(e.exception->chain.front().type))
+             : std::string();
 }
 
 bool is_launcher(const ProcessRecord& p, const RunManifest& run) {

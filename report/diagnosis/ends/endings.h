@@ -42,6 +42,10 @@ std::string signal_name(int signal);
 // with status 1", "ended, its status is unknown"; of several processes "were killed by SIGKILL".
 std::string how_it_ended(const Ending& e, size_t processes = 1);
 
+// Of a rank that another rank's end has made fail: "lost the connection to another rank (RuntimeError)". The
+// message names an address, which differs from rank to rank. Empty for any other end.
+std::string lost_peer_words(const Ending& e);
+
 bool is_launcher(const model::ProcessRecord& p, const model::RunManifest& run);
 
 }  // namespace xpurun::report

@@ -180,6 +180,10 @@ std::string exit_words(const PythonException& exception) {
   return out;
 }
 
+std::string whole_traceback_words(const std::string& page) {
+  return tr("read the whole traceback in {}", page);
+}
+
 std::string advice_on(const PythonException& exception) {
   const ExceptionLink& link = exception.chain.front();
   if (const auto memory = model::out_of_memory(link)) {
@@ -200,7 +204,7 @@ std::string advice_on(const PythonException& exception) {
   if (link.message.starts_with("DataLoader worker (pid") && says(exception, "Bus error")) {
     return tr("shared memory ran out: enlarge /dev/shm (docker run --shm-size), or use fewer workers");
   }
-  return tr("read the whole traceback in report.html or run.json");
+  return whole_traceback_words("report.html");
 }
 
 void add_traceback(const PythonException& exception, std::vector<std::string>& out) {

@@ -24,6 +24,8 @@ std::string raised_words(const model::PythonException& exception);
 // "called sys.exit('no data') at train.py:7 (in main)"
 std::string exit_words(const model::PythonException& exception);
 std::string advice_on(const model::PythonException& exception);
+// The advice where nothing better is known.
+std::string whole_traceback_words(const std::string& page);
 
 // Adds evidence lines: the end of the traceback and the exceptions that it was raised from or during.
 void add_traceback(const model::PythonException& exception, std::vector<std::string>& out);

@@ -101,24 +101,44 @@ CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
   return at_exit.empty() ? place_of(without_abort(crash_frames(*t))) : std::move(at_exit);
 }
 
-// Ranks whose current process failed after this one.
-RankSet ended_after(const Scene& scene, const Ending& root) {
-  RankSet out;
+// A launcher, xpurun or another process ended it, as opposed to a failure of its own.
+bool was_ended(const Ending& e) {
+  return !e.raised() && !e.by_itself && !is_fault(e.signal) &&
+         (!e.cause.empty() || (e.follower && e.signal != 0));
+}
+
+// Ranks whose current process ended after this one.
+struct Aftermath {
+  RankSet ended;   // by others
+  RankSet failed;  // by themselves
+};
+
+Aftermath aftermath_of(const Scene& scene, const Ending& root) {
+  Aftermath out;
   const auto current = current_ranks(scene.facts.run);
   const std::set<const ProcessRecord*> latest(current.begin(), current.end());
   for (const Ending& e : scene.endings) {
     if (latest.count(e.process) != 0 && e.process != root.process && e.dead && e.failed() &&
         (e.at_s >= root.at_s || e.follower)) {
-      out.insert(e.process->rank);
+      (was_ended(e) ? out.ended : out.failed).insert(e.process->rank);
     }
   }
   return out;
 }
 
+// "ranks 0-1 were ended"
+std::string ended_words(const RankSet& ranks) {
+  return ranks.size() == 1 ? tr("{} was ended", rank_words(ranks)) : tr("{} were ended", rank_words(ranks));
+}
+
 std::string consequence(const Scene& scene, const Ending& root, Verdict& v) {
-  const RankSet after = ended_after(scene, root);
-  if (!after.empty()) {
-    return tr("; {} {} after it", rank_words(after), pick({"was ended", "were ended"}, after.size()));
+  const auto& [ended, failed] = aftermath_of(scene, root);
+  if (!failed.empty()) {
+    const std::string then = ended.empty() ? std::string() : tr(", and {}", ended_words(ended));
+    return tr("; {} failed after it", rank_words(failed)) + then;
+  }
+  if (!ended.empty()) {
+    return tr("; {} after it", ended_words(ended));
   }
   const std::string waits = waiting_clause(v.waiting, 1);
   return waits.empty() ? std::string() : tr("; ") + waits;
@@ -162,16 +182,17 @@ std::string name_of_command(const RunManifest& run) {
 }
 
 std::string subject(const Scene& scene, const Ending& e) {
-  const std::string& host = host_of(scene.facts.run, e.process->node);
   const bool plain = is_plain_command(*e.process);
   if (e.process->role == model::ProcessRole::rank && !plain) {
-    return who({e.process->rank}, host, {e.process->pid});
+    return scene.names({e.process->rank});
   }
   const std::string comm = plain ? name_of_command(scene.facts.run) : e.process->comm;
   const std::string name = comm.empty() ? "" : " " + base::sanitize(comm);
   const std::string noun =
       e.process->role == model::ProcessRole::agent ? tr("the launcher") : tr("the command");
-  return tr("{}{} (host {}, pid {})", noun, name, base::sanitize(host), e.process->pid);
+  const std::string& host = host_of(scene.facts.run, e.process->node);
+  return scene.facts.run.nodes.size() > 1 ? tr("{}{} (host {})", noun, name, base::sanitize(host))
+                                          : noun + name;
 }
 
 // " in boom (train.py:20)" or nothing.
@@ -202,11 +223,6 @@ model::NextStep advice_on_memory(bool limit) {
                      .text = tr("find out which processes use the host's memory, or make the job use "
                                 "less: fewer data loader workers, smaller batches"),
                      .command = ""};
-}
-
-bool runs_python(const ThreadStack& t) {
-  return std::any_of(t.frames.begin(), t.frames.end(),
-                     [](const model::Frame& f) { return f.kind == model::FrameKind::python; });
 }
 
 // A thread without Python code ended the rank: the user's line is that of the main thread, which becomes the
@@ -273,7 +289,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   }
   const std::string at = in_place(v.where);
   const std::string main = main_thread_words(scene, e, crashed, v);
-  say(v, tr("{} {}{}{} after {}{}", subject(scene, e), how, at, main, seconds_words(e.at_s),
+  say(v, tr("{} {}{}{} {}{}", subject(scene, e), how, at, main, after_words(scene.facts.run, e.at_s),
             consequence(scene, e, v)));
   if (oom != nullptr) {
     v.next = advice_on_memory(of_memory_limit(*oom));
@@ -304,7 +320,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
 
 void say_exception(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kExitLauncher;
-  say(v, tr("{} {} after {}{}", subject(scene, e), how_it_ended(e), seconds_words(e.at_s),
+  say(v, tr("{} {} {}{}", subject(scene, e), how_it_ended(e), after_words(scene.facts.run, e.at_s),
             consequence(scene, e, v)));
   v.next.text = advice_on(*e.exception);
 }
@@ -314,7 +330,8 @@ void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
   v.confidence = e.known ? Confidence::high : Confidence::low;
   // The call that ended the process says more than its status.
   const std::string how = e.exception != nullptr ? exit_words(*e.exception) : how_it_ended(e);
-  say(v, tr("{} {} after {}{}", subject(scene, e), how, seconds_words(e.at_s), consequence(scene, e, v)));
+  say(v, tr("{} {} {}{}", subject(scene, e), how, after_words(scene.facts.run, e.at_s),
+            consequence(scene, e, v)));
   v.next.text = is_plain_command(*e.process) ? tr("read the command's own messages")
                 : e.process->role == model::ProcessRole::rank
                     ? tr("read the end of rank {}'s log for the first error", e.process->rank)
@@ -359,7 +376,6 @@ const Ending* first_launcher_failure(const Scene& scene) {
 struct Leavers {
   const Ending* first = nullptr;  // null: no rank left
   RankSet ranks;
-  std::vector<base::Pid> pids;
   size_t failed = 0;
   size_t finished_later = 0;  // with status 0, after the failure
   bool at_once = false;       // the failure came within a second
@@ -377,7 +393,6 @@ Leavers leavers_before(const Scene& scene, const Ending& failure) {
     } else if (e.at_s < failure.at_s) {
       out.first = out.first == nullptr ? &e : out.first;
       out.ranks.insert(e.process->rank);
-      out.pids.push_back(e.process->pid);
     } else {
       ++out.finished_later;
     }
@@ -423,15 +438,18 @@ std::optional<Verdict> left_early(const Scene& scene) {
   v.confidence = left.at_once ? Confidence::medium : Confidence::low;
   const double later_s = failure->at_s - first.at_s;
   const bool told = left.ranks.size() == 1 && first.exception != nullptr && !first.raised();
+  const std::string lost = lost_peer_words(*failure);
   std::string headline =
-      tr("{} left early ({}) after {}; {} {} {}",
-         scene.facts.run.nodes.size() > 1 ? scene.names(left.ranks) : who(left.ranks, v.host, left.pids),
-         told ? exit_words(*first.exception) : tr("exit status 0"), seconds_words(first.at_s),
-         scene.names({failure->process->rank}), how_it_ended(*failure),
+      tr("{} left early ({}) {}; {} {} {}", scene.names(left.ranks),
+         told ? exit_words(*first.exception) : tr("exit status 0"), after_words(scene.facts.run, first.at_s),
+         scene.names({failure->process->rank}), lost.empty() ? how_it_ended(*failure) : lost,
          later_s < 0.05 ? tr("at once") : tr("{} later", base::human_duration(later_s)));
-  RankSet others = ended_after(scene, *failure);
-  if (!others.empty()) {
-    headline += tr(", then {} {}", rank_words(others), pick({"was ended", "were ended"}, others.size()));
+  const auto& [ended, failed] = aftermath_of(scene, *failure);
+  if (!failed.empty()) {
+    headline += tr(", then {} failed", rank_words(failed));
+  }
+  if (!ended.empty()) {
+    headline += tr(", then {}", ended_words(ended));
   }
   say(v, std::move(headline));
   v.next.text = tr("find out why rank {} had nothing left to do: uneven data, an early return, sys.exit(0)",

@@ -131,6 +131,17 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
   return {};
 }
 
+bool runs_python(const model::ThreadStack& thread) {
+  return std::any_of(thread.frames.begin(), thread.frames.end(),
+                     [](const model::Frame& f) { return f.kind == model::FrameKind::python; });
+}
+
+bool is_finalising(const model::ThreadStack& thread) {
+  return std::any_of(thread.frames.begin(), thread.frames.end(), [](const model::Frame& f) {
+    return f.func == "Py_FinalizeEx" || f.func == "Py_Finalize" || f.func == "finalize_modules";
+  });
+}
+
 std::vector<Frame> without_abort(const std::vector<Frame>& frames) {
   const auto last =
       std::find_if(frames.rbegin(), frames.rend(), [](const Frame& f) { return ends_process(f); });

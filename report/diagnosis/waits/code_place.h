@@ -32,6 +32,12 @@ size_t called_frames(const std::vector<model::Frame>& frames);
 // function that the line calls, from the interpreter's column table or from the next frame.
 model::CodeLocation place_of(const std::vector<model::Frame>& frames);
 
+// The thread runs Python code.
+bool runs_python(const model::ThreadStack& thread);
+
+// The interpreter is ending: what its threads do then says nothing about the program.
+bool is_finalising(const model::ThreadStack& thread);
+
 // Without the innermost frames of abort() and of what calls it (std::terminate, malloc's checks): they are
 // the same for every abort. All frames if there is nothing else.
 std::vector<model::Frame> without_abort(const std::vector<model::Frame>& frames);

@@ -293,7 +293,7 @@ TEST_CASE("a short command is told alike, whether it was seen before its end or 
     CHECK(seen.next.line() == unseen.next.line());
     CHECK(seen.evidence == unseen.evidence);
   }
-  CHECK(told(true, exited(3)).sentence.starts_with("exit: the command sh (host "));
+  CHECK(told(true, exited(3)).sentence.starts_with("exit: the command sh exited with status 3 after 0.2 s"));
   CHECK(told(true, exited(0)).sentence.starts_with("the command finished normally"));
 }
 

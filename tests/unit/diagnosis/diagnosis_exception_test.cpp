@@ -58,7 +58,7 @@ TEST_CASE("the verdict is the exception at the user's own line") {
   CHECK(v.where.function == "collate");
   CHECK(v.where.line == 21);
   CHECK(v.sentence ==
-        "exception: rank 2 (host a, pid 102) raised KeyError: 'label' at data.py:21 (in collate) after 12 s; "
+        "exception: rank 2 raised KeyError: 'label' at data.py:21 (in collate) after 12 s; "
         "ranks 0-1,3 were ended after it");
   CHECK(has(v.evidence, "  File \"/home/u/data.py\", line 21, in collate"));
 }
@@ -113,7 +113,7 @@ TEST_CASE("an exit call counts if the process ended with its status") {
   Verdict v = diagnose(job.facts);
   CHECK(v.id == "exit.error");
   CHECK(v.sentence ==
-        "exit: rank 2 (host a, pid 102) called sys.exit('no data') at data.py:21 (in collate) after 12 s; "
+        "exit: rank 2 called sys.exit('no data') at data.py:21 (in collate) after 12 s; "
         "ranks "
         "0-1,3 were ended after it");
   job.facts.run.exceptions.back().code = 3;
@@ -179,7 +179,7 @@ TEST_CASE("a rank that hangs while it handles an exception") {
                          {.file = "/home/u/data.py", .line = 21, .function = "collate"}}};
   Verdict v = diagnose(job.facts);
   CHECK(v.sentence ==
-        "hang: rank 2 (host a, pid 102) has been in load_batch (train.py:31: time.sleep) for 10 s while "
+        "hang: rank 2 has been in load_batch (train.py:31: time.sleep) for 10 s while "
         "handling KeyError: 'label' at data.py:21 (in collate); ranks 0-1,3 wait for it in all_reduce "
         "(train.py:44)");
   // Programs may run normally inside such a handler.
@@ -242,12 +242,11 @@ TEST_CASE("a rank that takes its time to die without a word precedes the ranks t
   v = diagnose(job.facts);
   CHECK(v.id == "exit.left_early");
   CHECK(v.ranks == RankSet{1});
-  CHECK(v.sentence.find("rank 1 (host a, pid 101) left early (exit status 0) after 12 s; rank 0 raised") !=
-        std::string::npos);
+  CHECK(v.sentence.find("rank 1 left early (exit status 0) after 12 s; rank 0 lost the connection to another "
+                        "rank (RuntimeError) at once") != std::string::npos);
   tell(job, 1, ExceptionKind::os_exit, 12.05, "SystemExit", "").code = 0;
-  CHECK(diagnose(job.facts).sentence.find(
-            "rank 1 (host a, pid 101) left early (called os._exit(0) at data.py:21 (in "
-            "collate)) after 12 s") != std::string::npos);
+  CHECK(diagnose(job.facts).sentence.find("rank 1 left early (called os._exit(0) at data.py:21 (in "
+                                          "collate)) after 12 s") != std::string::npos);
   job.facts.run.exceptions.pop_back();
   job.record(1).death.wait_status = base::WaitStatus(SIGINT);
 
@@ -374,7 +373,59 @@ TEST_CASE("an exception whose cleanup makes a call of its own is in the sentence
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.mismatch");
   CHECK(v.sentence ==
-        "hang: rank 1 (host a, pid 101) has waited in barrier (train.py:51) for 10 s while handling "
+        "hang: rank 1 has waited in barrier (train.py:51) for 10 s while handling "
         "KeyError: 'x' "
         "at train.py:17 (in main), while ranks 0,2 wait in all_reduce (train.py:44)");
+}
+
+TEST_CASE("of ranks that fail by themselves nobody says that they were ended") {
+  Job job(4);
+  job.died(2, exited(1), 12.4).died(0, exited(1), 12.6).died(1, exited(1), 12.7);
+  job.died(3, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
+  job.agent_died(exited(1), 13.5).ended(exited(1));
+  tell(job, 2, ExceptionKind::raised, 12.1, "KeyError", "'label'");
+  for (const base::Rank r : {0, 1}) {
+    tell(job, r, ExceptionKind::raised, 12.2 + r, "RuntimeError",
+         "Connection closed by peer [127.0.0.1]:" + std::to_string(4711 + r));
+  }
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.sentence ==
+        "exception: rank 2 raised KeyError: 'label' at data.py:21 (in collate) after 12 s; ranks 0-1 failed "
+        "after it, and rank 3 was ended");
+  // The sentence is not repeated, ranks that lost their peer share a line, the launcher's end is no news.
+  CHECK(has(v.evidence, "at 12.20 s: ranks 0-1 lost the connection to another rank (RuntimeError)"));
+  for (const std::string& line : v.evidence) {
+    CAPTURE(line);
+    CHECK(line.find(": rank 2 raised") == std::string::npos);
+    CHECK(line.find("torchrun") == std::string::npos);
+  }
+}
+
+TEST_CASE("the sentence tells the time of day of an end") {
+  Job job = failed_rank();
+  job.facts.run.started_wall_ns = 1'795'230'915'000'000'000;  // 03:15:15 UTC
+  tell(job, 2, ExceptionKind::raised, 12.1, "KeyError", "'label'");
+  CHECK(diagnose(job.facts).sentence.find("(in collate) after 12 s (03:15:27 UTC); ranks 0-1,3 were") !=
+        std::string::npos);
+}
+
+TEST_CASE("a survivor whose interpreter ends is no evidence") {
+  Job job(3);
+  job.all(in_all_reduce());
+  job.hang_dump();
+  job.facts.run.stalls.clear();
+  job.died(2, exited(1), 12);
+  tell(job, 2, ExceptionKind::raised, 12, "KeyError", "'label'");
+  job.ended(exited(1));
+  const auto lines_of_rank_1 = [&] {
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.kind == model::VerdictKind::exception);
+    return std::count_if(v.evidence.begin(), v.evidence.end(), [](const std::string& line) {
+      return line.find("rank 1") != std::string::npos || line.find("ranks 0-1") != std::string::npos;
+    });
+  };
+  CHECK(lines_of_rank_1() == 1);
+  auto& frames = job.stacks_of(1).threads[0].frames;
+  frames.push_back({.func = "Py_FinalizeEx"});
+  CHECK(lines_of_rank_1() == 0);
 }

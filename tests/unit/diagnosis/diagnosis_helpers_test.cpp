@@ -38,7 +38,7 @@ TEST_CASE("the verdict names the position of the worker that the rank waits for"
   CHECK(v.id == "hang.lock");
   CHECK(v.ranks == RankSet{2});
   CHECK(v.sentence ==
-        "hang: rank 2 (host a, pid 102) has been waiting for a dataloader worker in batches (train.py:25: "
+        "hang: rank 2 has been waiting for a dataloader worker in batches (train.py:25: "
         "_MultiProcessingDataLoaderIter._next_data) for 10 s; its dataloader worker pid 812 has been in "
         "read_sample (data.py:31: time.sleep) for 7 s; "
         "ranks 0-1,3 wait for it in all_reduce (train.py:44)");

@@ -33,11 +33,11 @@ TEST_CASE("a hang is said in Chinese, and its fields stay the same") {
   const Verdict english = diagnose(job.facts);
   const Verdict v = chinese(job.facts);
   CHECK(v.sentence ==
-        "挂起：rank 2（主机 a，pid 102）停在 load_batch (train.py:31: time.sleep) 已 10 s；rank 0-1,3 在 "
+        "挂起：rank 2 停在 load_batch (train.py:31: time.sleep) 已 10 s；rank 0-1,3 在 "
         "all_reduce "
         "(train.py:44) 中等待它");
   CHECK(has_line(
-      v, "卡住：rank 2（4 个中的 1 个）在 load_batch (train.py:31: time.sleep) 已 10 s，CPU 占用 0 %"));
+      v, "卡住：rank 2（1 / 4，pid 102）在 load_batch (train.py:31: time.sleep) 已 10 s，CPU 占用 0 %"));
   CHECK(v.next.text == "查明 rank 2 上的 load_batch (train.py:31: time.sleep) 为什么不返回");
   CHECK(v.id == english.id);
   CHECK(v.ranks == english.ranks);
@@ -57,11 +57,10 @@ TEST_CASE("English is returned as it is") {
 TEST_CASE("deaths are said in Chinese") {
   Job killed(2);
   killed.all(in_all_reduce()).died(1, kKill, 12).ended(exited(1));
-  CHECK(
-      chinese(killed.facts).sentence.starts_with("崩溃：rank 1（主机 a，pid 101）在 12 s 后被 SIGKILL 杀死"));
+  CHECK(chinese(killed.facts).sentence.starts_with("崩溃：rank 1 在 12 s 后被 SIGKILL 杀死"));
   Job left(2);
   left.all(in_all_reduce()).died(1, exited(3), 5).ended(exited(3));
-  CHECK(chinese(left.facts).sentence.starts_with("退出：rank 1（主机 a，pid 101）在 5 s 后以状态 3 退出"));
+  CHECK(chinese(left.facts).sentence.starts_with("退出：rank 1 在 5 s 后以状态 3 退出"));
 }
 
 TEST_CASE("the lines below the sentence end with the next step") {

@@ -66,7 +66,7 @@ TEST_CASE("the thread that holds the GIL in C is the culprit, not the thread tha
   CHECK(v.where.function == "hold");
   CHECK(v.where.line == 9);
   CHECK(v.sentence ==
-        "hang: rank 1 (host a, pid 101) has not run Python for 10 s: thread 105 (poller) holds the GIL in "
+        "hang: rank 1 has not run Python for 10 s: thread 105 (poller) holds the GIL in "
         "clock_nanosleep (libc.so.6), called by hold (train.py:9: lib.usleep); ranks 0,2 wait for it in "
         "all_reduce (train.py:44)");
   CHECK(v.next.text.find("hold (train.py:9: lib.usleep)") != std::string::npos);
@@ -112,7 +112,7 @@ TEST_CASE("two threads that each wait for a lock are both named, with their line
   CHECK(v.id == "hang.lock");
   CHECK(v.ranks == RankSet{1});
   CHECK(v.sentence ==
-        "hang: rank 1 (host a, pid 101) has been waiting for a lock in save (train.py:66: log_lock.acquire) "
+        "hang: rank 1 has been waiting for a lock in save (train.py:66: log_lock.acquire) "
         "for "
         "10 s: thread 101 waits for a lock in save (train.py:66: log_lock.acquire), thread 105 (Thread-1) in "
         "flush (train.py:80: save_lock.acquire), each perhaps for a lock that the other holds; rank 0 waits "
@@ -130,7 +130,7 @@ TEST_CASE("one thread in acquire is not a deadlock") {
   add_thread(job, 0, 106, "idle", in_queue());
   job.hang_dump();
   CHECK(diagnose(job.facts).sentence ==
-        "hang: rank 0 (host a, pid 100) has been waiting for a lock in save_state (train.py:66: "
+        "hang: rank 0 has been waiting for a lock in save_state (train.py:66: "
         "lock.acquire) for "
         "10 s");
 }
@@ -190,7 +190,7 @@ TEST_CASE("a child with a full pipe: the parent that does not read is named, wit
   CHECK(v.ranks == RankSet{1});
   CHECK(v.id == "hang.lock");
   CHECK(v.sentence ==
-        "hang: rank 1 (host a, pid 101) has been waiting for a child process in build (train.py:15: "
+        "hang: rank 1 has been waiting for a child process in build (train.py:15: "
         "Popen.wait) "
         "for 10 s: its child (pid 901) cannot write to a full pipe in main (child.py:2: print), and the rank "
         "does "
@@ -216,7 +216,7 @@ TEST_CASE("a child with a full pipe that counts as the rank: its parent is named
   job.facts.stacks.push_back(parent);
   job.hang_dump();
   CHECK(diagnose(job.facts).sentence ==
-        "hang: rank 0 (host a, pid 100) has been in main (child.py:2: print) for 10 s: it cannot write to a "
+        "hang: rank 0 has been in main (child.py:2: print) for 10 s: it cannot write to a "
         "full "
         "pipe while its parent (pid 50) waits for its end in build (train.py:15: Popen.wait) and does not "
         "read");

@@ -107,6 +107,10 @@ TEST_CASE("environment") {
 }
 
 TEST_CASE("configuration files") {
+  CHECK(config_problem("# mine\n hang-timeout: 5\n") ==
+        "x.conf: a line is NAME = VALUE, not 'hang-timeout: 5'; did you mean hang-timeout = 5?");
+  Settings with_colon;
+  CHECK(add_config_text(with_colon, run(), "name = a:b\n# x: y\n", "x.conf", FileLevel::project));
   CHECK(config_problem("hang-timout = 3") ==
         "x.conf: hang-timout is not an option; did you mean hang-timeout?");
   CHECK(config_problem("preload-library = x") ==

@@ -1,5 +1,6 @@
 #include "common/base/tr.h"
 #include "common/wire/nccl_profiler.h"
+#include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/context.h"
 #include "launcher/doctor/finding_text.h"
@@ -96,6 +97,24 @@ TEST_CASE("versions of NCCL") {
     CHECK_FALSE(f.remedy.empty());
   }
   CHECK(judge_nccl(23003, "x").text.find("2112") != std::string::npos);
+}
+
+TEST_CASE("a command that does not exist: the doctor says what it costs and what to do") {
+  const auto of = [](const std::string& program) {
+    const Findings all = check_preload({.command = {program}});
+    const auto found =
+        std::find_if(all.begin(), all.end(), [](const Finding& f) { return f.check == "command"; });
+    REQUIRE(found != all.end());
+    for (const Finding& f : all) {
+      CHECK((f.grade == Grade::ok || f.grade == Grade::none || (!f.lost.empty() && !f.remedy.empty())));
+    }
+    return *found;
+  };
+  const Finding unknown = of("xpurun-no-such-program");
+  CHECK(unknown.grade == Grade::fail);
+  CHECK(unknown.lost == "the job: xpurun would end with status 127");
+  CHECK(unknown.remedy == "activate the environment that has xpurun-no-such-program, or give its path");
+  CHECK(of("--nproc_per_node").remedy == "xpurun -- torchrun --nproc_per_node");
 }
 
 TEST_CASE("findings as text and as JSON") {

@@ -33,9 +33,10 @@ LiveStatus eight_ranks() {
 
 TEST_CASE("the status line of a job that moves") {
   LiveStatus s = eight_ranks();
-  CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 ranks | rank 3: no progress for 41 s");
-  CHECK(status_line_text(s, 40) == "12m04s | rank 3: no progress for 41 s");
-  CHECK(status_line_text(s, 20) == "12m04s | rank 3: ...");
+  CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 ranks | 1 of 8 ranks without progress for 41 s");
+  CHECK(status_line_text(s, 60) == "12m04s | 1 of 8 ranks without progress for 41 s");
+  CHECK(status_line_text(s, 40) == "1 of 8 ranks without progress for 41 s");
+  CHECK(status_line_text(s, 20) == "1 of 8 ranks with...");
   s.ranks[3].still_s = 0;
   CHECK(status_line_text(s, 40) == "xpurun 12m04s | 8 ranks | all active");
   CHECK(status_line_text(s, 35) == "12m04s | 8 ranks | all active");
@@ -52,7 +53,7 @@ TEST_CASE("the status line of a job that moves") {
 TEST_CASE("the status line in Chinese") {
   constexpr auto kChinese = xpurun::base::Language::chinese;
   LiveStatus s = eight_ranks();
-  CHECK(status_line_text(s, 90, kChinese) == "xpurun 12m04s | 8 个 rank | rank 3：41 s 没有进展");
+  CHECK(status_line_text(s, 90, kChinese) == "xpurun 12m04s | 8 个 rank | 1 / 8 个 rank 已 41 s 没有进展");
   for (LiveRank& r : s.ranks) {
     r.still_s = 12;
   }
@@ -81,6 +82,28 @@ TEST_CASE("the status line of a stall names who is waited for, never who waits")
   SUBCASE("one rank that moves ends the stall") {
     s.ranks[0].still_s = 1;
     CHECK(stalled_s(s) == 0);
+  }
+  SUBCASE("of an open stall the begin counts, even if the culprit moves in a loop") {
+    s.hang_timeout_s = 10;
+    s.culprits = {0};
+    s.ranks[0].still_s = 0;
+    s.stall_s = 13;
+    CHECK(stalled_s(s) == 13);
+    CHECK(status_line_text(s, 90) ==
+          "xpurun 12m04s | 8 ranks | stalled 13 s, waiting for rank 0 (train.py:12)");
+    CHECK(live_status_from_json(to_json(s).dump())->stall_s == 13);
+    s.culprits = {};
+    CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 ranks | stalled 13 s");
+  }
+  SUBCASE("before the stall no rank that may wait is named") {
+    s.culprits = {};
+    s.ranks[0].still_s = 0;
+    CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 ranks | 7 of 8 ranks without progress for 41 s");
+    s.culprits = {0};
+    CHECK(
+        status_line_text(s, 100) ==
+        "xpurun 12m04s | 8 ranks | 7 of 8 ranks without progress for 41 s, waiting for rank 0 (train.py:12)");
+    CHECK(status_line_text(s, 70) == "7 of 8 ranks without progress for 41 s, waiting for rank 0");
   }
   SUBCASE("a short timeout") {
     s.hang_timeout_s = 4;

@@ -146,7 +146,8 @@ TEST_CASE("a writer whose supervisor has ended still writes all submitted operat
   base::Pid pid = 0;
   {
     EventLoop loop = EventLoop::create().value();
-    auto started = WriterProcess::start([] { return open_run_dir("wq-left", "", "x"); }, kLong);
+    auto started = WriterProcess::start([] { return open_run_dir("wq-left", "", "x"); }, kLong,
+                                        [] { (void)base::write_file_atomic("wq-left/ended", "x"); });
     REQUIRE(started);
     pid = started->writer.pid();
     WriterQueue queue(loop, std::move(started->writer));
@@ -159,6 +160,7 @@ TEST_CASE("a writer whose supervisor has ended still writes all submitted operat
   REQUIRE(::waitpid(pid, &status, 0) == pid);
   CHECK(status == 0);
   CHECK(base::read_file("wq-left/run.json").value() == "last words");
+  CHECK(base::file_exists("wq-left/ended"));
 }
 
 TEST_CASE("the death of the writer is reported") {

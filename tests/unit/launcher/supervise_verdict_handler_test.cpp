@@ -63,7 +63,7 @@ TEST_CASE("a hang is announced once and recorded with its stall, and progress is
   CHECK(s.published.front() == "hang: rank 1");
   s.run_for(25);
   CHECK(s.verdicts.stall_cleared());
-  CHECK(s.told() == Told{"progress again after 25 s"});
+  CHECK(s.told() == Told{"progress again at 25 s, after 25 s"});
   CHECK(s.journal.manifest().verdict.kind == model::VerdictKind::running);
   CHECK_FALSE(s.verdicts.stall_cleared());
 }
@@ -93,7 +93,7 @@ TEST_CASE("a verdict after the stall was cleared is reported with the progress")
   CHECK(s.verdicts.stall_cleared());
   CHECK(s.told().empty());
   Told expected = kAnnounced;
-  expected.push_back("progress again after 25 s");
+  expected.push_back("progress again at 25 s, after 25 s");
   CHECK(s.take(VerdictHandlerScene::hang()) == expected);
 }
 
@@ -243,7 +243,7 @@ TEST_CASE("in a Chinese run the terminal gets the verdict's Chinese words, progr
   CHECK(s.journal.manifest().verdict.sentence == "hang: rank 1");
   s.run_for(25);
   CHECK(s.verdicts.stall_cleared());
-  CHECK(s.told() == Told{"25 s 后又有进展"});
+  CHECK(s.told() == Told{"25 s 时恢复进展，此前停滞 25 s"});
 }
 
 TEST_CASE("in a Chinese run a verdict without Chinese words is said from its fields") {

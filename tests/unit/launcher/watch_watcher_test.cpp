@@ -100,6 +100,34 @@ TEST_CASE("a stall is raised, escalates and is cleared") {
   CHECK(s.table.find(kRank1)->record.last_progress_s > 30);
 }
 
+TEST_CASE("times without progress are recorded, the longest ones") {
+  WatcherScene s;
+  s.start();
+  s.run_for(2);
+  s.ranks[1].moves = false;
+  s.run_for(20);
+  CHECK(s.watcher->rank_still_s(1) == doctest::Approx(20).epsilon(0.1));
+  CHECK(s.watcher->rank_still_s(7) == 0);
+  CHECK(s.table.find(kRank1)->record.still.empty());
+  s.ranks[1].moves = true;
+  s.run_for(3);
+  REQUIRE(s.table.find(kRank1)->record.still.size() == 1);
+  const auto still = s.table.find(kRank1)->record.still.front();
+  CHECK(still.from_s == doctest::Approx(2).epsilon(0.3));
+  CHECK(still.to_s == doctest::Approx(22).epsilon(0.1));
+  CHECK(s.table.find(kRank0)->record.still.empty());
+  for (int i = 0; i < 50; ++i) {
+    s.ranks[1].moves = false;
+    s.run_for(4);
+    s.ranks[1].moves = true;
+    s.run_for(2);
+  }
+  const auto& all = s.table.find(kRank1)->record.still;
+  CHECK(all.size() == 32);
+  CHECK(all.front().to_s == still.to_s);
+  CHECK(all.back().from_s > 300);
+}
+
 TEST_CASE("without further timeouts for busy ranks nothing escalates") {
   WatcherScene s;
   s.options.busy_timeouts = 1;

@@ -4,6 +4,7 @@ without Chromium.
 usage: keyboard_test.py REPORT_TOOL MAKE_RUN.py
 """
 
+import json
 import sys
 
 import page_tests
@@ -114,6 +115,50 @@ class ByKeyboard(page_tests.PageTests):
         self.assertEqual(self.js("window.copied"), "#stacks?diff=1")
         self.press("[data-copy=next-command]", "Enter")
         self.assertIn("xpurun stacks", self.js("window.copied"))
+
+    def test_a_stack_is_copied(self):
+        self.hang()
+        self.press("#stage .f[tabindex='0']", "ArrowDown")
+        self.press("#info-copy", "Enter")
+        copied = self.js("window.copied").splitlines()
+        self.assertEqual(len(copied), 2)
+        self.js("window.copied = ''")
+        self.press("#stage .f[tabindex='0']", "c", "c")
+        self.assertEqual(self.js("window.copied").splitlines(), copied)
+
+    def test_the_keys_are_listed(self):
+        self.hang()
+        self.assertTrue(self.js("document.getElementById('keys').hidden"))
+        self.press("#keys-button", "Enter")
+        self.assertFalse(self.js("document.getElementById('keys').hidden"))
+        self.assertEqual(self.js("document.getElementById('keys-button').getAttribute('aria-expanded')"), "true")
+        self.press("#keys-button", "?", "?")
+        self.assertTrue(self.js("document.getElementById('keys').hidden"))
+
+    def test_levels_of_deep_frames_are_bounded(self):
+        self.hang("#stacks?code=all")
+        levels = self.js("Array.from(document.querySelectorAll('#stage .f')).map(g => +g.getAttribute('aria-level'))")
+        self.assertEqual(max(levels), 6)
+
+    def test_the_timeline(self):
+        self.page_of("--calls", "20", name="calls")
+        self.js("Promise.resolve(xpurun.timelineReady).then(() => xpurun.timeline.draw()).then(() => 1)")
+        def width():
+            view = self.js("JSON.stringify(xpurun.timeline.view())")
+            view = json.loads(view)
+            return view["to"] - view["from"]
+        whole = width()
+        self.press("#tl-in", "Enter")
+        self.page.key("Enter")
+        self.assertLess(width(), 0.3 * whole)
+        self.press("#tl-out", "Enter")
+        self.assertAlmostEqual(width(), 0.5 * whole, delta=0.05 * whole)
+        self.press("#tl-all", "Enter")
+        self.assertEqual(width(), whole)
+        self.focus("#tl-query")
+        for letter in "matmul":
+            self.page.key(letter, letter)
+        self.assertRegex(self.js("document.getElementById('tl-found').textContent"), r"^\d+ calls$")
 
     def test_heads_of_tables(self):
         self.hang()

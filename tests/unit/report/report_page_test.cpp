@@ -27,7 +27,7 @@ RunReport sample_report(int more = 0) {
   r.verdict.level = model::VerdictLevel::confirmed;
   r.verdict.ranks = {2};
   r.verdict.state = model::RankState::stuck;
-  r.verdict.sentence = "hang: rank 2 (host a, pid 102) has been in load_batch (train.py:31) for 10 s";
+  r.verdict.sentence = "hang: rank 2 has been in load_batch (train.py:31) for 10 s";
   r.verdict.evidence = {"stuck: rank 2 (1 of 4) in load_batch (train.py:31), still for 10 s, CPU 0 %"};
   r.verdict.next.text = "find out why load_batch (train.py:31) does not return on rank 2";
   ClassBuilder classes;
@@ -94,7 +94,7 @@ TEST_CASE("the terminal has the content of the page, at every width") {
     for (std::string_view line : base::split(*text, '\n')) {
       CAPTURE(line);
       CHECK((base::display_width(line) <= columns || line.find(' ', 12) == std::string_view::npos ||
-             line.starts_with("Ranks by") || line.starts_with("    $ ")));
+             line.starts_with("Ranks grouped") || line.starts_with("    $ ")));
     }
     all += "--- " + std::to_string(columns) + " columns\n" + *text;
   }
@@ -157,6 +157,42 @@ TEST_CASE("what became slower while the job ran is in the section Speed and in t
       "fast as before since step 5,000</li>");
   has(R"(<i class="slow" style="left:49.50%;width:10.50%"></i>)");
   has(R"(<i class="slow" style="left:95.00%;width:5.00%"></i>)");
+}
+
+TEST_CASE("in the time line of the run progress ends where the stall begins") {
+  RunReport r = sample_report();
+  r.run.started_wall_ns = 1'795'230'915'000'000'000;  // 03:15:15 UTC
+  r.run.elapsed_s = 100;
+  r.run.verdict = r.verdict;
+  // A stall that passed, and one that xpurun ended: the ranks react to SIGTERM at 90 s and end at 92 s.
+  r.run.stalls = {{.n = 1, .at_s = 30, .since_s = 20, .cleared_s = 40, .dump = "dumps/0-hang"},
+                     {.n = 2,
+                      .at_s = 80,
+                      .since_s = 60,
+                      .cleared_s = 90,
+                      .action = model::HangAction::kill,
+                      .dump = "dumps/1-hang"}};
+  for (int rank = 0; rank < 4; ++rank) {
+    r.run.processes.push_back({.pid = 100 + rank,
+                               .role = model::ProcessRole::rank,
+                               .rank = rank,
+                               .last_progress_s = 90,
+                               .still = {{.from_s = 20, .to_s = 40}, {.from_s = 60, .to_s = 90}},
+                               .death = {.happened = true, .at_s = 92}});
+  }
+  const std::string page = report_html(r);
+  CHECK(page.find(R"(<b class="moves" style="left:0.00%;width:20.00%"></b>)"
+                  R"(<b class="still" style="left:20.00%;width:20.00%"></b>)"
+                  R"(<b class="moves" style="left:40.00%;width:20.00%"></b>)"
+                  R"(<b class="still" style="left:60.00%;width:32.00%"></b>)"
+                  R"(<b class="end" style="left:92.00%;width:0.00%"></b>)") != std::string::npos);
+  CHECK(page.find(R"(<i class="stall" style="left:20.00%;width:20.00%"></i>)") != std::string::npos);
+  CHECK(page.find(R"(<i class="stall" style="left:60.00%;width:30.00%"></i>)") != std::string::npos);
+  CHECK(model::progress_before_end_s(r.run, r.run.processes.front()) == 60);
+  // A rank that went on by itself after the last stall.
+  r.run.stalls.pop_back();
+  r.run.verdict = {};
+  CHECK(model::progress_before_end_s(r.run, r.run.processes.front()) == 90);
 }
 
 TEST_CASE("slowdowns of a damaged run.json give a page") {

@@ -71,4 +71,25 @@ TEST_CASE("the flame graph of a profile") {
   CHECK(profile_has(svg, "width is samples"));
   CHECK(profile_has(svg, "load (data.py)\n50 samples, 25.0 % of this panel, rank 1"));
   CHECK(profile_has(profile_svg(Profile{.about = "<pid>"}), "&lt;pid&gt;"));
+  CHECK_FALSE(profile_has(svg, "compared with"));
+}
+
+TEST_CASE("ranks compared: two flame graphs coloured by the difference, two profiles of speedscope") {
+  const std::string svg = profile_svg(sample(), {1});
+  CHECK(profile_has(svg, ">rank 1: 100 samples<"));
+  CHECK(profile_has(svg, ">rank 0: 100 samples<"));
+  CHECK(profile_has(svg,
+                    "load (data.py)\n50 samples, 50.0 % of this panel, rank 1\n"
+                    "+50.0 % of the time compared with rank 0"));
+  CHECK(profile_has(svg,
+                    "step (train.py)\n100 samples, 100.0 % of this panel, rank 0\n"
+                    "+50.0 % of the time compared with rank 1"));
+  CHECK(profile_has(svg, R"(class="f up3 )"));
+  CHECK(profile_has(svg, R"(class="f dn3 )"));
+  CHECK(profile_has(svg, "a larger share of the time than in the other group"));
+  const auto scope = nlohmann::json::parse(profile_speedscope(sample(), {1}));
+  REQUIRE(scope["profiles"].size() == 4);
+  CHECK(scope["profiles"][0]["name"] == "rank 1");
+  CHECK(scope["profiles"][1]["name"] == "rank 0");
+  CHECK(scope["profiles"][0]["endValue"] == doctest::Approx(1.0));
 }

@@ -1,0 +1,63 @@
+#include "launcher/os/footer_record.h"
+
+#include "common/base/os/fd.h"
+#include "common/base/output/terminal.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <climits>
+#include <fcntl.h>
+#include <new>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+static_assert(std::atomic<int>::is_always_lock_free);
+
+FooterRecord::FooterRecord(int fd) {
+  std::array<char, PATH_MAX> name{};
+  if (!base::is_terminal(fd) || ::ttyname_r(fd, name.data(), name.size()) != 0) {
+    return;
+  }
+  void* shared =
+      ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED) {
+    terminal_ = name.data();
+    row_ = new (shared) std::atomic<int>(0);
+  }
+}
+
+FooterRecord::~FooterRecord() {
+  if (row_ != nullptr) {
+    ::munmap(row_, sizeof(std::atomic<int>));
+  }
+}
+
+void FooterRecord::set_row(int row) {
+  if (row_ != nullptr) {
+    row_->store(row);
+  }
+}
+
+void FooterRecord::remove_line() const {
+  if (row() == 0) {
+    return;
+  }
+  const base::UniqueFd terminal(::open(terminal_.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  const std::string bytes = line_removal(row());
+  if (terminal) {
+    (void)!::write(terminal.get(), bytes.data(), bytes.size());
+  }
+}
+
+std::string line_removal(int row) {
+  return fmt::format(
+      "\x1b"
+      "7\x1b[r\x1b[{};1H\x1b[2K\x1b"
+      "8",
+      row);
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,33 @@
+// FooterRecord: whether a status line is on the terminal, in memory that forks share: a fork that outlives a
+// killed supervisor removes the line (launcher/output/footer.h). It opens the terminal again by its name,
+// because a holder of the terminal keeps those waiting who read the job's output to the end.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+namespace xpurun::launcher {
+
+class FooterRecord {
+ public:
+  // `fd` may be a terminal. If it is not, all functions do nothing.
+  explicit FooterRecord(int fd);
+  ~FooterRecord();
+  FooterRecord(const FooterRecord&) = delete;
+  FooterRecord& operator=(const FooterRecord&) = delete;
+
+  // The line is in this row, below the scrolling region; 0: there is no line.
+  void set_row(int row);
+  int row() const { return row_ == nullptr ? 0 : row_->load(); }
+  // Removes the line and restores the scrolling region, without waiting for a stopped terminal.
+  void remove_line() const;
+
+ private:
+  std::string terminal_;
+  std::atomic<int>* row_ = nullptr;  // shared memory
+};
+
+// Erases the line in this row and makes the whole terminal scroll; the cursor stays.
+std::string line_removal(int row);
+
+}  // namespace xpurun::launcher
