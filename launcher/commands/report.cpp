@@ -16,8 +16,8 @@
 #include "launcher/options/run_settings.h"
 #include "report/build/build.h"
 #include "report/build/flight_report.h"
-#include "report/render/embed.h"
 #include "report/render/markdown.h"
+#include "report/render/parts/embed.h"
 #include "report/render/terminal.h"
 
 #include <fmt/format.h>

@@ -8,7 +8,7 @@
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/supervise/command_start.h"
-#include "launcher/supervise/live_view.h"
+#include "launcher/supervise/reporting/live_view.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -7,7 +7,7 @@
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
 #include "launcher/output/ink.h"
-#include "launcher/supervise/report_runner.h"
+#include "launcher/supervise/reporting/report_runner.h"
 
 #include <functional>
 #include <optional>

@@ -1,6 +1,6 @@
 // Which part of the supervisor tells which other part.
 #include "common/base/tr.h"
-#include "launcher/supervise/live_view.h"
+#include "launcher/supervise/reporting/live_view.h"
 #include "launcher/supervise/supervisor.h"
 
 #include <fmt/format.h>

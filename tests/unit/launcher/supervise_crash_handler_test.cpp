@@ -1,4 +1,4 @@
-#include "launcher/supervise/crash_handler.h"
+#include "launcher/supervise/handlers/crash_handler.h"
 #include "tests/unit/launcher/fake_dump.h"
 #include "tests/unit/launcher/job_scene.h"
 

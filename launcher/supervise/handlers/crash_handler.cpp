@@ -1,4 +1,4 @@
-#include "launcher/supervise/crash_handler.h"
+#include "launcher/supervise/handlers/crash_handler.h"
 
 #include "common/base/output/log.h"
 #include "launcher/os/signals.h"

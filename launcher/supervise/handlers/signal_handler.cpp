@@ -1,4 +1,4 @@
-#include "launcher/supervise/signal_handler.h"
+#include "launcher/supervise/handlers/signal_handler.h"
 
 #include "common/base/output/log.h"
 

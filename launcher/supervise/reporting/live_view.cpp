@@ -1,4 +1,4 @@
-#include "launcher/supervise/live_view.h"
+#include "launcher/supervise/reporting/live_view.h"
 
 #include "common/base/strings.h"
 #include "common/model/rank_set.h"
