@@ -34,10 +34,8 @@ constexpr Rule kRules[] = {
 
 constexpr size_t kMostEvidence = 10;  // lines
 constexpr size_t kLongestWord = 106;  // columns
-constexpr size_t kLongestLine = 432;  // columns; about four lines of a wide terminal
 
-// A line that is too long loses clauses from its end, because half a sentence says nothing; a single name
-// that is too long loses its middle.
+// A single name that is too long loses its middle.
 std::string shortened(std::string_view text) {
   std::string line;
   for (const std::string_view word : base::split(text, ' ')) {
@@ -45,13 +43,6 @@ std::string shortened(std::string_view text) {
     for (const std::string_view part : base::unbreakable_parts(word)) {
       line += base::elide_middle(part, kLongestWord);
     }
-  }
-  while (base::display_width(line) > kLongestLine) {
-    const size_t clause = line.rfind(tr("; "));
-    if (clause == std::string::npos) {
-      break;
-    }
-    line.resize(clause);
   }
   return line;
 }

@@ -95,11 +95,8 @@ bool tell_failures(const Taken& taken, const std::vector<base::Pid>& named) {
   for (const model::DumpedProcess& p : taken.last.processes) {
     if (is_missed(p, named)) {
       all = false;
-      std::string text = base::sanitize(model::reason_or_status(p.reason, p.status));
-      if (text.find(fmt::format("process {}", p.pid)) == std::string::npos) {
-        text = fmt::format("process {}: {}", p.pid, text);
-      }
-      base::tell(fmt::format("xpurun: {}\n", text));
+      const std::string text = base::sanitize(model::reason_or_status(p.reason, p.status));
+      base::tell(fmt::format("xpurun: pid {}: {}\n", p.pid, text));
       if (p.no_result) {
         base::tell(taken.complaints);
       }
