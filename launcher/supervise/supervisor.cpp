@@ -1,5 +1,6 @@
 #include "launcher/supervise/supervisor.h"
 
+#include "common/base/os/host.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "launcher/ending/job_result.h"
@@ -38,7 +39,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       inherited_(setup.inherited),
       spares_(setup.spares),
       messages_(setup.messages),
-      host_(host_name()),
+      host_(base::host_name()),
       complaints_(loop),
       journal_(loop, storage, model::RunDir(dir_.path), loop.now()),
       table_(::getpid(), journal_.started()),

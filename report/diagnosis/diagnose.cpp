@@ -1,6 +1,7 @@
 #include "report/diagnosis/diagnose.h"
 
 #include "common/base/line_breaks.h"
+#include "common/base/os/wait_status.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
@@ -137,7 +138,7 @@ std::string sentence_of(const Verdict& v) {
   }
   std::string out = v.ranks.empty() ? tr("the job") : rank_words(v.ranks);
   if (v.signal != 0) {
-    out += tr(" ended by {}", signal_name(v.signal));
+    out += tr(" ended by {}", base::signal_name(v.signal));
   } else if (v.exit_code >= 0) {
     out += tr(" exited with status {}", v.exit_code);
   } else if (v.state != RankState::none) {

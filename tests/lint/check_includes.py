@@ -145,7 +145,7 @@ IMPLEMENTATION_HEADERS = {"common/model/exception_fields.h", "common/model/json_
                           "common/model/verdict_fields.h",
                           "launcher/nodes/node_fields.h"}
 # Their users outside of common/model: messages between programs of ours, with the same parts as the files.
-MESSAGE_ROOMS = {"launcher/nodes", "launcher/nodes/agent/protocol"}
+MESSAGE_ROOMS = {"launcher/nodes", "launcher/nodes/agent/protocol", "launcher/output"}
 HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h|nats/)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)

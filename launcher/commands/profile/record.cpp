@@ -1,4 +1,5 @@
 // xpurun record: a profile of live processes by sampling their Python stacks, without stopping them.
+#include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/os/procfs.h"
 #include "common/base/output/terminal.h"
@@ -156,7 +157,7 @@ int record_command(const Invocation& call) {
   if (!profile) {
     return complain(profile.error(), kExitFailure);
   }
-  profile->host = own_host_name();
+  profile->host = base::host_name();
   if (const Setting* reason = settings.find("reason")) {
     profile->reason = reason->value;
   }

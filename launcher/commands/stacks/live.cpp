@@ -1,4 +1,5 @@
 // xpurun stacks --pid: dumps live processes, once or several times, and shows them.
+#include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/base/output/terminal.h"
@@ -136,7 +137,7 @@ int dump_and_show(const StacksTask& task) {
   }
   const bool complete = tell_failures(*taken, task.pids);
   auto set = report::make_stack_set(
-      std::move(processes), fmt::format("{}, {}", own_host_name(), base::utc_iso8601(base::wall_ns())), {});
+      std::move(processes), fmt::format("{}, {}", base::host_name(), base::utc_iso8601(base::wall_ns())), {});
   const int status = show_stacks(std::move(set), task, "");
   return status != 0 || complete ? status : kExitFailure;
 }

@@ -1,5 +1,6 @@
 #include "launcher/supervise/handlers/signal_handler.h"
 
+#include "common/base/os/wait_status.h"
 #include "common/base/output/log.h"
 
 #include <signal.h>
@@ -67,7 +68,7 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
     return;
   }
   if (!from_terminal && !parts_.job.has_ended()) {
-    base::log_info("forwarding {} from pid {}", signal_name(signal.number), signal.sender);
+    base::log_info("forwarding {} from pid {}", base::signal_name(signal.number), signal.sender);
     parts_.table.signal_main(signal.number);
   }
   if (from_terminal && parts_.table.multi_process() && parts_.options.verbosity >= 0) {
