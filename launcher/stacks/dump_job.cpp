@@ -86,8 +86,8 @@ void DumpJob::start_entry(Entry& e) {
       fmt::to_string(std::max<int64_t>(1, std::llround(request_.pause_limit_s * 1e3))),
       "--barrier"};
   argv.insert(argv.end(), request_.helper_options.begin(), request_.helper_options.end());
-  if (t.gpu_stacks != "never") {
-    argv.insert(argv.end(), {"--gpu-stacks", t.gpu_stacks});
+  if (t.gpu_stacks != model::GpuStacks::never) {
+    argv.insert(argv.end(), {"--gpu-stacks", std::string(name_of(t.gpu_stacks))});
   }
   if (request_.keep_snapshots) {
     const std::string key = e.result.file.substr(0, e.result.file.size() - model::kStacksSuffix.size());

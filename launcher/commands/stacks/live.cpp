@@ -32,7 +32,7 @@ std::vector<std::string> helper_options(const StacksTask& task) {
   if (task.locals) {
     out.emplace_back("--locals");
   }
-  out.insert(out.end(), {"--unwinder", task.unwinder, "--gpu-stacks", task.gpu_stacks});
+  out.insert(out.end(), {"--unwinder", task.unwinder, "--gpu-stacks", std::string(name_of(task.gpu_stacks))});
   if (!task.symbols.empty()) {
     out.insert(out.end(), {"--symbols", task.symbols});
   }
@@ -57,7 +57,7 @@ base::Result<Taken> take_samples(const StacksTask& task, const std::vector<DumpT
     next = base::mono_ns() + base::s_to_ns(task.interval_s);
     const LiveDump dump{.directory = directory,
                         .pause_limit_s = task.deadline_s,
-                        .debuggers = task.gpu_stacks != "never" || task.unwinder == "gdb",
+                        .debuggers = task.gpu_stacks != model::GpuStacks::never || task.unwinder == "gdb",
                         .keep_snapshots = task.keep_snapshots,
                         .helper_options = helper_options(task)};
     XPURUN_TRY_ASSIGN(LiveDumpResult result, dump_live(dump, targets));

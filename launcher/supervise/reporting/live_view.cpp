@@ -154,7 +154,7 @@ std::vector<ListedNode> listed(const std::vector<NodeInfo>& nodes) {
     out.push_back({.node = n.node,
                    .node_rank = n.node_rank,
                    .host = n.host,
-                   .phase = std::string(model::name_of(n.phase)),
+                   .phase = n.phase,
                    .alive = n.alive,
                    .elected = n.elected,
                    .still_s = n.still_s,

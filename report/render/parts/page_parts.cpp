@@ -210,7 +210,7 @@ data finding_data(const Finding& f) {
                     : f.severity == Severity::good    ? Look{"✓", tr("Good")}
                                                       : Look{"i", tr("Note")};
   data d;
-  d.set("severity", std::string(name_of(f.severity)));
+  d.set("severity", std::string(model::name_of(f.severity)));
   d.set("icon", look.icon);
   d.set("word", look.word);
   d.set("id", f.id);

@@ -293,7 +293,7 @@ TEST_CASE("a short command is told alike, whether it was seen before its end or 
     run.elapsed_s = 0.2;
     if (seen) {
       model::ProcessRecord sh{
-          .pid = 4711, .role = model::ProcessRole::rank, .rank = rank, .identity = "single"};
+          .pid = 4711, .role = model::ProcessRole::rank, .rank = rank, .identity = model::RankSource::single};
       sh.comm = "dash";
       sh.death = {.happened = true, .at_s = 0.2, .wait_status = run.child_status};
       run.processes.push_back(sh);
