@@ -33,14 +33,8 @@ base::Result<UnwinderKind> unwinder_kind(const std::string& value) {
 }
 
 base::Result<GpuStacks> gpu_stacks(const std::string& value) {
-  if (value == "never") {
-    return GpuStacks::never;
-  }
-  if (value == "auto") {
-    return GpuStacks::automatic;
-  }
-  if (value == "always") {
-    return GpuStacks::always;
+  if (const auto gpu = model::from_name<GpuStacks>(value)) {
+    return *gpu;
   }
   return base::fail(fmt::format("--gpu-stacks: '{}' is not auto, always or never", value));
 }

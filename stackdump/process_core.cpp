@@ -1,6 +1,6 @@
 // ProcessDump of a core file.
 #include "common/base/strings.h"
-#include "stackdump/cpython/handled_exception.h"
+#include "stackdump/cpython/locals/handled_exception.h"
 #include "stackdump/cpython/locals/locals.h"
 #include "stackdump/process_dump.h"
 #include "stackdump/ptrace/stack_bounds.h"

@@ -2,7 +2,7 @@
 
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
-#include "stackdump/cpython/handled_exception.h"
+#include "stackdump/cpython/locals/handled_exception.h"
 #include "stackdump/cpython/locals/locals.h"
 #include "stackdump/memory/urgency.h"
 #include "stackdump/ptrace/access.h"

@@ -5,7 +5,7 @@
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
 #include "common/model/stacks/stack_file.h"
-#include "stackdump/cpython/handled_exception.h"
+#include "stackdump/cpython/locals/handled_exception.h"
 #include "stackdump/cpython/offsets/debug_offsets.h"
 #include "stackdump/memory/snapshot_file.h"
 #include "stackdump/process_dump.h"

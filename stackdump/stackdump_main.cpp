@@ -1,5 +1,6 @@
 // xpurun-stackdump: dumps one process and exits. The protocol on standard output is described in
 // docs/stackdump.md; the supervisor reads it.
+#include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/secrets/kept_environment.h"
@@ -59,11 +60,6 @@ void wait_at_barrier() {
   char byte = 0;
   while (::read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR) {
   }
-}
-
-std::string host_name() {
-  char name[256] = "";
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
 // Status and reason as the last line, and the exit status.
@@ -150,7 +146,7 @@ int run(const Options& options) {
   ::setpriority(PRIO_PROCESS, 0, 0);
   say(fmt::format("stopped {} {}\n", (*dump)->stop_ns(), (*dump)->pause_ns()));
   model::ProcessStacks stacks = (*dump)->resolve(options.resolve);
-  stacks.host = options.host.empty() ? host_name() : options.host;
+  stacks.host = options.host.empty() ? base::host_name() : options.host;
   stacks.rank = options.rank;
   stacks.local_rank = options.local_rank;
   stacks.role = options.role;

@@ -21,20 +21,51 @@ Bytef* input_of(std::string_view bytes) {
 
 }  // namespace
 
-std::string gzip(std::string_view bytes) {
-  z_stream z{};
-  if (deflateInit2(&z, Z_BEST_COMPRESSION, Z_DEFLATED, kGzipWindow, kMemoryLevel, Z_DEFAULT_STRATEGY) !=
-      Z_OK) {
-    return {};
+struct GzipStream::Zlib {
+  z_stream stream{};
+  std::array<char, 64 * 1024> out{};
+};
+
+GzipStream::GzipStream(int level) : z_(std::make_unique<Zlib>()) {
+  if (deflateInit2(&z_->stream, level, Z_DEFLATED, kGzipWindow, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
+    z_.reset();
   }
-  std::string out(deflateBound(&z, bytes.size()) + 32, '\0');
+}
+
+GzipStream::~GzipStream() {
+  if (z_ != nullptr) {
+    deflateEnd(&z_->stream);
+  }
+}
+
+void GzipStream::pack(std::string_view bytes, int flush, const Sink& sink) {
+  z_stream& z = z_->stream;
   z.next_in = input_of(bytes);
   z.avail_in = static_cast<uInt>(bytes.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  const bool done = deflate(&z, Z_FINISH) == Z_STREAM_END;
-  out.resize(done ? z.total_out : 0);
-  deflateEnd(&z);
+  do {
+    z.next_out = reinterpret_cast<Bytef*>(z_->out.data());
+    z.avail_out = static_cast<uInt>(z_->out.size());
+    (void)deflate(&z, flush);
+    sink({z_->out.data(), z_->out.size() - z.avail_out});
+  } while (z.avail_out == 0);
+}
+
+void GzipStream::add(std::string_view bytes, const Sink& sink) {
+  pack(bytes, Z_NO_FLUSH, sink);
+}
+
+void GzipStream::finish(const Sink& sink) {
+  pack({}, Z_FINISH, sink);
+}
+
+std::string gzip(std::string_view bytes) {
+  GzipStream stream(Z_BEST_COMPRESSION);
+  std::string out;
+  if (stream.ready()) {
+    const auto append = [&out](std::string_view packed) { out += packed; };
+    stream.add(bytes, append);
+    stream.finish(append);
+  }
   return out;
 }
 

@@ -4,6 +4,8 @@
 #include "common/base/result.h"
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -13,6 +15,31 @@ namespace xpurun::base {
 std::string gzip(std::string_view bytes);
 // Fails if the bytes are not exactly one gzip stream, or if the result exceeds `limit` bytes.
 Result<std::string> gunzip(std::string_view packed, size_t limit);
+
+// One gzip stream, packed piece by piece. Not thread-safe.
+class GzipStream {
+ public:
+  using Sink = std::function<void(std::string_view)>;
+
+  // `level` as zlib's: 1 is fast, 9 packs most.
+  explicit GzipStream(int level);
+  ~GzipStream();
+  GzipStream(const GzipStream&) = delete;
+  GzipStream& operator=(const GzipStream&) = delete;
+
+  // False if memory has run out; nothing else may then be called.
+  bool ready() const { return z_ != nullptr; }
+  // Passes what is ready to `sink`, in pieces.
+  void add(std::string_view bytes, const Sink& sink);
+  // The end of the stream; nothing may be added after it.
+  void finish(const Sink& sink);
+
+ private:
+  struct Zlib;
+  void pack(std::string_view bytes, int flush, const Sink& sink);
+
+  std::unique_ptr<Zlib> z_;
+};
 
 std::string base64(std::string_view bytes);
 // Skips line breaks.

@@ -38,6 +38,8 @@ struct CollectiveCall {
   CallStage stage = CallStage::called;
   double age_s = -1;   // seconds from the call to the dump; negative: unknown
   CodeLocation where;  // the program's line; empty: unknown
+
+  CallOperation operation() const { return operation_of(op); }
 };
 
 struct Communicator {

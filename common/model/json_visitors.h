@@ -74,6 +74,14 @@ class JsonWriter {
       object_[key] = value;
     }
   }
+  // A number; omitted if negative.
+  void optional(const char* key, double value) {
+    if (value >= 0) {
+      object_[key] = value;
+    }
+  }
+  // "0-3,7"
+  void ranks_text(const char* key, const RankSet& value) { object_[key] = value.text(); }
   // A struct; omitted as a whole unless `present`.
   template <typename T>
   void optional(const char* key, const T& value, bool present) {
@@ -158,6 +166,12 @@ class JsonReader {
     }
   }
   void optional(const char* key, int& value) { (*this)(key, value); }
+  void optional(const char* key, double& value) { (*this)(key, value); }
+  void ranks_text(const char* key, RankSet& value) {
+    if (const nlohmann::json* found = find(key)) {
+      value = RankSet::parse(found->get_ref<const std::string&>()).value_or(RankSet());
+    }
+  }
   template <typename T>
   void optional(const char* key, T& value, bool& present) {
     if (const nlohmann::json* found = find(key)) {

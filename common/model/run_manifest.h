@@ -98,8 +98,7 @@ struct ProcessRecord {
   ProcessRole role = ProcessRole::other;
   base::Rank rank = base::kNoRank;  // own rank; workers have their parent's
   int local_rank = -1;
-  std::string identity;  // the source of the rank: "torchrun", "RANK", "slurm", "openmpi", "pmi", "spawned",
-                         // "single", empty
+  RankSource identity = RankSource::none;
   std::string comm;
   std::vector<std::string> cmdline;  // redacted
   bool python = false;

@@ -23,6 +23,63 @@ constexpr bool takes_part(ProcessRole role) {
   return role == ProcessRole::rank || role == ProcessRole::worker || role == ProcessRole::agent;
 }
 
+// What a call between ranks does. Its other names are those of its source, such as "AllGatherV".
+enum class CallOperation {
+  other,
+  all_reduce,
+  reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  gather,
+  scatter,
+  all_to_all,
+  barrier,
+  send,
+  recv,
+};
+template <>
+inline constexpr std::array<std::string_view, 12> kNames<CallOperation> = {
+    "other",  "all_reduce", "reduce",     "broadcast", "all_gather", "reduce_scatter",
+    "gather", "scatter",    "all_to_all", "barrier",   "send",       "recv"};
+
+constexpr CallOperation operation_of(std::string_view name) {
+  return from_name<CallOperation>(name).value_or(CallOperation::other);
+}
+constexpr bool is_message(CallOperation operation) {
+  return operation == CallOperation::send || operation == CallOperation::recv;
+}
+
+// Why a process counts as a rank.
+enum class RankSource {
+  none,
+  torchrun,  // variables of its environment
+  plain,
+  slurm,
+  openmpi,
+  pmi,
+  spawned,  // by a process that waits for it
+  single,   // the only process of its kind
+};
+template <>
+inline constexpr std::array<std::string_view, 8> kNames<RankSource> = {
+    "", "torchrun", "RANK", "slurm", "openmpi", "pmi", "spawned", "single"};
+
+// Whether a dump asks NVIDIA's debugger for the kernels on the GPUs.
+enum class GpuStacks {
+  never,
+  automatic,  // if a thread waits for a GPU
+  always,
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNames<GpuStacks> = {"never", "auto", "always"};
+
+// What a node's part of the job does.
+enum class NodePhase { starting, running, stalled, ending, ended };
+template <>
+inline constexpr std::array<std::string_view, 5> kNames<NodePhase> = {"starting", "running", "stalled",
+                                                                      "ending", "ended"};
+
 // How the run ended.
 enum class RunOutcome {
   running,

@@ -17,6 +17,7 @@ struct IdentityVariables {
   const char* rank;
   const char* local_rank;  // empty: this launcher sets none
   const char* world_size;  // empty: this launcher sets none
+  const char* local_size;  // ranks on this node; empty: this launcher sets none
   bool needs_local_rank;   // without it the rank may belong to a pod instead of a process
   bool needs_world_size;   // RANK alone is too common a name to number a job's processes
   bool is_per_process;     // false: a launcher below (torchrun in a pod or in a Slurm task) may pass the same
@@ -24,16 +25,16 @@ struct IdentityVariables {
 };
 
 inline constexpr IdentityVariables kIdentityVariables[] = {
-    {IdentityKind::torchrun, "RANK", "LOCAL_RANK", "WORLD_SIZE", true, false, true},
-    {IdentityKind::plain, "RANK", "", "WORLD_SIZE", false, true, false},
-    {IdentityKind::slurm, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", false, false, false},
+    {IdentityKind::torchrun, "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", true, false, true},
+    {IdentityKind::plain, "RANK", "", "WORLD_SIZE", "", false, true, false},
+    {IdentityKind::slurm, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "", false, false, false},
     {IdentityKind::openmpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE",
-     false, false, true},
-    {IdentityKind::pmi, "PMIX_RANK", "MPI_LOCALRANKID", "PMI_SIZE", false, false, true},
-    {IdentityKind::pmi, "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", false, false, true},
-    {IdentityKind::pmi, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE", false,
-     false, true},
-    {IdentityKind::pmi, "PALS_RANKID", "PALS_LOCAL_RANKID", "", false, false, true},
+     "OMPI_COMM_WORLD_LOCAL_SIZE", false, false, true},
+    {IdentityKind::pmi, "PMIX_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS", false, false, true},
+    {IdentityKind::pmi, "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS", false, false, true},
+    {IdentityKind::pmi, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE",
+     "MV2_COMM_WORLD_LOCAL_SIZE", false, false, true},
+    {IdentityKind::pmi, "PALS_RANKID", "PALS_LOCAL_RANKID", "", "", false, false, true},
 };
 
 }  // namespace xpurun::wire

@@ -18,7 +18,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kPythonSegmentMagic = 0x3159'5050'4e52'5058;  // "XPRNPPY1"
-inline constexpr uint32_t kPythonSegmentVersion = 4;
+inline constexpr uint32_t kPythonSegmentVersion = 5;
 
 inline constexpr uint32_t kTorchGroups = 64;
 inline constexpr uint32_t kTorchCollectives = 8;    // latest calls kept per group
@@ -75,6 +75,7 @@ struct TorchGroup {
 enum PythonSpanFlag : uint8_t {
   kShortCalls = 1u << 0,  // a sum, no span: `sequence` calls of the function, each shorter than
                           // --trace-python-min, took `bytes` ns in all, between begin and end
+  kInferred = 1u << 1,    // derived from the spans around it; no call of the program has this extent
 };
 
 struct PythonSpan {

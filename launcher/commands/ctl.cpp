@@ -8,6 +8,7 @@
 #include "common/model/rank_set.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
+#include "common/model/timing/op_names.h"
 #include "common/model/timing/trace_problem.h"
 #include "launcher/commands/commands.h"
 #include "launcher/control/control_client.h"
@@ -102,9 +103,9 @@ base::Result<Question> question(const std::string& action, const std::vector<std
     if (rest.size() != 1) {
       return base::fail(base::told("ctl timing needs one level: off, light or full"));
     }
-    if (const auto& level = rest.front(); level != "off" && level != "light" && level != "full") {
+    if (!model::level_from_name(rest.front())) {
       return base::fail(
-          base::told("'{}' is not a timing level; use off, light or full", base::sanitize(level)));
+          base::told("'{}' is not a timing level; use off, light or full", base::sanitize(rest.front())));
     }
     return Question{.request = {{"cmd", "timing"}, {"level", rest.front()}}};
   }

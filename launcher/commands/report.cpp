@@ -2,6 +2,7 @@
 // run directories of several nodes, or from a directory of Flight Recorder dumps. The supervisor runs this
 // command with --quiet --json, which prints the verdict before anything is written, so that the supervisor
 // itself parses no large or hostile files.
+#include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
@@ -16,8 +17,8 @@
 #include "launcher/options/run_settings.h"
 #include "report/build/build.h"
 #include "report/build/flight_report.h"
-#include "report/render/embed.h"
 #include "report/render/markdown.h"
+#include "report/render/parts/embed.h"
 #include "report/render/terminal.h"
 
 #include <fmt/format.h>
@@ -81,11 +82,6 @@ int port_of(const Invocation& call) {
   return port == nullptr ? kReportPort : static_cast<int>(base::parse_int(port->value).value_or(kReportPort));
 }
 
-std::string this_host() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "HOST";
-}
-
 // Until it is killed; returns if it cannot listen.
 int serve_report(const std::string& page, int port) {
   auto token = make_token();
@@ -106,7 +102,8 @@ int serve_report(const std::string& page, int port) {
   (void)print(fmt::format(
       "\nreport: {}\n{}from another machine: ssh -L {}:127.0.0.1:{} {}, then open the same address\n"
       "Ctrl-C ends\n",
-      server.url(), got == port ? "" : fmt::format("(port {} is taken)\n", port), got, got, this_host()));
+      server.url(), got == port ? "" : fmt::format("(port {} is taken)\n", port), got, got,
+      base::host_name()));
   const auto ran = loop->run();
   return ran ? 0 : complain(ran.error(), kExitFailure);
 }

@@ -1,6 +1,7 @@
 // xpurun run: options from everywhere, then the supervisor.
 #include "launcher/supervise/run.h"
 
+#include "common/base/error_ids.h"
 #include "common/base/output/log.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
@@ -61,7 +62,7 @@ int run_command(const Invocation& call) {
   }
   if (const auto program = resolve_program(call.child.front()); !program) {
     const base::Error error = explain_failure(program.error(), call.child);
-    return complain(error, error.id == "E-NOT-FOUND" ? kExitNotFound : kExitNotExecutable);
+    return complain(error, error.id == base::kNotFound ? kExitNotFound : kExitNotExecutable);
   }
   if (const std::string option = misplaced_option(call.child); !option.empty() && options->verbosity >= 0) {
     base::tell(
@@ -73,7 +74,7 @@ int run_command(const Invocation& call) {
       !library.empty() && ::access(library.c_str(), R_OK) != 0) {
     return complain({.what = base::told("cannot read {}", base::sanitize(library)),
                      .sys_errno = errno,
-                     .id = "E-USAGE",
+                     .id = base::kUsage,
                      .cause = base::told("--preload-library names this file"),
                      .hint = "leave --preload-library out, or write --no-preload"},
                     call.command.usage_status);

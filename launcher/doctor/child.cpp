@@ -1,6 +1,7 @@
 #include "launcher/doctor/child.h"
 
 #include "common/base/clock.h"
+#include "common/base/os/child.h"
 #include "common/base/os/program.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
@@ -10,7 +11,6 @@
 #include <csignal>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,19 +44,13 @@ DoctorChild::DoctorChild(DoctorChild&& other) noexcept
 base::Result<DoctorChild> DoctorChild::fork(const std::function<int()>& body) {
   XPURUN_TRY_ASSIGN(base::Pipe output, base::make_pipe());
   const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  const base::Pid parent = ::getpid();
-  const base::Pid pid = ::fork();
-  if (pid < 0) {
-    return base::fail_errno("cannot fork");
-  }
-  if (pid == 0) {
-    ::setpgid(0, 0);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const bool wired = ::getppid() == parent && ::dup2(null.get(), STDIN_FILENO) >= 0 &&
-                       ::dup2(output.write_end.get(), STDOUT_FILENO) >= 0 &&
-                       ::dup2(null.get(), STDERR_FILENO) >= 0;
-    ::_exit(wired ? body() : 125);
-  }
+  XPURUN_TRY_ASSIGN(const base::Pid pid, base::fork_child(base::ChildLife::ends_with_parent, [&] {
+                      ::setpgid(0, 0);
+                      const bool wired = ::dup2(null.get(), STDIN_FILENO) >= 0 &&
+                                         ::dup2(output.write_end.get(), STDOUT_FILENO) >= 0 &&
+                                         ::dup2(null.get(), STDERR_FILENO) >= 0;
+                      return wired ? body() : 125;
+                    }));
   ::setpgid(pid, pid);
   return DoctorChild(pid, std::move(output.read_end));
 }
@@ -66,19 +60,16 @@ base::Result<DoctorChild> DoctorChild::start(const std::vector<std::string>& arg
   XPURUN_TRY_ASSIGN(const std::string program, resolve_program(argv.at(0)));
   XPURUN_TRY_ASSIGN(base::Pipe output, base::make_pipe());
   const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  XPURUN_TRY_ASSIGN(const base::Pid pid, base::start_program({.path = program,
-                                                              .argv = argv,
-                                                              .env = env,
-                                                              .in = null.get(),
-                                                              .out = output.write_end.get(),
-                                                              .err = null.get(),
-                                                              .own_group = true,
-                                                              .before_exec = [parent = ::getpid()] {
-                                                                ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-                                                                if (::getppid() != parent) {
-                                                                  ::_exit(125);
-                                                                }
-                                                              }}));
+  XPURUN_TRY_ASSIGN(
+      const base::Pid pid,
+      base::start_program({.path = program,
+                           .argv = argv,
+                           .env = env,
+                           .in = null.get(),
+                           .out = output.write_end.get(),
+                           .err = null.get(),
+                           .own_group = true,
+                           .before_exec = [parent = ::getpid()] { base::end_with_parent(parent); }}));
   return DoctorChild(pid, std::move(output.read_end));
 }
 

@@ -129,7 +129,7 @@ bool DumpCoordinator::ask_gpus(std::vector<DumpTarget>& targets) const {
     target.gpu_stacks = gpu_question(parts_.options.gpu_stacks, fault, target.rank);
   }
   return std::any_of(targets.begin(), targets.end(),
-                     [](const DumpTarget& target) { return target.gpu_stacks != "never"; });
+                     [](const DumpTarget& target) { return target.gpu_stacks != model::GpuStacks::never; });
 }
 
 void DumpCoordinator::start() {

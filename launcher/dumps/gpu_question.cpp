@@ -32,12 +32,13 @@ bool kernels_may_explain(const report::CallFinding& fault, base::Rank rank) {
 
 }  // namespace
 
-std::string gpu_question(std::string_view wanted, const std::optional<report::CallFinding>& fault,
-                         base::Rank rank) {
-  if (wanted == "auto" && fault && rank != base::kNoRank && !kernels_may_explain(*fault, rank)) {
-    return "never";
+model::GpuStacks gpu_question(model::GpuStacks wanted, const std::optional<report::CallFinding>& fault,
+                              base::Rank rank) {
+  if (wanted == model::GpuStacks::automatic && fault && rank != base::kNoRank &&
+      !kernels_may_explain(*fault, rank)) {
+    return model::GpuStacks::never;
   }
-  return std::string(wanted);
+  return wanted;
 }
 
 }  // namespace xpurun::launcher

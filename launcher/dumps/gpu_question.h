@@ -4,17 +4,16 @@
 #pragma once
 
 #include "common/base/ids.h"
+#include "common/model/vocabulary.h"
 #include "report/diagnosis/collectives/call_finding.h"
 
 #include <optional>
-#include <string>
-#include <string_view>
 
 namespace xpurun::launcher {
 
-// The value of xpurun-stackdump's option --gpu-stacks for the rank. `wanted` is xpurun's option of the same
-// name, `fault` what the recorded calls of all ranks tell; with "always" and "never" the calls do not matter.
-std::string gpu_question(std::string_view wanted, const std::optional<report::CallFinding>& fault,
-                         base::Rank rank);
+// What the helper of the rank is asked. `wanted` is the option of the run, `fault` what the recorded calls of
+// all ranks tell; it matters for GpuStacks::automatic only.
+model::GpuStacks gpu_question(model::GpuStacks wanted, const std::optional<report::CallFinding>& fault,
+                              base::Rank rank);
 
 }  // namespace xpurun::launcher

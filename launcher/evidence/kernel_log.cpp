@@ -55,12 +55,14 @@ base::Pid pid_of(std::string_view text) {
 // mm/oom_kill.c: "Out of memory: Killed process 4711 (python3) total-vm:...", "Memory cgroup out of memory:
 // ...".
 bool read_oom(std::string_view text, KernelEvent& e) {
-  const bool oom = text.starts_with("Out of memory: ") || text.starts_with("Memory cgroup out of memory: ");
+  const bool of_limit = text.starts_with("Memory cgroup out of memory: ");
+  const bool oom = of_limit || text.starts_with("Out of memory: ");
   const std::string_view process = between(text, "Killed process ", " (");
   if (!oom || process.empty()) {
     return false;
   }
   e.kind = KernelEventKind::oom_kill;
+  e.memory_limit = of_limit;
   e.pid = pid_of(process);
   e.comm = base::sanitize(between(text, " (", ")"));
   return true;

@@ -21,14 +21,6 @@ void describe_environment(model::RunManifest& manifest, const std::map<std::stri
 
 }  // namespace
 
-std::string host_name() {
-  char buf[256] = {};
-  if (::gethostname(buf, sizeof buf - 1) != 0) {
-    return "localhost";
-  }
-  return buf;
-}
-
 void describe_run(model::RunManifest& manifest, const RunOptions& options, const std::string& host) {
   manifest.version = XPURUN_VERSION;
   manifest.host = host;

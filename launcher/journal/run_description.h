@@ -9,7 +9,6 @@
 namespace xpurun::launcher {
 
 // This host's name; "localhost" if the kernel provides none.
-std::string host_name();
 
 // Sets command, environment and options, with secrets masked.
 void describe_run(model::RunManifest& manifest, const RunOptions& options, const std::string& host);

@@ -2,6 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/strings.h"
+#include "common/wire/identity.h"
 #include "launcher/nodes/node_limits.h"
 
 #include <fmt/format.h>
@@ -30,7 +31,8 @@ std::string text(const Environment& env, const char* name) {
   return it == env.end() ? std::string() : it->second;
 }
 
-// Variables by which something above xpurun numbers the xpuruns of a job.
+// Variables by which something above xpurun numbers the xpuruns of a job, beside those of ranks
+// (wire::kIdentityVariables), which number the xpuruns that a launcher has started.
 struct NodeVariables {
   const char* index;
   const char* count;
@@ -38,12 +40,9 @@ struct NodeVariables {
   // variables too.
   const char* needs;
 };
-constexpr std::array<NodeVariables, 10> kNodeVariables = {{
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ""},
-    {"PMI_RANK", "PMI_SIZE", ""},
-    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", ""},
+constexpr const char* kStepOfSlurm = "SLURM_STEP_ID";
+constexpr NodeVariables kTaskOfSlurm{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", kStepOfSlurm};
+constexpr std::array<NodeVariables, 5> kNodeVariables = {{
     {"PET_NODE_RANK", "PET_NNODES", ""},  // torchrun's options as variables: PyTorchJob
     {"NODE_RANK", "NNODES", ""},
     {"NODE_RANK", "NUM_NODES", ""},
@@ -51,40 +50,37 @@ constexpr std::array<NodeVariables, 10> kNodeVariables = {{
     {"JOB_COMPLETION_INDEX", "", ""},
 }};
 
-// Ranks of the same node, from a rank's variables.
-struct LocalVariables {
-  const char* rank;
-  const char* local_rank;
-  const char* world_size;
-  const char* local_size;
-};
-constexpr std::array<LocalVariables, 4> kLocalVariables = {{
-    {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS"},
-    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"},
-}};
-
 struct Place {
   int index = -1;
   int count = 0;
 };
 
+std::optional<Place> place_by(const Environment& own, const NodeVariables& v) {
+  const auto index = number(own, v.index);
+  if (!index || (*v.needs != '\0' && own.count(v.needs) == 0)) {
+    return std::nullopt;
+  }
+  const int count = number(own, v.count).value_or(0);
+  // One task a step: the steps may still be nodes of one job, which other variables tell.
+  return count > 1 || (count == 0 && *v.count == '\0') ? std::optional(Place{*index, count}) : std::nullopt;
+}
+
 Place place_from_above(const Environment& own) {
-  Place place;
-  for (const NodeVariables& v : kNodeVariables) {
-    const auto index = number(own, v.index);
-    if (!index || (*v.needs != '\0' && own.count(v.needs) == 0)) {
-      continue;
-    }
-    const int count = number(own, v.count).value_or(0);
-    // One task per step: the steps may still be nodes of one job; other variables show that.
-    if (count > 1 || (count == 0 && *v.count == '\0')) {
-      return {*index, count};
+  std::vector<NodeVariables> all{kTaskOfSlurm};
+  for (const wire::IdentityVariables& v : wire::kIdentityVariables) {
+    // RANK alone says nothing of nodes.
+    const bool of_ranks = v.kind == wire::IdentityKind::torchrun || v.kind == wire::IdentityKind::plain;
+    if (!of_ranks && *v.world_size != '\0') {
+      all.push_back({v.rank, v.world_size, v.kind == wire::IdentityKind::slurm ? kStepOfSlurm : ""});
     }
   }
-  return place;
+  all.insert(all.end(), kNodeVariables.begin(), kNodeVariables.end());
+  for (const NodeVariables& v : all) {
+    if (const auto place = place_by(own, v)) {
+      return *place;
+    }
+  }
+  return {};
 }
 
 struct RankPlace {
@@ -97,17 +93,19 @@ struct RankPlace {
 };
 
 RankPlace place_of_rank(const Environment& rank) {
-  for (const LocalVariables& v : kLocalVariables) {
-    RankPlace place{.rank = number(rank, v.rank).value_or(-1),
-                    .world_size = number(rank, v.world_size).value_or(0),
-                    .local_rank = number(rank, v.local_rank).value_or(-1),
-                    .local_size = number(rank, v.local_size).value_or(0)};
-    if (place.known()) {
-      return place;
+  // A launcher below passes the variables of Slurm on, so they come last.
+  for (const bool per_process : {true, false}) {
+    for (const wire::IdentityVariables& v : wire::kIdentityVariables) {
+      const RankPlace place{.rank = number(rank, v.rank).value_or(-1),
+                            .world_size = number(rank, v.world_size).value_or(0),
+                            .local_rank = number(rank, v.local_rank).value_or(-1),
+                            .local_size = number(rank, v.local_size).value_or(0)};
+      if (v.is_per_process == per_process && place.known()) {
+        return place;
+      }
     }
   }
-  return {.rank = number(rank, "SLURM_PROCID").value_or(-1),
-          .world_size = number(rank, "SLURM_NTASKS").value_or(0)};
+  return {};
 }
 
 std::string first_of(const Environment& a, const Environment& b, std::initializer_list<const char*> names) {

@@ -17,8 +17,7 @@
 
 namespace xpurun::launcher {
 
-// What a node's part of the job does.
-enum class NodePhase { starting, running, stalled, ending, ended };
+using model::NodePhase;
 // Why a dump of all nodes is wanted.
 enum class ClaimReason { hang, crash, death, request };
 constexpr bool is_failure(ClaimReason why) {
@@ -263,9 +262,6 @@ base::Result<FromHelper> from_helper_from_line(std::string_view line);
 
 namespace xpurun::model {
 
-template <>
-inline constexpr std::array<std::string_view, 5> kNames<launcher::NodePhase> = {"starting", "running",
-                                                                                "stalled", "ending", "ended"};
 template <>
 inline constexpr std::array<std::string_view, 4> kNames<launcher::ClaimReason> = {"hang", "crash", "death",
                                                                                   "request"};

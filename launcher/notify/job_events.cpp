@@ -1,5 +1,6 @@
 #include "launcher/notify/job_events.h"
 
+#include "common/base/os/wait_status.h"
 #include "common/base/strings.h"
 #include "launcher/os/signals.h"
 
@@ -84,7 +85,7 @@ void JobEvents::died(const TrackedProcess& process, base::WaitStatus status) {
     return;
   }
   JobEvent told = event(JobEventKind::crash, fmt::format("crash: rank {} (pid {}) died of {}", p.rank, p.pid,
-                                                         signal_name(signal)));
+                                                         base::signal_name(signal)));
   told.ranks = model::RankSet{p.rank};
   told.pid = p.pid;
   told.signal = signal;

@@ -1,5 +1,6 @@
 #include "launcher/options/argv_split.h"
 
+#include "common/base/error_ids.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
 #include "common/base/tr.h"
@@ -119,7 +120,7 @@ tl::unexpected<UsageError> wrong(const CommandSpec& command, std::string what) {
 }  // namespace
 
 base::Error usage_error(std::string what, const CommandSpec& command) {
-  return {.what = std::move(what), .id = "E-USAGE", .hint = fmt::format("xpurun help {}", command.name)};
+  return {.what = std::move(what), .id = base::kUsage, .hint = fmt::format("xpurun help {}", command.name)};
 }
 
 tl::expected<ArgvSplit, UsageError> split_argv(const std::vector<std::string>& words) {

@@ -1,5 +1,6 @@
 #include "launcher/options/command_advice.h"
 
+#include "common/base/error_ids.h"
 #include "common/base/os/program.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
@@ -67,7 +68,7 @@ std::optional<std::string> near_program(const std::string& name) {
 void explain_directory(base::Error& e, const Words& argv) {
   const fs::path directory = argv.front();
   e.sys_errno = 0;
-  e.id = "E-NOT-EXECUTABLE";
+  e.id = base::kNotExecutable;
   e.cause = base::told("it is a directory, not a program");
   std::error_code error;
   for (const char* name : {"__main__.py", "train.py", "main.py"}) {
@@ -134,9 +135,9 @@ base::Error explain_failure(base::Error error, const Words& argv) {
   std::error_code ignored;
   const std::string& name = argv.front();
   const bool is_directory = !name.empty() && fs::is_directory(name, ignored);
-  if (is_directory && (error.id == "E-NOT-FOUND" || name.find('/') != std::string::npos)) {
+  if (is_directory && (error.id == base::kNotFound || name.find('/') != std::string::npos)) {
     explain_directory(error, argv);
-  } else if (error.id == "E-NOT-FOUND") {
+  } else if (error.id == base::kNotFound) {
     explain_absence(error, argv);
   }
   return error;

@@ -61,6 +61,16 @@ struct NodeOptions {
   bool automatic() const { return url == "auto"; }
 };
 
+// The file for the verdict that Kubernetes shows.
+struct TerminationLog {
+  bool automatic = false;  // inside Kubernetes its own file, else none
+  std::string file;        // otherwise; empty: none
+
+  std::string path(bool in_kubernetes) const {
+    return !automatic ? file : in_kubernetes ? "/dev/termination-log" : "";
+  }
+};
+
 struct RunOptions {
   std::vector<std::string> command;  // argv of the child, byte for byte; never empty when run_job is called
   // Processes that run already, watched with their descendants instead of starting `command`, which is then
@@ -79,8 +89,8 @@ struct RunOptions {
   int dump_signal = 0;     // signal to xpurun that dumps every rank instead of being forwarded; 0: none
 
   // Dumps and ends
-  double dump_deadline_s = 0;     // longest stop of one process for its stacks
-  std::string gpu_stacks;         // on a hang, ask cuda-gdb: auto, always, never
+  double dump_deadline_s = 0;                                 // longest stop of one process for its stacks
+  model::GpuStacks gpu_stacks = model::GpuStacks::automatic;  // on a hang, ask cuda-gdb
   double evidence_timeout_s = 0;  // for all evidence beside the stacks; 0: none is collected
   bool flight_recorder = false;   // switch PyTorch's Flight Recorder on in the ranks
   double crash_wait_s = 0;        // longest wait of a crashing process for its dump; 0: does not wait
@@ -93,10 +103,10 @@ struct RunOptions {
   std::string plugins;       // files of exit plug-ins, with commas
 
   // The run directory
-  std::string out_dir;            // exactly this directory; empty: a new one below runs_dir
-  std::string runs_dir;           // parent of the run directories and of `latest`
-  std::string name;               // of the run; empty: from the command
-  std::string termination_log;    // path, "auto" (inside Kubernetes) or "off"
+  std::string out_dir;   // exactly this directory; empty: a new one below runs_dir
+  std::string runs_dir;  // parent of the run directories and of `latest`
+  std::string name;      // of the run; empty: from the command
+  TerminationLog termination_log;
   bool report = false;            // build report.html and stacks/ at the end and on every dump
   bool source = true;             // the report shows source lines
   bool share_with_group = false;  // the report, the verdict and stacks/

@@ -316,7 +316,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.hang_idle = read.is_on("hang-idle");
   out.poll_s = read.seconds("poll", 0);
   out.dump_signal = signal_number(read.text("dump-signal"));
-  out.gpu_stacks = read.text("gpu-stacks");
+  out.gpu_stacks = model::from_name<model::GpuStacks>(read.text("gpu-stacks")).value_or(out.gpu_stacks);
   out.dump_deadline_s = read.seconds("dump-deadline", 0);
   out.evidence_timeout_s = read.seconds("evidence-timeout", 0);
   out.flight_recorder = read.is_on("flight-recorder");
@@ -332,7 +332,8 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.report = read.is_on("report");
   out.source = read.is_on("source");
   out.share_with_group = read.text("share") == "group";
-  out.termination_log = read.text("termination-log");
+  const std::string log = read.text("termination-log");
+  out.termination_log = {.automatic = log == "auto", .file = log == "auto" || log == "off" ? "" : log};
   out.prefix = read.is_on("prefix");
   out.logs = read.is_on("logs") || out.prefix;
   out.status = status_line(read.text("status"));

@@ -48,11 +48,6 @@ void SignalInbox::drain(const std::function<void(const ReceivedSignal&)>& handle
   }
 }
 
-std::string signal_name(int number) {
-  const char* abbreviation = ::sigabbrev_np(number);
-  return abbreviation != nullptr ? fmt::format("SIG{}", abbreviation) : fmt::format("signal {}", number);
-}
-
 int signal_number(std::string_view name) {
   if (const auto n = base::parse_int(name); n && *n > 0 && *n < SIGRTMAX) {
     return static_cast<int>(*n);

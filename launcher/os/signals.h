@@ -33,8 +33,6 @@ class SignalInbox {
   sigset_t original_mask_{};
 };
 
-// "SIGTERM", "signal 42".
-std::string signal_name(int number);
 // "USR2", "SIGUSR2" or "12"; 0 if it is none.
 int signal_number(std::string_view name);
 

@@ -3,7 +3,8 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/frame_text.h"
-#include "common/model/json_fields.h"
+#include "common/model/json_visitors.h"
+#include "common/model/verdict_fields.h"
 #include "launcher/output/text_block.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/speed/wording.h"
@@ -21,6 +22,8 @@ namespace {
 
 using base::later;
 using base::tr;
+using model::Self;
+using model::WhenEmpty;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
@@ -171,38 +174,59 @@ std::string title(const LiveStatus& s) {
             s.hang_timeout_s > 0 ? base::human_duration(s.hang_timeout_s) : tr("off"));
 }
 
-ordered_json to_json(const LiveRank& r) {
-  ordered_json j;
-  j["rank"] = r.rank;
-  if (!r.host.empty()) {
-    j["host"] = r.host;
-  }
-  j["state"] = std::string(1, r.state);
-  j["alive"] = r.alive;
-  j["still_s"] = r.still_s;
+}  // namespace
+
+template <typename V, Self<LiveRank> R>
+void fields(V& visit, R& r) {
+  visit("rank", r.rank);
+  visit("host", r.host, WhenEmpty::omit);
+  visit("state", r.state);
+  visit("alive", r.alive);
+  visit("still_s", r.still_s);
+  visit("where", r.where, WhenEmpty::omit);
+  visit("pid", r.pid, WhenEmpty::omit);
   if (r.pid == 0) {
-    // Of thousands of ranks.
-    j["where"] = r.where;
-    return j;
+    return;  // there may be thousands
   }
-  j.update({{"pid", r.pid},
-            {"cpu_share", r.cpu_share},
-            {"function", r.function},
-            {"file", r.file},
-            {"line", r.line},
-            {"flops_per_s", r.flops_per_s},
-            {"collectives_per_s", r.collectives_per_s},
-            {"outstanding", r.outstanding},
-            {"last_collective", r.last_collective},
-            {"untraced_share", r.untraced_share},
-            {"dropped", r.dropped}});
-  if (r.step_s >= 0) {
-    j["step_s"] = r.step_s;
-  }
-  return j;
+  visit("cpu_share", r.cpu_share);
+  visit("function", r.function);
+  visit("file", r.file);
+  visit("line", r.line);
+  visit("flops_per_s", r.flops_per_s);
+  visit("collectives_per_s", r.collectives_per_s);
+  visit("outstanding", r.outstanding);
+  visit("last_collective", r.last_collective);
+  visit("untraced_share", r.untraced_share);
+  visit("dropped", r.dropped);
+  visit.optional("step_s", r.step_s);
 }
 
-}  // namespace
+template <typename V, Self<LiveStatus> S>
+void fields(V& visit, S& s) {
+  visit("run", s.run);
+  visit("host", s.host);
+  visit("command", s.command);
+  visit("elapsed_s", s.elapsed_s);
+  visit("hang_timeout_s", s.hang_timeout_s);
+  visit("stall_s", s.stall_s);
+  visit("next_check_s", s.next_check_s);
+  visit("world_size", s.world_size);
+  visit("timing", s.timing);
+  visit("trace", s.trace);
+  visit("problem", s.problem);
+  bool judged = !s.verdict.sentence.empty();
+  visit.optional("verdict", s.verdict, judged);
+  if (s.steps.done > 0) {
+    visit.derived("steps", steps_line(s.steps));
+  }
+  visit("steps_done", s.steps.done, WhenEmpty::omit);
+  visit("step_s", s.steps.step_s, WhenEmpty::omit);
+  visit("slower_share", s.steps.slower_share, WhenEmpty::omit);
+  visit("slower_since", s.steps.slower_since, WhenEmpty::omit);
+  visit("gaps", s.gaps, WhenEmpty::omit);
+  visit.ranks_text("culprits", s.culprits);
+  visit("ranks", s.ranks);
+}
 
 void add_other_ranks(const LiveStatus& other, LiveStatus& own) {
   std::set<base::Rank> known;
@@ -226,37 +250,8 @@ void add_other_ranks(const LiveStatus& other, LiveStatus& own) {
 
 ordered_json to_json(const LiveStatus& s) {
   ordered_json j;
-  j["run"] = s.run;
-  j["host"] = s.host;
-  j["command"] = s.command;
-  j["elapsed_s"] = s.elapsed_s;
-  j["hang_timeout_s"] = s.hang_timeout_s;
-  j["stall_s"] = s.stall_s;
-  j["next_check_s"] = s.next_check_s;
-  j["world_size"] = s.world_size;
-  j["timing"] = s.timing;
-  j["trace"] = s.trace;
-  j["problem"] = s.problem;
-  if (!s.verdict.sentence.empty()) {
-    j["verdict"] = model::to_json(s.verdict);
-  }
-  if (s.steps.done > 0) {
-    j["steps"] = steps_line(s.steps);
-    j["steps_done"] = s.steps.done;
-    j["step_s"] = s.steps.step_s;
-  }
-  if (s.steps.slower_share > 0) {
-    j["slower_share"] = s.steps.slower_share;
-    j["slower_since"] = s.steps.slower_since;
-  }
-  if (!s.gaps.empty()) {
-    j["gaps"] = s.gaps;
-  }
-  j["culprits"] = s.culprits.text();
-  auto& ranks = j["ranks"] = ordered_json::array();
-  for (const LiveRank& r : s.ranks) {
-    ranks.push_back(to_json(r));
-  }
+  model::JsonWriter writer(j);
+  fields(writer, s);
   return j;
 }
 
@@ -264,48 +259,8 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
   try {
     const json j = model::parse_json(text);
     LiveStatus s;
-    s.run = j.value("run", "");
-    s.host = j.value("host", "");
-    s.command = j.value("command", std::vector<std::string>());
-    s.elapsed_s = j.value("elapsed_s", 0.0);
-    s.hang_timeout_s = j.value("hang_timeout_s", 0.0);
-    s.stall_s = j.value("stall_s", 0.0);
-    s.next_check_s = j.value("next_check_s", 0.0);
-    s.world_size = model::integer(j, "world_size", 0);
-    s.timing = j.value("timing", "");
-    s.trace = j.value("trace", "");
-    s.problem = j.value("problem", "");
-    if (const auto verdict = model::verdict_from_json(j.value("verdict", json::object()))) {
-      s.verdict = *verdict;
-    }
-    s.steps = {.done = model::integer(j, "steps_done", int64_t{0}),
-               .step_s = j.value("step_s", 0.0),
-               .slower_share = j.value("slower_share", 0.0),
-               .slower_since = model::integer(j, "slower_since", int64_t{0})};
-    s.gaps = j.value("gaps", std::vector<std::string>());
-    s.culprits = model::RankSet::parse(j.value("culprits", "")).value_or(model::RankSet());
-    for (const json& r : j.value("ranks", json::array())) {
-      const std::string state = r.value("state", "?");
-      const base::Pid pid = model::integer(r, "pid", 0);
-      s.ranks.push_back({.rank = model::integer(r, "rank", base::kNoRank),
-                         .host = r.value("host", ""),
-                         .pid = pid,
-                         .state = state.empty() ? '?' : state.front(),
-                         .alive = r.value("alive", true),
-                         .still_s = r.value("still_s", 0.0),
-                         .step_s = r.value("step_s", -1.0),
-                         .cpu_share = r.value("cpu_share", pid == 0 ? -1.0 : 0.0),
-                         .function = r.value("function", ""),
-                         .file = r.value("file", ""),
-                         .line = model::integer(r, "line", 0),
-                         .where = r.value("where", ""),
-                         .flops_per_s = r.value("flops_per_s", 0.0),
-                         .collectives_per_s = r.value("collectives_per_s", 0.0),
-                         .outstanding = model::integer(r, "outstanding", uint64_t{0}),
-                         .last_collective = r.value("last_collective", ""),
-                         .untraced_share = r.value("untraced_share", -1.0),
-                         .dropped = model::integer(r, "dropped", uint64_t{0})});
-    }
+    model::JsonReader reader(j);
+    fields(reader, s);
     return s;
   } catch (const json::exception&) {
     return base::fail(base::Error{.what = "xpurun sent an invalid answer", .id = "E-CONTROL"});

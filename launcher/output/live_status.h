@@ -17,14 +17,14 @@ namespace xpurun::launcher {
 
 struct LiveRank {
   base::Rank rank = base::kNoRank;
-  std::string host;      // empty: of the job's only node
-  base::Pid pid = 0;     // 0: a rank of another node, of which less is known
-  char state = '?';      // proc(5): R S D T t Z
-  bool alive = true;     // false: the position is the last one before death
-  double still_s = 0;    // seconds since the last progress
-  double step_s = -1;    // mean of the last steps of training; negative: not known
-  double cpu_share = 0;  // CPU cores in use; negative: not known
-  std::string function;  // innermost line of the user's own code; empty without Python
+  std::string host;       // empty: of the job's only node
+  base::Pid pid = 0;      // 0: a rank of another node, of which less is known
+  char state = '?';       // proc(5): R S D T t Z
+  bool alive = true;      // false: the position is the last one before death
+  double still_s = 0;     // seconds since the last progress
+  double step_s = -1;     // mean of the last steps of training; negative: not known
+  double cpu_share = -1;  // CPU cores in use; negative: not known
+  std::string function;   // innermost line of the user's own code; empty without Python
   std::string file;
   int line = 0;
   std::string where;  // of a rank of another node, in the place of the last three

@@ -1,7 +1,7 @@
 #include "launcher/output/node_list.h"
 
 #include "common/base/strings.h"
-#include "common/model/json_fields.h"
+#include "common/model/json_visitors.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
@@ -13,8 +13,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-using nlohmann::json;
-using nlohmann::ordered_json;
+using model::NodePhase;
 
 // "+1.2 ms ±0.3": how far the node's clock is ahead.
 std::string clock_text(const ListedNode& n) {
@@ -27,62 +26,54 @@ std::string clock_text(const ListedNode& n) {
 }
 
 std::string line_of(const ListedNode& n) {
-  const std::string state = n.alive ? n.phase : n.phase == "ended" ? "ended" : "silent";
+  const std::string state = n.alive || n.phase == NodePhase::ended ? std::string(name_of(n.phase)) : "silent";
   return fmt::format("{:>4} {:<20} {:<9} {:>8} {:>9} {:>12}  {}{}", n.node_rank, base::sanitize(n.host),
-                     base::sanitize(state), n.alive ? base::human_duration(n.still_s) : "-",
-                     base::human_duration(n.seen_s), clock_text(n), base::sanitize(n.ranks),
-                     n.elected ? "  judges" : "");
+                     state, n.alive ? base::human_duration(n.still_s) : "-", base::human_duration(n.seen_s),
+                     clock_text(n), base::sanitize(n.ranks), n.elected ? "  judges" : "");
 }
 
 }  // namespace
 
+template <typename V, model::Self<ListedNode> N>
+void fields(V& visit, N& n) {
+  visit("node", n.node);
+  visit("node_rank", n.node_rank);
+  visit("host", n.host);
+  visit("phase", n.phase);
+  visit("alive", n.alive);
+  visit("elected", n.elected);
+  visit("still_s", n.still_s);
+  visit("seen_s", n.seen_s);
+  visit("offset_ns", n.offset_ns);
+  visit("uncertainty_ns", n.uncertainty_ns);
+  visit("ranks", n.ranks);
+}
+
+template <typename V, model::Self<NodeList> L>
+void fields(V& visit, L& list) {
+  visit("node", list.node);
+  visit("run", list.run);
+  visit("server", list.server);
+  visit("reason", list.reason);
+  visit("expected", list.expected);
+  visit("nodes", list.nodes);
+}
+
 nlohmann::ordered_json to_json(const NodeList& list) {
-  ordered_json j;
-  j["node"] = list.node;
-  j["run"] = list.run;
-  j["server"] = list.server;
-  j["reason"] = list.reason;
-  j["expected"] = list.expected;
-  auto& nodes = j["nodes"] = ordered_json::array();
-  for (const ListedNode& n : list.nodes) {
-    nodes.push_back({{"node", n.node},
-                     {"node_rank", n.node_rank},
-                     {"host", n.host},
-                     {"phase", n.phase},
-                     {"alive", n.alive},
-                     {"elected", n.elected},
-                     {"still_s", n.still_s},
-                     {"seen_s", n.seen_s},
-                     {"offset_ns", n.offset_ns},
-                     {"uncertainty_ns", n.uncertainty_ns},
-                     {"ranks", n.ranks}});
-  }
+  nlohmann::ordered_json j;
+  model::JsonWriter writer(j);
+  fields(writer, list);
   return j;
 }
 
 base::Result<NodeList> node_list_from_json(std::string_view text) {
   try {
-    const json j = model::parse_json(text);
-    NodeList list{.node = j.value("node", ""),
-                  .run = j.value("run", ""),
-                  .server = j.value("server", ""),
-                  .reason = j.value("reason", ""),
-                  .expected = model::integer(j, "expected", 0)};
-    for (const json& n : j.value("nodes", json::array())) {
-      list.nodes.push_back({.node = n.value("node", ""),
-                            .node_rank = model::integer(n, "node_rank", 0),
-                            .host = n.value("host", ""),
-                            .phase = n.value("phase", ""),
-                            .alive = n.value("alive", true),
-                            .elected = n.value("elected", false),
-                            .still_s = n.value("still_s", 0.0),
-                            .seen_s = n.value("seen_s", 0.0),
-                            .offset_ns = model::integer(n, "offset_ns", int64_t{0}),
-                            .uncertainty_ns = model::integer(n, "uncertainty_ns", int64_t{-1}),
-                            .ranks = n.value("ranks", "")});
-    }
+    const nlohmann::json j = model::parse_json(text);
+    NodeList list;
+    model::JsonReader reader(j);
+    fields(reader, list);
     return list;
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return base::fail(base::Error{.what = "xpurun sent an invalid answer", .id = "E-CONTROL"});
   }
 }
@@ -99,8 +90,8 @@ std::string node_table(const NodeList& list, size_t columns, const Ink& ink) {
       '\n';
   for (const ListedNode& n : list.nodes) {
     const std::string line = cut_end(line_of(n), columns);
-    const bool wrong = !n.alive && n.phase != "ended";
-    const bool late = n.phase == "stalled";
+    const bool wrong = !n.alive && n.phase != NodePhase::ended;
+    const bool late = n.phase == NodePhase::stalled;
     out += (wrong  ? ink.paint(Ink::Colour::bad, line)
             : late ? ink.paint(Ink::Colour::doubtful, line)
                    : line) +

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/result.h"
+#include "common/model/vocabulary.h"
 #include "launcher/output/ink.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,7 +19,7 @@ struct ListedNode {
   std::string node;
   int node_rank = 0;
   std::string host;
-  std::string phase;  // starting, running, stalled, ending, ended
+  model::NodePhase phase = model::NodePhase::starting;
   bool alive = true;
   bool elected = false;         // judges for all
   double still_s = 0;           // of its rank that has been still longest

@@ -12,22 +12,6 @@
 
 namespace xpurun::launcher {
 
-namespace {
-
-constexpr const char* kKubernetesFile = "/dev/termination-log";
-
-}  // namespace
-
-std::string termination_log(const std::string& option, bool in_kubernetes) {
-  if (option == "off") {
-    return "";
-  }
-  if (option == "auto") {
-    return in_kubernetes ? kKubernetesFile : "";
-  }
-  return option;
-}
-
 std::string termination_message(const model::Verdict& verdict) {
   std::string out = base::sanitize(verdict.sentence).substr(0, kTerminationBytes / 2);
   out += '\n';

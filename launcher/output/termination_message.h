@@ -10,10 +10,6 @@ namespace xpurun::launcher {
 
 inline constexpr size_t kTerminationBytes = 4096;  // Kubernetes keeps no more of a container
 
-// The file to write: `option` if it is a path; for "auto" Kubernetes' own place, inside Kubernetes only; else
-// empty.
-std::string termination_log(const std::string& option, bool in_kubernetes);
-
 // Sentence, evidence, the next step, one to a line; cut between lines where it would be too long.
 std::string termination_message(const model::Verdict& verdict);
 

@@ -1,5 +1,6 @@
 #include "launcher/processes/death_ledger.h"
 
+#include "common/base/os/wait_status.h"
 #include "common/base/tr.h"
 #include "launcher/os/signals.h"
 
@@ -32,10 +33,10 @@ model::Death DeathLedger::record(base::Pid pid, double at_s, base::WaitStatus st
     d.cause_hint = fmt::format("ended by the launcher (SIGTERM from pid {})", term->sender);
   } else if (forwarded_ != 0) {
     d.follower = true;
-    d.cause_hint = fmt::format("after xpurun forwarded {}", signal_name(forwarded_));
+    d.cause_hint = fmt::format("after xpurun forwarded {}", base::signal_name(forwarded_));
   } else if (failure_seen_ && (signal == SIGTERM || signal == SIGKILL)) {
     d.follower = true;
-    d.cause_hint = fmt::format("{} after an earlier failure", signal_name(signal));
+    d.cause_hint = fmt::format("{} after an earlier failure", base::signal_name(signal));
   } else if (term != terminations_.end() && signal == SIGTERM) {
     d.cause_hint = fmt::format("SIGTERM from pid {}", term->sender);
   }

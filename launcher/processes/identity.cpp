@@ -34,22 +34,22 @@ bool contains(const std::array<std::string_view, N>& names, std::string_view nam
 
 }  // namespace
 
-std::string_view name_of(IdentityKind kind) {
+model::RankSource source_of(IdentityKind kind) {
   switch (kind) {
     case IdentityKind::torchrun:
-      return "torchrun";
+      return model::RankSource::torchrun;
     case IdentityKind::plain:
-      return "RANK";
+      return model::RankSource::plain;
     case IdentityKind::slurm:
-      return "slurm";
+      return model::RankSource::slurm;
     case IdentityKind::openmpi:
-      return "openmpi";
+      return model::RankSource::openmpi;
     case IdentityKind::pmi:
-      return "pmi";
+      return model::RankSource::pmi;
     case IdentityKind::single:
       break;
   }
-  return "single";
+  return model::RankSource::single;
 }
 
 std::optional<Identity> identity_from(const std::map<std::string, std::string>& env) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/ids.h"
+#include "common/model/vocabulary.h"
 #include "common/wire/identity.h"
 
 #include <map>
@@ -24,7 +25,7 @@ struct Identity {
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
-std::string_view name_of(IdentityKind kind);
+model::RankSource source_of(IdentityKind kind);
 
 // Empty if no kind has complete and numeric variables.
 std::optional<Identity> identity_from(const std::map<std::string, std::string>& env);

@@ -14,7 +14,7 @@ inline bool becomes_launcher(model::ProcessRecord& record) {
   record.role = model::ProcessRole::agent;
   record.rank = base::kNoRank;
   record.local_rank = -1;
-  record.identity.clear();
+  record.identity = model::RankSource::none;
   return true;
 }
 

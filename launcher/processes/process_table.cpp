@@ -197,7 +197,7 @@ void ProcessTable::assign_roles() {
       r.role = model::ProcessRole::rank;
       r.rank = p.identity->rank;
       r.local_rank = p.identity->local_rank;
-      r.identity = std::string(name_of(*kind_));
+      r.identity = source_of(*kind_);
       continue;
     }
     r.rank = base::kNoRank;
@@ -321,17 +321,17 @@ bool ProcessTable::add_departed(Pid pid, const Identity& identity) {
               .role = model::ProcessRole::rank,
               .rank = identity.rank,
               .local_rank = identity.local_rank,
-              .identity = std::string(name_of(identity.kind)),
+              .identity = source_of(identity.kind),
               .python = true,
               .preload = true,
               .seen_s = base::ns_to_s(p.seen - started_)};
   // The process taken for the only rank is in fact its launcher.
   for (auto& [known, other] : processes_) {
-    if (!kind_ && other.record.identity == name_of(IdentityKind::single)) {
+    if (!kind_ && other.record.identity == model::RankSource::single) {
       other.record.role = model::ProcessRole::agent;
       other.record.rank = base::kNoRank;
       other.record.local_rank = -1;
-      other.record.identity.clear();
+      other.record.identity = model::RankSource::none;
     }
   }
   if (!kind_ || identity.kind < *kind_) {

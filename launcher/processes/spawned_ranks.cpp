@@ -106,12 +106,12 @@ void ProcessTable::assign_by_parents() {
       p.record.role = spawners_.count(pid) != 0 ? model::ProcessRole::agent : model::ProcessRole::other;
       p.record.rank = base::kNoRank;
       p.record.local_rank = -1;
-      p.record.identity.clear();
+      p.record.identity = model::RankSource::none;
     }
   }
   for (TrackedProcess* rank : ranks) {
     rank->record.role = model::ProcessRole::rank;
-    rank->record.identity = rank->spawned ? "spawned" : "single";
+    rank->record.identity = rank->spawned ? model::RankSource::spawned : model::RankSource::single;
     rank->record.rank = 0;
     rank->record.local_rank = 0;
   }

@@ -1,5 +1,6 @@
 #include "launcher/relay/log_relay.h"
 
+#include "common/base/os/child.h"
 #include "common/base/output/log.h"
 #include "launcher/relay/relay_process.h"
 
@@ -66,14 +67,13 @@ base::Result<std::string> LogRelay::start(const std::string& directory, LinePref
   base::UniqueFd theirs(pair[1]);
   // The supervisor is single-threaded, so a fork without exec is safe. It needs neither a program file nor
   // much memory.
-  const pid_t pid = ::fork();
-  if (pid < 0) {
-    return base::fail_errno("cannot start the relay");
-  }
-  if (pid == 0) {
+  auto pid = base::fork_child(base::ChildLife::outlives_parent, [&]() -> int {
     run_relay({std::move(listener), std::move(theirs), directory, prefix});
+  });
+  if (!pid) {
+    return base::fail(std::move(pid.error()).context("the relay"));
   }
-  pid_ = pid;
+  pid_ = *pid;
   channel_ = std::move(ours);
   XPURUN_TRY(loop_.add(channel_.get(), EPOLLIN, [this](uint32_t) { hear(); }));
   return fmt::format("{}:{}:{}:{}:{}", out.st_dev, out.st_ino, err.st_dev, err.st_ino, name);

@@ -1,8 +1,10 @@
 #include "launcher/runs/run_list.h"
 
 #include "common/base/clock.h"
+#include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/os/procfs.h"
+#include "common/base/os/wait_status.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/run_dir.h"
@@ -26,11 +28,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kLongestRunS = 1e9;  // longer times in run.json are taken as errors
-
-bool is_here(const std::string& host) {
-  char buf[256] = {};
-  return ::gethostname(buf, sizeof buf - 1) == 0 && host == buf;
-}
 
 uint64_t blocks_of(const std::string& path) {
   struct stat st {};
@@ -80,7 +77,7 @@ bool supervisor_lives(const model::RunManifest& run) {
 }
 
 RunLife life_of(const std::string& path, const model::RunManifest& run) {
-  const bool here = is_here(run.host);
+  const bool here = run.host == base::host_name();
   const bool unfinished = run.outcome == model::RunOutcome::running;
   if (RunLock::held(path)) {
     // The lock is the writer's, which outlives a killed supervisor until it has written what it was given.
@@ -166,7 +163,7 @@ std::string outcome_text(const RunEntry& run) {
     return fmt::format("exit {}", m.child_status.exit_code());
   }
   if (m.outcome == model::RunOutcome::signal && m.child_status.signaled()) {
-    return signal_name(m.child_status.signal());
+    return base::signal_name(m.child_status.signal());
   }
   return m.outcome == model::RunOutcome::spawn_failed ? "not started" : std::string(name_of(m.outcome));
 }

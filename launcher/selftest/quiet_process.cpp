@@ -1,5 +1,6 @@
 #include "launcher/selftest/quiet_process.h"
 
+#include "common/base/os/child.h"
 #include "common/base/os/fd.h"
 #include "common/base/os/program.h"
 #include "common/wire/identity.h"
@@ -11,7 +12,6 @@
 #include <csignal>
 #include <fcntl.h>
 #include <string_view>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -49,8 +49,8 @@ base::Result<base::Pid> start(const QuietProcess& process) {
                               .own_group = true,
                               .signal_mask = process.signal_mask,
                               .before_exec = [&process, parent = ::getpid()] {
-                                ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-                                if (::getppid() != parent || ::chdir(process.directory.c_str()) != 0) {
+                                base::end_with_parent(parent, SIGTERM);
+                                if (::chdir(process.directory.c_str()) != 0) {
                                   ::_exit(125);
                                 }
                               }});

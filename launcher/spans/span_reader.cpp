@@ -69,7 +69,8 @@ model::Span SpanReader::span_of(const wire::PythonSegment& memory, const wire::P
                   .place = name_of(memory, span.place),
                   .thread = span.thread,
                   .sequence = span.sequence,
-                  .bytes = span.bytes};
+                  .bytes = span.bytes,
+                  .inferred = (span.flags & wire::kInferred) != 0};
   out.stage = span.stage < model::kNames<model::Stage>.size() ? static_cast<model::Stage>(span.stage)
                                                               : model::Stage::other;
   if (span.group > 0 && span.group <= wire::kTorchGroups) {

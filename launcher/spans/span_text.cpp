@@ -97,6 +97,9 @@ std::string span_json(const model::SpanFile& file, size_t index) {
   j["name"] = file.names[span.name];
   j["place"] = file.names[span.place];
   j["thread"] = span.thread;
+  if (span.inferred) {
+    j["inferred"] = true;
+  }
   if (span.stage == model::Stage::communication) {
     j["group"] = file.names[span.group];
     j["sequence"] = span.sequence;

@@ -1,5 +1,6 @@
 #include "launcher/spawn/command_spawner.h"
 
+#include "common/base/error_ids.h"
 #include "common/base/os/program.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
@@ -15,7 +16,7 @@ base::Result<std::string> resolve_program(const std::string& name) {
   if (!found) {
     base::Error& e = found.error();
     const bool is_file = e.sys_errno == EACCES;
-    e.id = is_file ? "E-NOT-EXECUTABLE" : "E-NOT-FOUND";
+    e.id = is_file ? base::kNotExecutable : base::kNotFound;
     e.hint = is_file ? base::told("chmod +x {0}, or name its interpreter: xpurun -- python {0}", name)
                      : fmt::format("command -v {}", base::shell_quote(name));
   }
@@ -39,7 +40,7 @@ base::Result<base::Pid> spawn_command(const Command& command) {
   base::Error e{.what = fmt::format("cannot run {}", base::shell_quote(command.argv.at(0))),
                 .sys_errno = err};
   const bool limit = err == EMFILE || err == ENFILE || err == EAGAIN || err == ENOMEM;
-  e.id = err == ENOENT ? "E-NOT-FOUND" : (limit ? "E-LIMIT" : "E-NOT-EXECUTABLE");
+  e.id = err == ENOENT ? base::kNotFound : (limit ? "E-LIMIT" : base::kNotExecutable);
   if (limit) {
     e.hint = "ulimit -a";
   }

@@ -1,5 +1,6 @@
 #include "launcher/stacks/dump_job.h"
 
+#include "common/base/os/wait_status.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
@@ -85,8 +86,8 @@ void DumpJob::start_entry(Entry& e) {
       fmt::to_string(std::max<int64_t>(1, std::llround(request_.pause_limit_s * 1e3))),
       "--barrier"};
   argv.insert(argv.end(), request_.helper_options.begin(), request_.helper_options.end());
-  if (t.gpu_stacks != "never") {
-    argv.insert(argv.end(), {"--gpu-stacks", t.gpu_stacks});
+  if (t.gpu_stacks != model::GpuStacks::never) {
+    argv.insert(argv.end(), {"--gpu-stacks", std::string(name_of(t.gpu_stacks))});
   }
   if (request_.keep_snapshots) {
     const std::string key = e.result.file.substr(0, e.result.file.size() - model::kStacksSuffix.size());
@@ -266,10 +267,11 @@ bool DumpJob::helper_ended(base::Pid pid, base::WaitStatus status) {
     e->process_open = false;  // only now: the entry must not be over before it has a result
     if (!e->has_result) {
       e->result.no_result = true;
-      finish_entry(*e, model::DumpStatus::failed,
-                   status.signaled() ? fmt::format("the dump helper died of {}", signal_name(status.signal()))
-                                     : fmt::format("the dump helper exited with status {} and no result",
-                                                   status.exit_code()));
+      finish_entry(
+          *e, model::DumpStatus::failed,
+          status.signaled()
+              ? fmt::format("the dump helper died of {}", base::signal_name(status.signal()))
+              : fmt::format("the dump helper exited with status {} and no result", status.exit_code()));
     }
     settle(*e);
     return true;

@@ -24,7 +24,7 @@ struct DumpTarget {
   model::ProcessRole role = model::ProcessRole::other;
   base::Tid crash_tid = 0;  // with crash_ucontext: unwind this thread from there
   uint64_t crash_ucontext = 0;
-  std::string gpu_stacks = "never";  // --gpu-stacks of xpurun-stackdump
+  model::GpuStacks gpu_stacks = model::GpuStacks::never;  // --gpu-stacks of xpurun-stackdump
 };
 
 // Until what is left of a dump is killed.

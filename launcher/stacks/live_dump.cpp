@@ -1,6 +1,7 @@
 #include "launcher/stacks/live_dump.h"
 
 #include "common/base/os/fd.h"
+#include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/output/progress.h"
 #include "common/model/stacks/stack_file.h"
@@ -71,11 +72,6 @@ std::string content_of(int fd) {
 
 }  // namespace
 
-std::string own_host_name() {
-  char name[256] = "";
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
-
 base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<DumpTarget>& targets) {
   XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
   XPURUN_TRY_ASSIGN(EventLoop loop, EventLoop::create());
@@ -84,7 +80,7 @@ base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<D
   const base::UniqueFd complaints(::memfd_create("xpurun-complaints", MFD_CLOEXEC));
   DumpPlan request{.program = program,
                    .directory = dump.directory,
-                   .host = own_host_name(),
+                   .host = base::host_name(),
                    .targets = targets,
                    .pause_limit_s = dump.pause_limit_s,
                    .deadline_s = dump.debuggers ? kDumpWithDebuggersS : kDumpS,
@@ -129,7 +125,7 @@ std::vector<model::ProcessStacks> load_dumped(const std::string& directory, cons
       why = why.empty() || p.status == model::DumpStatus::ok ? base::to_line(loaded.error()) : why;
     }
     model::ProcessStacks failed;
-    failed.host = own_host_name();
+    failed.host = base::host_name();
     failed.pid = p.pid;
     failed.rank = p.rank;
     failed.role = p.role;

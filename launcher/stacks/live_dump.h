@@ -29,6 +29,4 @@ base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<D
 // failed.
 std::vector<model::ProcessStacks> load_dumped(const std::string& directory, const StackDumpOutcome& outcome);
 
-std::string own_host_name();
-
 }  // namespace xpurun::launcher

@@ -1,6 +1,7 @@
 #include "launcher/storage/writer_process.h"
 
 #include "common/base/clock.h"
+#include "common/base/os/child.h"
 #include "launcher/storage/file_operation.h"
 
 #include <fmt/format.h>
@@ -156,14 +157,10 @@ base::Result<WriterProcess::Started> WriterProcess::start(const Open& open, doub
   if (!ours || !theirs) {
     return base::fail_errno("cannot create a socket");
   }
-  const pid_t pid = ::fork();
-  if (pid < 0) {
-    return base::fail_errno("cannot fork");
-  }
-  if (pid == 0) {
-    ours.reset();
-    run_writer(theirs.get(), open, at_end);
-  }
+  XPURUN_TRY_ASSIGN(const base::Pid pid, base::fork_child(base::ChildLife::outlives_parent, [&]() -> int {
+                      ours.reset();
+                      run_writer(theirs.get(), open, at_end);
+                    }));
   theirs.reset();
   auto answer = first_answer(ours.get(), patience_s);
   if (!answer) {

@@ -2,7 +2,6 @@
 
 #include "common/base/os/io.h"
 #include "common/base/output/log.h"
-#include "common/wire/logs.h"
 #include "common/wire/notice.h"
 #include "common/wire/python.h"
 #include "launcher/options/traced_functions.h"
@@ -115,13 +114,6 @@ std::vector<std::string> with_preload_setup(std::vector<std::string> env, const 
   }
   return with_nccl_profiler(std::move(env), absolute(*library), options.nccl_profiler,
                             options.timing == Timing::off ? Timed::no : Timed::yes);
-}
-
-base::Status add_log_relay(std::vector<std::string>& env, LogRelay& relay, const std::string& run_dir,
-                           LinePrefix prefix) {
-  XPURUN_TRY_ASSIGN(const std::string variable, relay.start(run_dir + "/ranks", prefix));
-  env = with_variable(std::move(env), wire::kLogsEnv, variable);
-  return {};
 }
 
 }  // namespace xpurun::launcher

@@ -1,10 +1,8 @@
-// Puts together how the command starts: its environment with the preload library and with the relay of the
-// ranks' output.
+// Puts together how the command starts: its environment with the preload library.
 #pragma once
 
 #include "common/model/run_manifest.h"
 #include "launcher/options/run_options.h"
-#include "launcher/relay/log_relay.h"
 
 #include <functional>
 #include <string>
@@ -20,11 +18,5 @@ std::string traced_at_start(const RunOptions& options);
 // path, or why the library is off. `notice_path`: absolute path of the NoticeServer's socket.
 std::vector<std::string> with_preload_setup(std::vector<std::string> env, const RunOptions& options,
                                             const std::string& notice_path, model::RunManifest& manifest);
-
-// Starts the relay, from which the preload of each rank gets pipes, and tells the ranks of the relay in
-// `env`. `run_dir` is absolute. The error, if any, is why there are no logs of single ranks; the command can
-// start all the same.
-base::Status add_log_relay(std::vector<std::string>& env, LogRelay& relay, const std::string& run_dir,
-                           LinePrefix prefix);
 
 }  // namespace xpurun::launcher

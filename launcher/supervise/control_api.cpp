@@ -26,15 +26,6 @@ constexpr double kTokenPatienceS = 2;
 constexpr double kTracedPatienceS = 2;
 constexpr double kTracedLookS = 0.1;
 
-std::optional<wire::Level> timing_level(std::string_view name) {
-  for (const wire::Level level : {wire::Level::off, wire::Level::light, wire::Level::full}) {
-    if (model::level_name(level) == name) {
-      return level;
-    }
-  }
-  return std::nullopt;
-}
-
 ordered_json refusal(const char* code, const std::string& error) {
   return {{"ok", false}, {"code", code}, {"error", error}};
 }
@@ -274,7 +265,7 @@ void ControlApi::tell_status(const nlohmann::json& request, const ControlServer:
 void ControlApi::set_level(const nlohmann::json& request, const ControlServer::Reply& reply) {
   const auto level = request.find("level");
   const std::string name = level != request.end() && level->is_string() ? level->get<std::string>() : "";
-  const auto known = timing_level(name);
+  const auto known = model::level_from_name(name);
   if (!known) {
     reply(refusal("bad_request", "\"level\" must be off, light or full"));
     return;

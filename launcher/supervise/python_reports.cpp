@@ -17,17 +17,6 @@ constexpr size_t kMostTracebacks = 32;
 
 }  // namespace
 
-std::optional<SpanWriter> span_writer_of(const wire::Notice& notice) {
-  switch (static_cast<wire::NoticeKind>(notice.kind)) {
-    case wire::NoticeKind::python_attach:
-      return SpanWriter::python;
-    case wire::NoticeKind::marks_attach:
-      return SpanWriter::marks;
-    default:
-      return std::nullopt;
-  }
-}
-
 PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
     : parts_(parts),
       hooks_(std::move(hooks)),

@@ -20,9 +20,6 @@
 
 namespace xpurun::launcher {
 
-// Who asks with this notice for memory for spans; nothing if it asks for none.
-std::optional<SpanWriter> span_writer_of(const wire::Notice& notice);
-
 class PythonReports {
  public:
   struct Parts {

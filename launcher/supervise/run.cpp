@@ -1,5 +1,6 @@
 #include "launcher/supervise/run.h"
 
+#include "common/base/error_ids.h"
 #include "common/base/output/log.h"
 #include "common/base/output/terminal.h"
 #include "common/base/scope.h"
@@ -29,8 +30,8 @@ namespace {
 constexpr double kLastWritesS = 1.5;
 
 int status_of_failed_start(const base::Error& e) {
-  return e.id == "E-NOT-FOUND" ? kExitNotFound
-                               : (e.id == "E-NOT-EXECUTABLE" ? kExitNotExecutable : kExitOwnFailure);
+  return e.id == base::kNotFound ? kExitNotFound
+                                 : (e.id == base::kNotExecutable ? kExitNotExecutable : kExitOwnFailure);
 }
 
 // The pipe that tells of a failed exec.

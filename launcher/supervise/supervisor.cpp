@@ -1,5 +1,6 @@
 #include "launcher/supervise/supervisor.h"
 
+#include "common/base/os/host.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
@@ -9,25 +10,17 @@
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/supervise/command_start.h"
-#include "launcher/supervise/live_view.h"
+#include "launcher/supervise/reporting/live_view.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 namespace xpurun::launcher {
-
-namespace {
-// A rank's failure needs no dump of its own within this time after another dump.
-constexpr double kDumpedRecentlyS = 3;
-// Evidence of a death is read from the driver and the kernel alone, and people wait for the exit status.
-constexpr double kEvidenceOfADeathS = 3;
-}  // namespace
 
 Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& storage, DirFacts dir,
                        ProcessSetup setup)
@@ -39,12 +32,13 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       inherited_(setup.inherited),
       spares_(setup.spares),
       messages_(setup.messages),
-      host_(host_name()),
+      host_(base::host_name()),
       complaints_(loop),
       journal_(loop, storage, model::RunDir(dir_.path), loop.now()),
       table_(::getpid(), journal_.started()),
       reports_({loop, storage, complaints_}, dir_.path, inbox_.original_mask()),
-      notices_(loop, [this](const wire::Notice& n, base::Pid pid, base::Tid tid) { notice(n, pid, tid); }),
+      logs_(loop),
+      notices_(loop, std::bind_front(&NoticeRouter::received, &router_)),
       python_({loop, table_, journal_, storage, options}, host_,
               {.discover = [this] { watcher_.discover(); },
                .recorded = [this](const model::PythonException& e) { notifier_.events().raised(e); },
@@ -60,10 +54,18 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
       watcher_({loop, table_, options, journal_.started(), host_}, watch_listener(),
                [this] { return dumps_.busy(); }),
-      evidence_({.loop = loop,
+      evidence_({journal_, table_, options},
+                {.loop = loop,
                  .signal_mask = inbox_.original_mask(),
                  .stderr_fd = complaints_.fd(),
-                 .started = [this](base::Pid pid) { table_.ignore(pid); }}),
+                 .started = [this](base::Pid pid) { table_.ignore(pid); }},
+                [this](bool of_a_stall) {
+                  // A verdict that came before is made again with the evidence; if the job is to be ended, it
+                  // is ended then.
+                  nodes_.evidence_collected();
+                  stalls_.evidence_collected(of_a_stall);
+                  ending_.proceed();
+                }),
       notifier_({loop, table_, reaper_.ledger(), journal_, options, messages_},
                 {.loop = loop,
                  .signal_mask = inbox_.original_mask(),
@@ -84,11 +86,29 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       nodes_({loop, storage, journal_, table_, watcher_, dumps_, ending_.state(), options},
              {host_, dir_.absolute, inbox_.original_mask(), complaints_.fd()}, node_hooks()),
       verdicts_({journal_, ending_.state(), options}, verdict_hooks()),
+      calls_({table_, storage},
+             {.nccl = [this] { return timing_.calls(); },
+              .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); }}),
+      stalls_({journal_, dumps_, ending_.state(), options}, stall_nodes(),
+              {.request_report = [this] { reports_.request(); },
+               .still_s = [this](base::Rank rank) { return watcher_.rank_still_s(rank); },
+               .close = [this] { return verdicts_.stall_cleared(); }}),
       crashes_({table_, journal_, reaper_.ledger(), dumps_, ending_.state()},
                {.discover = [this] { watcher_.discover(); },
                 .was_interrupted = [this] { return signals_.was_interrupted(); },
                 .release = [this](base::Pid pid) { notices_.release(pid); }}),
+      deaths_({table_, dumps_, ending_.state()},
+              {.ended =
+                   [this](base::Pid pid, base::WaitStatus status) {
+                     watcher_.process_ended(pid, status);
+                     nodes_.process_died();
+                   },
+               .failed = [this](const TrackedProcess& p,
+                                base::WaitStatus status) { notifier_.events().died(p, status); },
+               .rank_failed = [this](base::Rank rank) { nodes_.rank_failed(rank); }}),
       signals_({loop, table_, reaper_.ledger(), ending_.state(), options}, signal_hooks()),
+      router_({table_, ending_.state()}, notice_hooks()),
+      end_record_({journal_, table_, ending_.state(), calls_}, end_record_hooks()),
       metrics_(loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }),
       control_({loop, storage, timing_, options}, dir_.path, host_, control_hooks()),
       listeners_({journal_, options, notices_, control_, metrics_},
@@ -128,14 +148,12 @@ void Supervisor::arrange_logs(std::vector<std::string>& env) {
     say(base::tr("no logs of single ranks: they need the preload library"));
     return;
   }
-  relay_.emplace(loop_);
   const LinePrefix prefix = options_.prefix ? LinePrefix::rank : LinePrefix::none;
-  if (const auto added = add_log_relay(env, *relay_, dir_.absolute, prefix); !added) {
-    relay_.reset();
-    say(base::tr("no logs of single ranks: {}", base::to_line(added.error())));
+  if (const auto started = logs_.start(env, dir_.absolute, prefix); !started) {
+    say(base::tr("no logs of single ranks: {}", base::to_line(started.error())));
     return;
   }
-  table_.ignore(relay_->pid());
+  table_.ignore(logs_.pid());
 }
 
 base::Status Supervisor::start_command() {
@@ -208,173 +226,20 @@ base::Result<int> Supervisor::run_command() {
   return status;
 }
 
-void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
-  const bool known = table_.find(pid) != nullptr;
-  const bool python = (n.flags & wire::kNoticePython) != 0;
-  if (python) {
-    table_.note_python(pid);
-  }
-  const bool has_ended = ending_.state().has_ended();
-  const auto answer = [this, pid](int descriptor) { notices_.answer_attach(pid, descriptor); };
-  if (n.kind == static_cast<uint16_t>(wire::NoticeKind::crash)) {
-    crashes_.process_crashed(n, pid, tid);
-  } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::attach)) {
-    has_ended ? answer(-1) : timing_.attach(pid, answer);
-  } else if (const auto writer = span_writer_of(n)) {
-    has_ended ? answer(-1) : python_.attach(pid, *writer, answer);
-  } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::capture_attach)) {
-    activity_.attach(pid, answer);
-  } else if (!known && !has_ended) {
-    watcher_.discover();
-    if (python) {
-      table_.note_python(pid);
-    }
-  }
-}
-
-void Supervisor::process_died(const TrackedProcess& p, base::WaitStatus status, bool failed) {
-  const base::Rank rank = p.record.rank;
-  watcher_.process_ended(p.record.pid, status);
-  dumps_.process_ended(p.record.pid);
-  nodes_.process_died();
-  if (failed) {
-    notifier_.events().died(p, status);
-  }
-  if (!failed || p.record.role != model::ProcessRole::rank || ending_.state().ended_by_us) {
-    return;
-  }
-  // The first failure of a rank: where were the others? Soon the launcher will end them. The table may forget
-  // the process when the dump begins.
-  if (p.record.pid != table_.main() && !dumps_.dumped_within(kDumpedRecentlyS)) {
-    dumps_.request({.why = model::DumpReason::death, .trigger = rank, .reply = {}});
-  }
-  nodes_.rank_failed(rank);
-}
-
-void Supervisor::collect_evidence(const model::DumpManifest& dump, const std::string& directory) {
-  const bool stall = dump.why == model::DumpReason::hang;
-  const bool failure = dump.why == model::DumpReason::crash || dump.why == model::DumpReason::death;
-  if ((!stall && !failure) || options_.evidence_timeout_s <= 0) {
-    return;
-  }
-  EvidenceRequest request{.directory = directory,
-                          .limit_s = options_.evidence_timeout_s,
-                          .since_us = static_cast<uint64_t>(journal_.started() / 1000)};
-  if (failure) {
-    request.limit_s = std::min(request.limit_s, kEvidenceOfADeathS);
-  }
-  for (const TrackedProcess* p : table_.living()) {
-    if (stall && p->record.role == model::ProcessRole::rank && p->record.rank >= 0) {
-      request.ranks.push_back({.rank = p->record.rank, .pid = p->record.pid});
-    }
-  }
-  evidence_.start(request, [this, stall] { evidence_collected(stall); });
-}
-
-void Supervisor::evidence_collected(bool of_a_stall) {
-  // A verdict that came before is made again with the evidence; if the job is to be ended, it is ended then.
-  nodes_.evidence_collected();
-  // The evidence may be of a death during a stall.
-  const bool stall = of_a_stall || std::as_const(journal_).open_stall() != nullptr;
-  if (stall && !dumps_.busy()) {
-    report_on_stall();
-  }
-  ending_.proceed();
-}
-
-void Supervisor::report_on_stall() {
-  if (ending_.state().has_ended()) {
-    return;
-  }
-  // Of a stall that all nodes judge together, the verdict comes from there.
-  if (nodes_.leads()) {
-    nodes_.judge_again();
-  } else {
-    reports_.request();
-  }
-}
-
-void Supervisor::stall_raised(base::Rank longest) {
-  if (ending_.state().is_ending()) {
-    return;
-  }
-  auto& stalls = journal_.manifest().stalls;
-  // Another node may have opened it.
-  if (journal_.open_stall() == nullptr) {
-    const double now_s = journal_.elapsed_s();
-    stalls.push_back({.n = static_cast<int>(stalls.size()) + 1,
-                      .at_s = now_s,
-                      .since_s = now_s - watcher_.rank_still_s(longest)});
-  }
-  base::log_info("rank {} has been still for {}", longest, base::human_duration(options_.hang_timeout_s));
-  journal_.changed();
-  if (!nodes_.stall_raised()) {
-    dumps_.request({.why = model::DumpReason::hang, .trigger = longest, .reply = {}});
-  }
-}
-
-void Supervisor::stall_escalated() {
-  const model::Stall* stall = journal_.open_stall();
-  if (stall == nullptr || stall->dump.empty() || ending_.state().ended_by_us) {
-    return;
-  }
-  if (!nodes_.stall_escalated() && dumps_.escalate(stall->dump)) {
-    reports_.request();
-  }
-}
-
-void Supervisor::stall_cleared() {
-  if (verdicts_.stall_cleared() && options_.report && !ending_.state().has_ended()) {
-    reports_.request();
-  }
-}
-
 void Supervisor::reports_done() {
   if (!reports_.busy() && !nodes_.busy()) {
     ending_.report_done();
   }
 }
 
-// The calls of both sources, NCCL's ledger and torch.distributed.
-model::CollectiveFacts Supervisor::calls() {
-  model::CollectiveFacts calls = timing_.calls();
-  python_.add_calls(calls);
-  std::erase_if(calls.ranks, [this](const auto& rank) { return table_.replaced(rank.pid); });
-  return calls;
-}
-
-model::CollectiveFacts Supervisor::save_calls(const std::string& path) {
-  model::CollectiveFacts calls = this->calls();
-  if (!calls.empty()) {
-    storage_.replace(path, to_json(calls).dump(1));
-  }
-  return calls;
-}
-
 void Supervisor::drain_logs(std::function<void()> done) {
   notices_.release_all();
-  relay_ ? relay_->finish(std::move(done)) : done();
-}
-
-void Supervisor::record_end() {
-  notices_.release_all();
-  reaper_.find_unnoticed_deaths();
-  if (restart_.pending() && !ending_.state().command_status.succeeded()) {
-    journal_.manifest().outcome = model::RunOutcome::hang;  // the launcher ended instead of starting anew
-  }
-  complete_manifest(journal_.manifest(), table_, ending_.state(), signals_.was_interrupted());
-  timing_.finish();
-  python_.save_spans();
-  if (!journal_.manifest().dumps.empty()) {
-    save_calls(journal_.dir().file(model::kCollectivesFile));
-  }
-  journal_.save_now();
-  nodes_.job_recorded();
+  logs_.finish(std::move(done));
 }
 
 LiveStatus Supervisor::live_status() {
   return launcher::live_status(
-      {loop_, journal_, table_, watcher_, timing_, speed_.watch(), [this] { return calls(); }});
+      {loop_, journal_, table_, watcher_, timing_, speed_.watch(), [this] { return calls_.all(); }});
 }
 
 std::string Supervisor::status_line(size_t columns) {

@@ -10,7 +10,6 @@
 #include "launcher/ending/job_ending.h"
 #include "launcher/ending/rank_restart.h"
 #include "launcher/ending/reaper.h"
-#include "launcher/evidence/evidence_job.h"
 #include "launcher/journal/journal.h"
 #include "launcher/notify/notifier.h"
 #include "launcher/options/run_options.h"
@@ -19,26 +18,31 @@
 #include "launcher/output/messages.h"
 #include "launcher/output/status_line.h"
 #include "launcher/processes/process_table.h"
-#include "launcher/relay/log_relay.h"
 #include "launcher/spawn/helper_complaints.h"
 #include "launcher/spawn/inherited_state.h"
 #include "launcher/spawn/spare_descriptors.h"
 #include "launcher/storage/storage.h"
 #include "launcher/supervise/control_api.h"
-#include "launcher/supervise/crash_handler.h"
+#include "launcher/supervise/handlers/crash_handler.h"
+#include "launcher/supervise/handlers/death_handler.h"
+#include "launcher/supervise/handlers/end_record.h"
+#include "launcher/supervise/handlers/evidence_service.h"
+#include "launcher/supervise/handlers/job_logs.h"
+#include "launcher/supervise/handlers/notice_router.h"
+#include "launcher/supervise/handlers/recorded_calls.h"
+#include "launcher/supervise/handlers/signal_handler.h"
+#include "launcher/supervise/handlers/slowdown_handler.h"
+#include "launcher/supervise/handlers/stall_handler.h"
 #include "launcher/supervise/listeners.h"
 #include "launcher/supervise/nodes/node_handler.h"
 #include "launcher/supervise/python_reports.h"
-#include "launcher/supervise/report_runner.h"
-#include "launcher/supervise/signal_handler.h"
-#include "launcher/supervise/slowdown_handler.h"
+#include "launcher/supervise/reporting/report_runner.h"
 #include "launcher/supervise/verdict_handler.h"
 #include "launcher/timing/metrics_server.h"
 #include "launcher/timing/timing_service.h"
 #include "launcher/watch/watcher.h"
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +76,9 @@ class Supervisor {
   NodeHandler::Hooks node_hooks();
   VerdictHandler::Hooks verdict_hooks();
   SignalHandler::Hooks signal_hooks();
+  NoticeRouter::Hooks notice_hooks();
+  StallHandler::Nodes stall_nodes();
+  EndRecord::Hooks end_record_hooks();
   ControlApi::Hooks control_hooks();
 
   void start_status_line();
@@ -81,20 +88,8 @@ class Supervisor {
   void arrange_logs(std::vector<std::string>& env);
   base::Result<int> run_command();
 
-  void notice(const wire::Notice& notice, base::Pid pid, base::Tid tid);
-  void process_died(const TrackedProcess& p, base::WaitStatus status, bool failed);
-  // Beside the stacks of a dump that may explain a hang or a death.
-  void collect_evidence(const model::DumpManifest& dump, const std::string& directory);
-  void evidence_collected(bool of_a_stall);
-  void report_on_stall();
-  void stall_raised(base::Rank longest);
-  void stall_escalated();
-  model::CollectiveFacts calls();
-  model::CollectiveFacts save_calls(const std::string& path);
-  void stall_cleared();
   void reports_done();
   void drain_logs(std::function<void()> done);
-  void record_end();
   LiveStatus live_status();
   std::string status_line(size_t columns);
   void say(const std::string& line) const { messages_.say(line); }
@@ -113,14 +108,14 @@ class Supervisor {
   Journal journal_;
   ProcessTable table_;
   ReportRunner reports_;
-  std::optional<LogRelay> relay_;
+  JobLogs logs_;
   NoticeServer notices_;
   PythonReports python_;
   SlowdownHandler speed_;
   Reaper reaper_;
   JobEnding ending_;
   Watcher watcher_;
-  EvidenceJob evidence_;
+  EvidenceService evidence_;
   Notifier notifier_;
   RankRestart restart_;
   DumpCoordinator dumps_;
@@ -129,8 +124,13 @@ class Supervisor {
   CaptureRunner captures_;
   NodeHandler nodes_;
   VerdictHandler verdicts_;
+  RecordedCalls calls_;
+  StallHandler stalls_;
   CrashHandler crashes_;
+  DeathHandler deaths_;
   SignalHandler signals_;
+  NoticeRouter router_;
+  EndRecord end_record_;
   MetricsServer metrics_;
   ControlApi control_;
   Listeners listeners_;

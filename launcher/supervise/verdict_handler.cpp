@@ -308,9 +308,9 @@ std::optional<Ink::Colour> colour_of(const model::Verdict& verdict) {
   return std::nullopt;
 }
 
-void publish(const model::Verdict& verdict, const std::string& log, const std::string& directory) {
+void publish(const model::Verdict& verdict, const TerminationLog& log, const std::string& directory) {
   const bool in_kubernetes = std::getenv("KUBERNETES_SERVICE_HOST") != nullptr;
-  if (const std::string path = termination_log(log, in_kubernetes); !path.empty()) {
+  if (const std::string path = log.path(in_kubernetes); !path.empty()) {
     write_termination_message(path, termination_message(verdict));
   }
   if (logs_to_journal(std::getenv("JOURNAL_STREAM"), STDERR_FILENO)) {

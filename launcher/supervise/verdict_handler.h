@@ -7,7 +7,7 @@
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
 #include "launcher/output/ink.h"
-#include "launcher/supervise/report_runner.h"
+#include "launcher/supervise/reporting/report_runner.h"
 
 #include <functional>
 #include <optional>
@@ -88,7 +88,7 @@ class VerdictHandler {
 
 // In which a verdict is said.
 std::optional<Ink::Colour> colour_of(const model::Verdict& verdict);
-// Where the verdict goes beside the terminal: `log` as in --termination-log, and systemd's journal.
-void publish(const model::Verdict& verdict, const std::string& log, const std::string& directory);
+// Where the verdict goes beside the terminal: `log`, and systemd's journal.
+void publish(const model::Verdict& verdict, const TerminationLog& log, const std::string& directory);
 
 }  // namespace xpurun::launcher

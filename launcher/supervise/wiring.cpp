@@ -1,6 +1,6 @@
 // Which part of the supervisor tells which other part.
 #include "common/base/tr.h"
-#include "launcher/supervise/live_view.h"
+#include "launcher/supervise/reporting/live_view.h"
 #include "launcher/supervise/supervisor.h"
 
 #include <fmt/format.h>
@@ -10,26 +10,22 @@
 
 namespace xpurun::launcher {
 
-namespace {
-constexpr double kEvidenceAfterTheEndS = 1;
-}  // namespace
-
 Reaper::Hooks Supervisor::reaper_hooks() {
   return {.may_be_helper =
               [this](base::Pid pid) {
                 return dumps_.busy() || evidence_.busy() || reports_.busy() || notifier_.busy() ||
-                       captures_.busy() || nodes_.is_helper(pid) || (relay_ && relay_->pid() == pid);
+                       captures_.busy() || nodes_.is_helper(pid) || logs_.is_relay(pid);
               },
           .helper_ended =
               [this](base::Pid pid, base::WaitStatus status) {
                 return dumps_.helper_ended(pid, status) || evidence_.helper_ended(pid, status) ||
                        reports_.helper_ended(pid, status) || notifier_.helper_ended(pid, status) ||
                        captures_.helper_ended(pid, status) || nodes_.helper_ended(pid, status) ||
-                       (relay_ && relay_->helper_ended(pid, status));
+                       logs_.helper_ended(pid, status);
               },
           .discover = [this] { watcher_.discover(); },
           .died = [this](const TrackedProcess& p, base::WaitStatus status,
-                         bool failed) { process_died(p, status, failed); },
+                         bool failed) { deaths_.process_died(p, status, failed); },
           .command_ended = [this](base::WaitStatus status) { ending_.command_ended(status); }};
 }
 
@@ -38,7 +34,7 @@ JobEnding::Hooks Supervisor::ending_hooks() {
               [this] {
                 status_line_.stop();
                 watcher_.stop();
-                evidence_.hurry(kEvidenceAfterTheEndS);
+                evidence_.command_ended();
                 nodes_.command_ended();
               },
           .give_up =
@@ -49,7 +45,11 @@ JobEnding::Hooks Supervisor::ending_hooks() {
               },
           .dumping = [this] { return dumps_.busy() || evidence_.busy(); },
           .drain_logs = [this](std::function<void()> done) { drain_logs(std::move(done)); },
-          .record = [this] { record_end(); },
+          .record =
+              [this] {
+                notices_.release_all();
+                end_record_.write();
+              },
           .request_report =
               [this] {
                 if (options_.report) {
@@ -63,14 +63,9 @@ JobEnding::Hooks Supervisor::ending_hooks() {
 }
 
 Watcher::Listener Supervisor::watch_listener() {
-  return {.stall_raised = [this](base::Rank longest) { stall_raised(longest); },
-          .stall_escalated = [this] { stall_escalated(); },
-          .stall_cleared =
-              [this] {
-                if (!nodes_.stall_cleared()) {
-                  stall_cleared();
-                }
-              },
+  return {.stall_raised = [this](base::Rank longest) { stalls_.raised(longest); },
+          .stall_escalated = [this] { stalls_.escalated(); },
+          .stall_cleared = [this] { stalls_.cleared(); },
           .rank_found =
               [this] {
                 if (restart_.started_again()) {
@@ -97,19 +92,16 @@ DumpCoordinator::Hooks Supervisor::dump_hooks() {
               [this](const std::string& directory) {
                 timing_.save(directory);
                 python_.save_spans();
-                return save_calls(fmt::format("{}/{}", directory, model::kCollectivesFile));
+                return calls_.save(fmt::format("{}/{}", directory, model::kCollectivesFile));
               },
           .release = [this](base::Pid pid) { notices_.release(pid); },
           .begun = [this](const model::DumpManifest& dump,
-                          const std::string& directory) { collect_evidence(dump, directory); },
-          .stacks_written = [this] { report_on_stall(); },
+                          const std::string& directory) { evidence_.dump_begun(dump, directory); },
+          .stacks_written = [this] { stalls_.report(); },
           .dumped =
               [this](base::MonoNs duration, bool for_stall) {
                 watcher_.held_up(duration);
-                // A verdict that came during the dump may have left the end of the job to us.
-                if (for_stall || std::as_const(journal_).open_stall() != nullptr) {
-                  report_on_stall();
-                }
+                stalls_.dumped(for_stall);
               },
           .may_go_on = [this] { return !ending_.state().has_ended(); },
           .idle = [this] { ending_.proceed(); }};
@@ -120,7 +112,7 @@ TimingService::Hooks Supervisor::timing_hooks() {
               [this](base::Pid pid) {
                 const double still_s = watcher_.still_s(pid).value_or(-1);
                 const double timeout_s = options_.hang_timeout_s;
-                const bool stall = std::as_const(journal_).open_stall() != nullptr;
+                const bool stall = stalls_.open();
                 const TrackedProcess* p = table_.find(pid);
                 const auto seen = speed_.watch().rank(p == nullptr ? base::kNoRank : p->record.rank);
                 return TimingService::RankProgress{.still_s = still_s,
@@ -156,7 +148,7 @@ NodeHandler::Hooks Supervisor::node_hooks() {
           .reporting = [this] { return reports_.busy(); },
           .request_report = [this] { reports_.request(); },
           .judged = [this](const ReportResult& result) { verdicts_.take(result); },
-          .stall_cleared = [this] { stall_cleared(); },
+          .stall_cleared = [this] { stalls_.cleared_everywhere(); },
           .end_the_job = [this] { verdicts_.end_the_job(); },
           .idle = [this] { reports_done(); },
           .control =
@@ -207,17 +199,40 @@ SignalHandler::Hooks Supervisor::signal_hooks() {
           },
       .hide_status_line = [this] { status_line_.hide(); },
       .terminal_hung_up = [this] { ending_.terminal_hung_up(); },
-      .give_up_logs =
-          [this] {
-            if (relay_) {
-              relay_->give_up();
-            }
-            return relay_.has_value();
-          },
+      .give_up_logs = [this] { return logs_.give_up(); },
       .stop_telling = [this] { notifier_.give_up("xpurun was interrupted"); },
       .kill_job = [this] { ending_.kill_now(); },
       .detach = [this] { ending_.detach(); },
       .say = [this](const std::string& line) { say(line); }};
+}
+
+NoticeRouter::Hooks Supervisor::notice_hooks() {
+  return {.discover = [this] { watcher_.discover(); },
+          .crashed = std::bind_front(&CrashHandler::process_crashed, &crashes_),
+          .attach_timing = std::bind_front(&TimingService::attach, &timing_),
+          .attach_spans = std::bind_front(&PythonReports::attach, &python_),
+          .attach_capture = std::bind_front(&ActivitySession::attach, &activity_),
+          .answer = std::bind_front(&NoticeServer::answer_attach, &notices_)};
+}
+
+StallHandler::Nodes Supervisor::stall_nodes() {
+  return {.raised = [this] { return nodes_.stall_raised(); },
+          .escalated = [this] { return nodes_.stall_escalated(); },
+          .cleared = [this] { return nodes_.stall_cleared(); },
+          .lead = [this] { return nodes_.leads(); },
+          .judge_again = [this] { nodes_.judge_again(); }};
+}
+
+EndRecord::Hooks Supervisor::end_record_hooks() {
+  return {.find_deaths = [this] { reaper_.find_unnoticed_deaths(); },
+          .restart_pending = [this] { return restart_.pending(); },
+          .was_interrupted = [this] { return signals_.was_interrupted(); },
+          .finish_files =
+              [this] {
+                timing_.finish();
+                python_.save_spans();
+              },
+          .recorded = [this] { nodes_.job_recorded(); }};
 }
 
 ControlApi::Hooks Supervisor::control_hooks() {

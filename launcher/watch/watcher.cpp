@@ -84,7 +84,7 @@ void Watcher::discover() {
   for (const TrackedProcess* p : parts_.table.living_ranks()) {
     const bool launcher = starts_ranks(p->record.cmdline);
     ranks_to_come |= launcher;
-    const bool watchable = (p->record.identity != "single" || p->record.python) && !launcher;
+    const bool watchable = (p->record.identity != model::RankSource::single || p->record.python) && !launcher;
     const auto it = probes_.find(p->record.pid);
     if (watchable && (it == probes_.end() || it->second->rank() != p->record.rank)) {
       probes_.insert_or_assign(p->record.pid,

@@ -20,10 +20,11 @@ MOST_SOURCE = 200  # characters of a line
 MOST_LINES = 200000  # of a source file that is read for such a line
 # Variables that identify a rank, for the case that it ends before the supervisor finds it. The names are
 # those of common/wire/identity.h.
-IDENTITY = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
-            "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
-            "MPI_LOCALRANKID", "PMI_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
-            "MV2_COMM_WORLD_SIZE", "PALS_RANKID", "PALS_LOCAL_RANKID")
+IDENTITY = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
+            "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE",
+            "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_RANK", "PMI_RANK",
+            "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
+            "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "PALS_RANKID", "PALS_LOCAL_RANKID")
 PATIENCE_S = 0.5  # for a socket whose queue is full
 
 SIGNS = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -14,9 +14,9 @@ settings = globals()["settings"]  # given by sitecustomize.py
 shared = settings["part"]("xpurun_segment")
 segment = shared["segment"]
 local = segment.local
-BACKWARD, CHECKPOINT, DATA, EVALUATION, FORWARD, GARBAGE, OPTIMIZER, RECORD_AT = (
-    shared[name] for name in ("BACKWARD", "CHECKPOINT", "DATA", "EVALUATION", "FORWARD", "GARBAGE", "OPTIMIZER",
-                              "RECORD_AT"))
+BACKWARD, CHECKPOINT, DATA, EVALUATION, FORWARD, GARBAGE, INFERRED, OPTIMIZER, RECORD_AT = (
+    shared[name] for name in ("BACKWARD", "CHECKPOINT", "DATA", "EVALUATION", "FORWARD", "GARBAGE", "INFERRED",
+                              "OPTIMIZER", "RECORD_AT"))
 now, cpu_now, get_frame = time.monotonic_ns, time.thread_time_ns, sys._getframe
 # Shorter collections are not recorded: the youngest generation is collected hundreds of times per second.
 SHORTEST_GARBAGE_NS = 250000
@@ -72,10 +72,10 @@ def hooks_of(stage, its_name):
             before, since_ns, since_cpu, since_place = since
             if is_backward:
                 segment.add_span(FORWARD, segment.text("forward (inferred)"), since_place, since_ns, begin_ns,
-                                 cpu - since_cpu)
+                                 cpu - since_cpu, 0, 0, 0, INFERRED)
             elif is_data and before == DATA and not is_grad_enabled():
                 segment.add_span(EVALUATION, segment.text("evaluation (inferred)"), since_place, since_ns, begin_ns,
-                                 cpu - since_cpu)
+                                 cpu - since_cpu, 0, 0, 0, INFERRED)
         return [name, place, begin_ns, cpu, memory, state]
 
     def leave(begun):

@@ -12,6 +12,7 @@ namespace xpurun::report {
 
 using base::tr;
 using model::CalledBy;
+using model::CallOperation;
 using model::RankSet;
 using model::VerdictCollective;
 
@@ -145,11 +146,12 @@ std::string call_text(const CalledBy& row) {
     out += tr(" of {} {}", row.count, row.dtype.empty() ? tr("elements") : base::sanitize(row.dtype));
   }
   if (row.root >= 0) {
-    const bool collects = row.op == "reduce" || row.op == "gather";
+    const CallOperation operation = model::operation_of(row.op);
+    const bool collects = operation == CallOperation::reduce || operation == CallOperation::gather;
     out += tr(" {} root {}", collects ? "to" : "from", row.root);
   }
   if (row.peer >= 0) {
-    out += tr(" {} rank {}", row.op == "send" ? "to" : "from", row.peer);
+    out += tr(" {} rank {}", model::operation_of(row.op) == CallOperation::send ? "to" : "from", row.peer);
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "report/diagnosis/diagnose.h"
 
 #include "common/base/line_breaks.h"
+#include "common/base/os/wait_status.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
@@ -34,10 +35,8 @@ constexpr Rule kRules[] = {
 
 constexpr size_t kMostEvidence = 10;  // lines
 constexpr size_t kLongestWord = 106;  // columns
-constexpr size_t kLongestLine = 432;  // columns; about four lines of a wide terminal
 
-// A line that is too long loses clauses from its end, because half a sentence says nothing; a single name
-// that is too long loses its middle.
+// A single name that is too long loses its middle.
 std::string shortened(std::string_view text) {
   std::string line;
   for (const std::string_view word : base::split(text, ' ')) {
@@ -45,13 +44,6 @@ std::string shortened(std::string_view text) {
     for (const std::string_view part : base::unbreakable_parts(word)) {
       line += base::elide_middle(part, kLongestWord);
     }
-  }
-  while (base::display_width(line) > kLongestLine) {
-    const size_t clause = line.rfind(tr("; "));
-    if (clause == std::string::npos) {
-      break;
-    }
-    line.resize(clause);
   }
   return line;
 }
@@ -146,7 +138,7 @@ std::string sentence_of(const Verdict& v) {
   }
   std::string out = v.ranks.empty() ? tr("the job") : rank_words(v.ranks);
   if (v.signal != 0) {
-    out += tr(" ended by {}", signal_name(v.signal));
+    out += tr(" ended by {}", base::signal_name(v.signal));
   } else if (v.exit_code >= 0) {
     out += tr(" exited with status {}", v.exit_code);
   } else if (v.state != RankState::none) {

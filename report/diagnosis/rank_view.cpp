@@ -133,8 +133,7 @@ void stand_in_call(RankView& v, const model::CollectiveCall& call) {
   if (!unclear || own_affair || !fits(v.where, call.where)) {
     return;
   }
-  const bool message = call.op == "send" || call.op == "recv";
-  v.wait = Wait{.kind = message ? WaitKind::point_to_point : WaitKind::collective,
+  v.wait = Wait{.kind = is_message(call.operation()) ? WaitKind::point_to_point : WaitKind::collective,
                 .what = call.op,
                 .where = call.where.file.empty() ? v.where : call.where};
   v.where = v.wait->where;
@@ -264,7 +263,8 @@ void find_full_pipe(RankView& v, const Facts& facts) {
 }  // namespace
 
 bool is_plain_command(const ProcessRecord& process) {
-  return process.role == model::ProcessRole::rank && process.identity == "single" && !process.python;
+  return process.role == model::ProcessRole::rank && process.identity == model::RankSource::single &&
+         !process.python;
 }
 
 std::vector<const ProcessRecord*> current_ranks(const model::RunManifest& run) {

@@ -73,7 +73,7 @@ std::string kernel_line(const model::RunManifest& run, const KernelEvent& e) {
       return tr("{}: the kernel reported {} of GPU {}{}", when, xid_words(e), base::sanitize(e.pci),
                 e.pid > 0 ? tr(", in {}", process_words(e)) : "");
     case KernelEventKind::oom_kill:
-      return of_memory_limit(e)
+      return e.memory_limit
                  ? tr("{}: the kernel killed {}: the memory limit of its control group was reached", when,
                       process_words(e))
                  : tr("{}: the kernel killed {}: the host was out of memory", when, process_words(e));
@@ -86,7 +86,7 @@ std::string kernel_line(const model::RunManifest& run, const KernelEvent& e) {
 
 // A process that reached the limit of another control group, which takes no memory from this job.
 bool is_of_another_job(const model::RunManifest& run, const KernelEvent& e) {
-  return e.kind == KernelEventKind::oom_kill && of_memory_limit(e) && e.host_pid && e.pid > 0 &&
+  return e.kind == KernelEventKind::oom_kill && e.memory_limit && e.host_pid && e.pid > 0 &&
          std::none_of(run.processes.begin(), run.processes.end(),
                       [&](const model::ProcessRecord& p) { return p.pid == e.pid && p.node == e.node; });
 }
@@ -162,10 +162,6 @@ const KernelEvent* oom_kill_of(const Scene& scene, const Ending& e) {
   return it == events.end() ? nullptr : &*it;
 }
 
-bool of_memory_limit(const KernelEvent& oom_kill) {
-  return oom_kill.text.starts_with("Memory cgroup out of memory");
-}
-
 void name_gpu_error(const Scene& scene, model::Verdict& verdict) {
   const bool died = verdict.kind == model::VerdictKind::crash ||
                     verdict.kind == model::VerdictKind::exception || verdict.kind == model::VerdictKind::exit;
@@ -203,7 +199,7 @@ void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
     const auto wrong = complaints(d);
     if (!wrong.empty() && shown++ < kMostGpuLines) {
       out.push_back(tr("{}GPU {}{}: {}", on_host(scene, d.node), d.index,
-                       d.name.empty() ? "" : fmt::format(" ({})", d.name), base::join(wrong, tr("; "))));
+                       d.name.empty() ? "" : fmt::format(" ({})", d.name), joined_clauses(wrong)));
     }
   }
   if (shown > kMostGpuLines) {

@@ -20,8 +20,6 @@ void name_gpu_error(const Scene& scene, model::Verdict& verdict);
 // The line of the kernel's log that tells of the death of this process by lack of memory; null: there is
 // none.
 const model::KernelEvent* oom_kill_of(const Scene& scene, const Ending& e);
-// Whether the process group's memory limit was reached; otherwise the host had no memory left.
-bool of_memory_limit(const model::KernelEvent& oom_kill);
 
 // Adds one line per kernel event and per unhealthy GPU.
 void add_surroundings(const Scene& scene, std::vector<std::string>& out);

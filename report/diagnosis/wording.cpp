@@ -21,8 +21,21 @@ using model::Waiting;
 namespace {
 
 constexpr size_t kMostGroups = 2;
+constexpr size_t kLongestLine = 432;  // columns
 
 }  // namespace
+
+std::string joined_clauses(const std::vector<std::string>& clauses) {
+  std::string out;
+  for (const std::string& clause : clauses) {
+    const std::string longer = out.empty() ? clause : out + tr("; ") + clause;
+    if (!out.empty() && base::display_width(longer) > kLongestLine) {
+      break;
+    }
+    out = longer;
+  }
+  return out;
+}
 
 RankSet ranks_of(const Views& views) {
   RankSet out;

@@ -23,6 +23,10 @@ std::string rank_words(const model::RankSet& ranks);
 // Names a set of ranks, with the host where that adds information: "rank 5 (host b)".
 using RankNamer = std::function<std::string(const model::RankSet&)>;
 
+// The clauses with "; " between them. As half a sentence says nothing, whole clauses are left out of the end
+// of a line that would take more than about four lines of a wide terminal.
+std::string joined_clauses(const std::vector<std::string>& clauses);
+
 // "load_batch (train.py:31: time.sleep)"; "an unknown place" if nothing is known.
 std::string place(const model::CodeLocation& where);
 // "all_reduce (train.py:44)", "backward (all_reduce) at train.py:44"

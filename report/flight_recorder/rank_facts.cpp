@@ -16,6 +16,7 @@
 
 namespace xpurun::report {
 
+using model::CallOperation;
 using model::CallStage;
 using model::CollectiveCall;
 using model::Communicator;
@@ -265,12 +266,13 @@ class Converter {
         // If a call is done, all calls before it are done: the list must not begin with an older call.
         pair.finished += 1 + std::exchange(waiting[key], 0);
         std::erase_if(c.point_to_point, [&](const CollectiveCall& call) {
-          return call.peer == transfer->peer && (call.op == "send") == transfer->send;
+          return call.peer == transfer->peer && (call.operation() == CallOperation::send) == transfer->send;
         });
         continue;
       }
       if (c.point_to_point.size() < kMostCalls) {
-        CollectiveCall call = describe(e, transfer->send ? "send" : "recv");
+        CollectiveCall call =
+            describe(e, std::string(name_of(transfer->send ? CallOperation::send : CallOperation::recv)));
         call.peer = transfer->peer;
         call.sequence = pair.finished + ++waiting[key];
         c.point_to_point.push_back(std::move(call));
@@ -284,7 +286,7 @@ class Converter {
   CollectiveCall describe(const FlightEntry& e, std::string op) const {
     CollectiveCall call{.op = std::move(op)};
     // The tensor of a barrier is torch's own, not the program's.
-    if (call.op != "barrier") {
+    if (call.operation() != CallOperation::barrier) {
       call.count =
           elements(dump_.tree, count_of(call.op) == CountOf::output ? e.output_sizes : e.input_sizes);
       const auto dtypes = dump_.tree.items(e.input_dtypes);
@@ -355,7 +357,8 @@ void align_point_to_point(std::vector<RankFacts>& ranks) {
       const uint64_t more = std::max(sides.send->finished, sides.receive->finished) - p.finished;
       for (Communicator& c : r.collectives.communicators) {
         for (CollectiveCall& call : c.point_to_point) {
-          if (c.id == p.communicator && call.peer == p.peer && (call.op == "send") == p.send) {
+          if (c.id == p.communicator && call.peer == p.peer &&
+              (call.operation() == CallOperation::send) == p.send) {
             call.sequence += more;
           }
         }

@@ -3,7 +3,7 @@
 #include "common/base/strings.h"
 #include "report/flamegraph/svg.h"
 #include "report/render/html.h"
-#include "report/render/text.h"
+#include "report/render/parts/text.h"
 #include "report/tree/folded.h"
 
 #include <fmt/format.h>

@@ -126,7 +126,7 @@ ordered_json traceback_json(const Traceback& t) {
 
 ordered_json finding_json(const Finding& f) {
   ordered_json j;
-  j["severity"] = name_of(f.severity);
+  j["severity"] = model::name_of(f.severity);
   j["id"] = f.id;
   j["title"] = f.title;
   j["evidence"] = f.evidence;

@@ -1,7 +1,7 @@
 // The first part of templates/report.mustache: what somebody with a failed job reads before anything else.
 #pragma once
 
-#include "report/render/page_parts.h"
+#include "report/render/parts/page_parts.h"
 
 namespace xpurun::report {
 

@@ -2,7 +2,7 @@
 // exceptions of the run, with the time of day. HTML without scripts, in per cent of the run.
 #pragma once
 
-#include "report/render/page_parts.h"
+#include "report/render/parts/page_parts.h"
 
 namespace xpurun::report {
 

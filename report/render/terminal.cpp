@@ -7,6 +7,7 @@
 #include "report/flamegraph/palette.h"
 #include "report/render/json.h"
 #include "report/render/json_access.h"
+#include "report/run/run_report.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -62,11 +63,18 @@ struct SeverityLook {
   const char* style;
 };
 
-SeverityLook look_of(const std::string& severity) {
-  return severity == "error"     ? SeverityLook{"✗", "x", "1;31"}
-         : severity == "warning" ? SeverityLook{"▲", "!", "1;33"}
-         : severity == "good"    ? SeverityLook{"✓", "+", "1;32"}
-                                 : SeverityLook{"•", "*", "2"};
+SeverityLook look_of(Severity severity) {
+  switch (severity) {
+    case Severity::error:
+      return {"✗", "x", "1;31"};
+    case Severity::warning:
+      return {"▲", "!", "1;33"};
+    case Severity::good:
+      return {"✓", "+", "1;32"};
+    case Severity::note:
+      break;
+  }
+  return {"•", "*", "2"};
 }
 
 void put_source(Writer& w, const json& report) {
@@ -86,11 +94,11 @@ void put_findings(Writer& w, const json& report) {
   }
   w.heading(tr("Findings"));
   for (const json& f : list_of(report, "findings")) {
-    const std::string severity = text_of(f, "severity");
+    const Severity severity = model::from_name<Severity>(text_of(f, "severity")).value_or(Severity::note);
     const SeverityLook look = look_of(severity);
     w.line(2,
-           tr("{} {}: {} [{}]", w.pick(look.icon, look.ascii), tr(severity), text_of(f, "title"),
-              text_of(f, "id")),
+           tr("{} {}: {} [{}]", w.pick(look.icon, look.ascii), tr(model::name_of(severity)),
+              text_of(f, "title"), text_of(f, "id")),
            look.style);
     for (const json& e : list_of(f, "evidence")) {
       if (e.is_string()) {

@@ -16,7 +16,6 @@
 
 namespace xpurun::report {
 
-using base::later;
 using base::tr;
 
 namespace {
@@ -187,20 +186,6 @@ void add_node_gaps(const RunReport& report, std::vector<Finding>& out) {
 }
 
 }  // namespace
-
-std::string_view name_of(Severity severity) {
-  switch (severity) {
-    case Severity::error:
-      return later("error");
-    case Severity::warning:
-      return later("warning");
-    case Severity::good:
-      return later("good");
-    case Severity::note:
-      break;
-  }
-  return later("note");
-}
 
 std::vector<Finding> find_findings(const RunReport& report) {
   std::vector<Finding> out;

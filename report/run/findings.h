@@ -11,7 +11,4 @@ namespace xpurun::report {
 
 std::vector<Finding> find_findings(const RunReport& report);
 
-// "error", "warning", "note", "good"
-std::string_view name_of(Severity severity);
-
 }  // namespace xpurun::report

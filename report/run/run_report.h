@@ -2,7 +2,9 @@
 // it.
 #pragma once
 
+#include "common/base/tr.h"
 #include "common/model/dump_manifest.h"
+#include "common/model/names.h"
 #include "common/model/run_manifest.h"
 #include "common/model/speed/pipeline.h"
 #include "common/model/timing/speed_report.h"
@@ -128,3 +130,9 @@ std::vector<RankRow> rank_rows(const model::RunManifest& run, const model::Verdi
                                const std::optional<model::DumpManifest>& dump, const Collected& collected);
 
 }  // namespace xpurun::report
+
+namespace xpurun::model {
+template <>
+inline constexpr std::array<std::string_view, 4> kNames<report::Severity> = {
+    base::later("error"), base::later("warning"), base::later("note"), base::later("good")};
+}  // namespace xpurun::model

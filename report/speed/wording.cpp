@@ -185,14 +185,14 @@ std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared com
 }
 
 std::string pause_sentence(const model::StagePause& pause) {
-  const std::string place = pause.place.substr(0, pause.place.find(" ("));
-  const std::string where =
-      pause.name.empty() || place.empty() ? pause.name + place : tr("{} at {}", pause.name, place);
+  const std::string where = pause.name.empty() || pause.place.empty()
+                                ? pause.name + pause.place
+                                : tr("{} at {}", pause.name, pause.place);
   const std::string often = pause.count == 1   ? tr(", once")
                             : pause.every == 1 ? tr(" in every step")
                                                : tr(" every {} steps", grouped(pause.every));
   std::string out = tr("{} of {}{}{}, {} of the time", word_of(pause.stage), short_seconds(pause.median_s),
-                       often, in_place(where), percent(pause.share));
+                       often, where.empty() ? "" : tr(", in {}", where), percent(pause.share));
   if (!pause.slow.empty()) {
     const std::string slow = short_seconds(pause.slow_s);
     const std::string others = short_seconds(pause.others_s);

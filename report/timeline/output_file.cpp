@@ -3,9 +3,7 @@
 #include "common/base/os/io.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
-#include <array>
 #include <cstdio>
 #include <fcntl.h>
 #include <unistd.h>
@@ -15,25 +13,10 @@ namespace xpurun::report {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 20;
-constexpr int kGzipWindow = 15 + 16;
-constexpr int kMemoryLevel = 8;
+// A trace compresses to a tenth at any level, and higher levels take three times as long.
+constexpr int kFastest = 1;
 
 }  // namespace
-
-struct OutputFile::Deflater {
-  Deflater() {
-    // Level 1: a trace compresses to a tenth at any level, and higher levels take three times as long.
-    is_ready =
-        deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, kGzipWindow, kMemoryLevel, Z_DEFAULT_STRATEGY) == Z_OK;
-  }
-  ~Deflater() { deflateEnd(&z); }
-  Deflater(const Deflater&) = delete;
-  Deflater& operator=(const Deflater&) = delete;
-
-  z_stream z{};
-  bool is_ready = false;
-  std::array<char, 65536> out{};
-};
 
 OutputFile::OutputFile() = default;
 OutputFile::OutputFile(OutputFile&&) noexcept = default;
@@ -49,8 +32,8 @@ base::Result<OutputFile> OutputFile::to(base::UniqueFd fd, Compression compressi
   OutputFile out;
   out.fd_ = std::move(fd);
   if (compression == Compression::gzip) {
-    out.deflater_ = std::make_unique<Deflater>();
-    if (!out.deflater_->is_ready) {
+    out.gzip_ = std::make_unique<base::GzipStream>(kFastest);
+    if (!out.gzip_->ready()) {
       return base::fail("zlib cannot start: out of memory");
     }
   }
@@ -85,39 +68,28 @@ void OutputFile::put(std::string_view bytes) {
   }
 }
 
-void OutputFile::pack(std::string_view bytes, int flush) {
-  z_stream& z = deflater_->z;
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  z.avail_in = static_cast<uInt>(bytes.size());
-  do {
-    z.next_out = reinterpret_cast<Bytef*>(deflater_->out.data());
-    z.avail_out = static_cast<uInt>(deflater_->out.size());
-    (void)deflate(&z, flush);
-    put({deflater_->out.data(), deflater_->out.size() - z.avail_out});
-  } while (z.avail_out == 0);
+void OutputFile::flush() {
+  if (gzip_ != nullptr) {
+    gzip_->add(buffer_, [this](std::string_view packed) { put(packed); });
+  } else {
+    put(buffer_);
+  }
+  buffer_.clear();
 }
 
 void OutputFile::write(std::string_view bytes) {
   written_ += bytes.size();
   buffer_ += bytes;
-  if (buffer_.size() < kBuffer) {
-    return;
+  if (buffer_.size() >= kBuffer) {
+    flush();
   }
-  if (deflater_ != nullptr) {
-    pack(buffer_, Z_NO_FLUSH);
-  } else {
-    put(buffer_);
-  }
-  buffer_.clear();
 }
 
 base::Status OutputFile::finish() {
-  if (deflater_ != nullptr) {
-    pack(buffer_, Z_FINISH);
-  } else {
-    put(buffer_);
+  flush();
+  if (gzip_ != nullptr) {
+    gzip_->finish([this](std::string_view packed) { put(packed); });
   }
-  buffer_.clear();
   if (status_ && !temporary_.empty()) {
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
       return base::fail_errno(fmt::format("cannot write {}", path_));

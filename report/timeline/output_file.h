@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/os/fd.h"
+#include "common/base/packing.h"
 #include "common/base/result.h"
 
 #include <cstdint>
@@ -30,15 +31,14 @@ class OutputFile {
   uint64_t written() const { return written_; }
 
  private:
-  struct Deflater;
   OutputFile();
   void put(std::string_view bytes);
-  void pack(std::string_view bytes, int flush);
+  void flush();
 
   std::string path_;
   std::string temporary_;  // removed unless finish() renames the file
   base::UniqueFd fd_;
-  std::unique_ptr<Deflater> deflater_;
+  std::unique_ptr<base::GzipStream> gzip_;
   std::string buffer_;
   uint64_t written_ = 0;
   base::Status status_;

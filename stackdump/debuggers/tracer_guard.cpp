@@ -1,6 +1,7 @@
 #include "stackdump/debuggers/tracer_guard.h"
 
 #include "common/base/clock.h"
+#include "common/base/os/child.h"
 #include "common/base/os/procfs.h"
 #include "common/base/os/program.h"
 
@@ -55,7 +56,6 @@ std::vector<std::string> take_environment() {
   return out;
 }
 
-// PR_SET_PDEATHSIG has no effect if the parent died before the call, hence the check of the parent.
 base::Result<base::Pid> start_tool(const GuardedTool& tool) {
   // Before take_environment() clears PATH.
   XPURUN_TRY_ASSIGN(const std::string path, base::find_program(tool.argv[0]));
@@ -66,10 +66,7 @@ base::Result<base::Pid> start_tool(const GuardedTool& tool) {
                               .err = tool.err,
                               .own_group = true,
                               .before_exec = [guard = ::getpid()] {
-                                ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-                                if (::getppid() != guard) {
-                                  ::_exit(127);
-                                }
+                                base::end_with_parent(guard);
                                 for (const int signal : {SIGPIPE, SIGTERM, SIGHUP, SIGINT}) {
                                   ::signal(signal, SIG_DFL);
                                 }
@@ -208,15 +205,15 @@ base::Result<TracerGuard> TracerGuard::start(const GuardedTool& tool) {
   XPURUN_TRY_ASSIGN(base::Pipe report, base::make_pipe());
   TracerGuard guard(tool.target);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // if the guard is killed, the tool becomes a child of this process
-  guard.pid_ = ::fork();
-  if (guard.pid_ < 0) {
-    return base::fail_errno(fmt::format("cannot start {}", tool.argv[0]));
-  }
-  if (guard.pid_ == 0) {
+  auto pid = base::fork_child(base::ChildLife::outlives_parent, [&]() -> int {
     lifeline.write_end.reset();
     report.read_end.reset();
     be_guard(tool, guard.repair_, lifeline.read_end.get(), report.write_end.get());
+  });
+  if (!pid) {
+    return base::fail(std::move(pid.error()).context(tool.argv[0]));
   }
+  guard.pid_ = *pid;
   guard.lifeline_ = std::move(lifeline.write_end);
   guard.report_ = std::move(report.read_end);
   return guard;

@@ -1,4 +1,5 @@
 #include "common/base/clock.h"
+#include "common/base/os/child.h"
 #include "common/base/os/io.h"
 #include "common/base/os/program.h"
 #include "common/base/strings.h"
@@ -13,7 +14,6 @@
 #include <dwarf.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -274,26 +274,21 @@ std::string run_child(const std::vector<Addr>& wanted, ModuleList& modules, base
   if (!pipe) {
     return {};
   }
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const auto child = base::fork_child(base::ChildLife::ends_with_parent, [&] {
     if constexpr (kLimitHeap) {
       const rlimit heap{kMaxHeap, kMaxHeap};
       ::setrlimit(RLIMIT_DATA, &heap);
     }
-    if (::getppid() == parent) {
-      answer(wanted, modules, pipe->write_end.get());
-    }
-    ::_exit(0);
-  }
-  if (child < 0) {
+    answer(wanted, modules, pipe->write_end.get());
+    return 0;
+  });
+  if (!child) {
     return {};
   }
   pipe->write_end.reset();
   std::string text = read_until(pipe->read_end.get(), deadline);
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  ::kill(*child, SIGKILL);
+  ::waitpid(*child, nullptr, 0);
   return text;
 }
 

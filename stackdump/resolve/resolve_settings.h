@@ -1,6 +1,8 @@
 // How a dump is resolved into named frames, after the process runs again.
 #pragma once
 
+#include "common/model/vocabulary.h"
+
 #include <cstdint>
 #include <string>
 
@@ -12,11 +14,7 @@ enum class UnwinderKind {
   gdb,    // attaches once more
 };
 
-enum class GpuStacks {
-  never,
-  automatic,  // if a thread waits for the GPU and cuda-gdb exists
-  always,
-};
+using model::GpuStacks;
 
 // Other debuggers, which attach to the process after xpurun's own dump. Each debugger is ended at its time
 // limit.

@@ -13,7 +13,7 @@ import time
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON
 
-SLEEP = "import time\ndef waiting():\n    time.sleep(60)\nwaiting()"
+SLEEP = "import time\ndef waiting():\n    print('ready', flush=True); time.sleep(60)\nwaiting()"
 
 
 class Control(xpurun_test.Case):
@@ -42,7 +42,7 @@ class Control(xpurun_test.Case):
                 self.assertEqual(stream.read(), "")
 
     def test_stacks_of_the_run(self):
-        time.sleep(0.5)
+        self.assertEqual(self.process.stdout.readline(), "ready\n")
         result = subprocess.run([PROGRAM, "stacks", "--run", self.out], capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("waiting", result.stdout)

@@ -47,6 +47,7 @@ class Spans(xpurun_test.Case):
                          ["DataLoader.__next__", "forward (inferred)", "backward", "all_reduce", "SGD.step"] * 2 +
                          ["DataLoader.end"])
         self.assertEqual(main[23]["name"], "evaluation (inferred)")
+        self.assertEqual({s["stage"] for s in main if s["inferred"]}, {"forward", "evaluation"})
         for forward, backward in zip(main[1:10:5], main[2:10:5]):
             self.assertEqual(forward["begin_ns"] + forward["duration_ns"], backward["begin_ns"])
         for span in main[:10]:

@@ -1,10 +1,15 @@
 """A stalled or full disk: the job is not affected, and the verdict is still printed."""
 
+import ctypes
+import fcntl
 import os
 import pathlib
 import signal
+import socket
 import statistics
 import subprocess
+import sys
+import termios
 import time
 
 import xpurun_test
@@ -40,16 +45,31 @@ FORWARDED_WITHIN_NS = 100_000_000
 TRIES = 31
 # A stall lasts until the test ends it, so anything that arrives did not wait for the disk.
 SECONDS = 60
+PIDFD_GETFD = 438  # the system call
 
 
 class Stalls:
     """Tests for every kind of stalled disk; the subclass defines stall() and go_on()."""
 
+    def stall_and_write(self):
+        """When it returns, an operation of the supervisor waits for the disk."""
+        control = socket.socket(socket.AF_UNIX)
+        self.addCleanup(control.close)
+        control.connect(self.wait_for(self.control, "control socket"))
+        self.stall()
+        control.sendall(b'{"cmd":"dump"}\n')
+        self.wait_for(self.something_waits, "operation that waits for the disk")
+
+    def control(self):
+        try:
+            return self.manifest().get("control")
+        except (OSError, ValueError):
+            return None
+
     def test_a_signal_reaches_the_job_and_its_status_comes_back(self):
         p = self.start_xpurun("--", PYTHON, "-c", ONE_SIGNAL)
         self.assertEqual(p.stdout.readline(), "ready\n")
-        self.stall()
-        time.sleep(1)  # so that something has tried to write
+        self.stall_and_write()
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.stdout.readline(), "got\n")
         self.assertEqual(p.wait(SECONDS), 5)
@@ -62,8 +82,7 @@ class Stalls:
     def test_a_signal_is_forwarded_at_once(self):
         p = self.start_xpurun("--", PYTHON, "-c", TIME_OF_SIGNALS)
         self.assertEqual(p.stdout.readline(), "ready\n")
-        self.stall()
-        time.sleep(1)  # so that something has tried to write
+        self.stall_and_write()
         delays = []
         for _ in range(TRIES):
             sent = time.monotonic_ns()
@@ -103,6 +122,25 @@ class Writer(Stalls, xpurun_test.Case):
 
     def go_on(self):
         os.kill(self.writer, signal.SIGCONT)
+
+    def something_waits(self):
+        """Whether one of the writer's sockets has bytes that the writer has not read."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        process = os.pidfd_open(self.writer)
+        try:
+            for path in pathlib.Path(f"/proc/{self.writer}/fd").iterdir():
+                if not os.readlink(path).startswith("socket:"):
+                    continue
+                copy = libc.syscall(PIDFD_GETFD, process, int(path.name), 0)
+                self.assertGreaterEqual(copy, 0, os.strerror(ctypes.get_errno()))
+                try:
+                    if int.from_bytes(fcntl.ioctl(copy, termios.FIONREAD, bytes(4)), sys.byteorder):
+                        return True
+                finally:
+                    os.close(copy)
+        finally:
+            os.close(process)
+        return False
 
     def test_the_supervisor_holds_nothing_of_the_run_directory(self):
         p = self.start_xpurun("--", PYTHON, "-c", HANG, env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
@@ -157,6 +195,9 @@ class Fuse(Stalls, xpurun_test.Case):
 
     def go_on(self):
         (self.dir / "stall").unlink(missing_ok=True)
+
+    def something_waits(self):
+        return (self.dir / "stall.met").exists()
 
     def test_sockets_have_another_place(self):
         runtime = self.dir / "runtime"

@@ -253,12 +253,15 @@ class Top(TerminalCase):
     def start(self):
         job = self.start_xpurun("--no-report", "--", PYTHON, "-c", LAUNCHER, env=self.env(RANK_CODE=WAITS))
         self.wait_for(lambda: len(self.rank_pids()) == 2, "both ranks")
-        time.sleep(1)
+        self.wait_for(lambda: self.top_once().stdout.count(" in_the_loader") == 2, "positions of both ranks")
         return job
+
+    def top_once(self):
+        return subprocess.run([PROGRAM, "top", "--once", self.out], capture_output=True, text=True, timeout=30)
 
     def test_on_a_terminal_and_in_a_pipe(self):
         job = self.start()
-        once = subprocess.run([PROGRAM, "top", "--once", self.out], capture_output=True, text=True, timeout=30)
+        once = self.top_once()
         self.assertEqual((once.returncode, once.stderr), (0, ""))
         lines = once.stdout.splitlines()
         self.assertEqual(lines[1].split(), ["RANK", "PID", "STATE", "STILL", "CPU", "WHERE"])

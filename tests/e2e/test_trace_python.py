@@ -103,6 +103,11 @@ class TracePython(xpurun_test.Case):
             file = span_file.load(self.out / "ranks" / "0" / "functions-1.xsp")
             self.assertEqual({s["name"] for s in file["spans"]}, {MODULE + "Model.forward"})
 
+    def calls(self, rank, name, after_ns=0):
+        """How many calls of the function are in the rank's files, of those that ended later."""
+        return sum(s["name"] == name and s["begin_ns"] + s["duration_ns"] > after_ns
+                   for path in self.out.glob(f"ranks/{rank}/functions-*.xsp") for s in span_file.load(path)["spans"])
+
     def test_change_while_the_job_runs(self):
         job = self.dir / "job.py"
         job.write_text("import os, sys, time\n"
@@ -136,11 +141,11 @@ class TracePython(xpurun_test.Case):
                               MODULE + "lode is not traced: the module has no such function", MODULE + "tiny"])
             self.assertEqual(added.splitlines()[4:], ["rank 2: no span was seen, so this list does not reach it"])
             self.assertEqual(follow(ctl("--json")), {0: "yes", 1: "yes", 2: "no_spans"})
-            time.sleep(1)
+            self.wait_for(lambda: min(self.calls(r, MODULE + "load") for r in "01") > 10, "calls of load")
             self.assertEqual(ctl("remove", MODULE + "load", MODULE + "lode", MODULE + "tiny").splitlines()[0],
                              "__main__:in_main")
             removed_ns = time.monotonic_ns()
-            time.sleep(1)
+            self.wait_for(lambda: min(self.calls(r, "__main__:in_main", removed_ns) for r in "01") > 10, "later calls")
             self.assertIn("traced_module:load is not in the list", ctl("remove", MODULE + "load", status=1))
             self.assertIn("is not module:function", ctl("add", "load", status=1))
             self.assertIn("needs list, or add or remove", ctl("change", status=2))

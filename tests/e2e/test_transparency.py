@@ -145,8 +145,8 @@ class Terminal(xpurun_test.Case):
         os.write(self.fd, text.encode())
 
     def test_control_c(self):
-        self.type(f"'{PROGRAM}' --out run -- sleep 100\n")
-        time.sleep(0.7)
+        self.type(f"'{PROGRAM}' --out run -- sh -c 'echo up; sleep 100'\n")
+        self.expect(r"\nup")
         self.type("\x03")
         self.expect("PROMPT> ")
         self.type("echo status=$?\n")
@@ -161,10 +161,16 @@ class Terminal(xpurun_test.Case):
         self.expect(r"\nstill here")
         self.expect(r"\nover")
 
+    def elapsed_s(self):
+        """By the clock of the supervisor, which polls the ranks in the same loop."""
+        told = self.run_xpurun("ctl", "--run", self.dir / "run", "status", "--json", out=False)
+        return json.loads(told.stdout)["elapsed_s"] if told.returncode == 0 else 0
+
     def test_python_asks_at_the_terminal(self):
         self.type(f"'{PROGRAM}' --out run --hang-timeout 1 -- {PYTHON} -c 'print(\"got\", input(\"name? \"))'\n")
         self.expect(r"name\? ")
-        time.sleep(2.5)  # an unanswered prompt is no hang
+        begun = self.wait_for(self.elapsed_s, "answer of the supervisor")
+        self.wait_for(lambda: self.elapsed_s() > begun + 2.5, "hang timeout")  # an unanswered prompt is no hang
         self.type("x\n")
         self.expect(r"got x")
         self.assertNotIn("hang", self.text)

@@ -1,7 +1,7 @@
 // Input: a report page received by mail, or only the data of such a page. Reading either
 // fails or gives text without terminal control sequences, and data packed into a page can be
 // extracted again.
-#include "report/render/embed.h"
+#include "report/render/parts/embed.h"
 #include "report/render/terminal.h"
 
 #include <cstdint>

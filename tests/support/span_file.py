@@ -11,6 +11,7 @@ def span(tag, body, names, last):
     last["end"] += body.signed()
     out = {"stage": STAGES[tag & 15], "duration_ns": body.varint(), "name": names[body.varint()],
            "place": names[body.varint()]}
+    out["inferred"] = out["name"] in last["inferred"]
     out["begin_ns"] = last["end"] - out["duration_ns"]
     if not tag & SAME_THREAD:
         last["thread"] = body.varint()
@@ -25,7 +26,7 @@ def span(tag, body, names, last):
 
 def load(path):
     out = {"spans": [], "loads": [], "short_calls": [], "lost": 0}
-    names, last, before = [""], {"end": 0, "thread": 0, "sequences": {}}, [0, 0, 0, 0]
+    names, last, before = [""], {"end": 0, "thread": 0, "sequences": {}, "inferred": set()}, [0, 0, 0, 0]
     for tag, body in frame(path, "xpurun.spans/1", out):
         if tag < NO_SPAN:
             out["spans"].append(span(tag, body, names, last))
@@ -36,6 +37,8 @@ def load(path):
             out["loads"].append(dict(zip(("at_ns", "cpu_ns", "run_delay_ns", "major_faults"), before)))
         elif tag == 0x82:
             out["lost"] += body.varint()
+        elif tag == 0x84:
+            last["inferred"].add(names[body.varint()])
         elif tag == 0x83:
             out["short_calls"].append({"begin_ns": last["end"] + body.signed(), "duration_ns": body.varint(),
                                        "total_ns": body.varint(), "calls": body.varint(),

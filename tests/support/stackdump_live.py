@@ -110,11 +110,11 @@ class Program:
 
 
 class Dump:
-    def __init__(self, pid, *extra, prefix=(), env=None):
+    def __init__(self, pid, *extra, prefix=(), env=None, deadline_ms=2000):
         with tempfile.TemporaryDirectory(prefix="xpurun-dump-") as d:
             out = os.path.join(d, "x.stacks.json")
             done = subprocess.run(
-                [*prefix, STACKDUMP, "--pid", str(pid), "--out", out, "--deadline-ms", "2000", *extra],
+                [*prefix, STACKDUMP, "--pid", str(pid), "--out", out, "--deadline-ms", str(deadline_ms), *extra],
                 capture_output=True,
                 text=True,
                 timeout=30,
@@ -131,6 +131,14 @@ class Dump:
 
     def pause_ms(self):
         return self.json["pause_ns"] / 1e6
+
+
+def until(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"no {what} within {seconds} s")
+        time.sleep(0.01)
 
 
 def python_frames(thread):

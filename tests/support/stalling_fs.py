@@ -1,6 +1,7 @@
 """A FUSE file system over a directory that stalls while a file exists: stalling_fs.py ROOT MOUNT STALL.
 
-Like a network file system without its server: every operation waits. It cannot make device nodes, so no sockets.
+Like a network file system without its server: every operation waits, and STALL.met says that one does. It cannot make
+device nodes, so no sockets.
 """
 
 import errno
@@ -21,6 +22,7 @@ class StallingFs(fuse.Operations):
 
     def __call__(self, op, *args):
         while os.path.exists(self.stall):
+            open(self.stall + ".met", "w").close()
             time.sleep(0.02)
         return super().__call__(op, *args)
 

@@ -8,13 +8,17 @@
 
 namespace xpurun::base {
 
+std::string signal_name(int number) {
+  const char* abbreviation = ::sigabbrev_np(number);
+  return abbreviation != nullptr ? fmt::format("SIG{}", abbreviation) : tr("signal {}", number);
+}
+
 std::string WaitStatus::text() const {
   if (exited()) {
     return tr("exited with status {}", exit_code());
   }
   if (signaled()) {
-    const char* name = ::sigabbrev_np(signal());
-    return name != nullptr ? tr("killed by SIG{}", name) : tr("killed by signal {}", signal());
+    return tr("killed by {}", signal_name(signal()));
   }
   return tr("ended");
 }

@@ -7,6 +7,9 @@
 
 namespace xpurun::base {
 
+// "SIGTERM"; "signal 42" for a signal without a name.
+std::string signal_name(int number);
+
 class WaitStatus {
  public:
   static constexpr int kUnknown = -1;

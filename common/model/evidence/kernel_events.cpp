@@ -12,6 +12,7 @@ void fields(V& visit, E& e) {
   visit("comm", e.comm, WhenEmpty::omit);
   visit.optional("xid", e.xid);
   visit("pci", e.pci, WhenEmpty::omit);
+  visit("memory_limit", e.memory_limit, WhenEmpty::omit);
   visit("text", e.text);
 }
 

@@ -32,10 +32,11 @@ struct KernelEvent {
   base::Pid pid = 0;  // in the host's pid namespace; 0: not named
   std::string comm;   // empty: not named
   int xid = -1;
-  std::string pci;        // xid: "0000:3b:00"
-  std::string text;       // the log line
-  size_t node = 0;        // index into RunManifest::nodes; not kept
-  bool host_pid = false;  // KernelEvents::host_pids; not kept
+  std::string pci;            // xid: "0000:3b:00"
+  bool memory_limit = false;  // oom_kill: at the limit of a control group, not of the host
+  std::string text;           // the log line
+  size_t node = 0;            // index into RunManifest::nodes; not kept
+  bool host_pid = false;      // KernelEvents::host_pids; not kept
 };
 
 struct KernelEvents {

@@ -22,6 +22,15 @@ std::string_view level_name(wire::Level level) {
   return index < kNames.size() ? kNames[index] : "unknown";
 }
 
+std::optional<wire::Level> level_from_name(std::string_view name) {
+  for (const wire::Level level : {wire::Level::off, wire::Level::light, wire::Level::full}) {
+    if (level_name(level) == name) {
+      return level;
+    }
+  }
+  return std::nullopt;
+}
+
 std::string_view api_name(const wire::OpKey& key) {
   if ((key.flags & wire::kOpOther) != 0) {
     return "other";

@@ -3,6 +3,7 @@
 
 #include "common/wire/segment.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,7 @@ namespace xpurun::model {
 std::string_view class_name(uint8_t op_class);
 // "off", "light", "full"
 std::string_view level_name(wire::Level level);
+std::optional<wire::Level> level_from_name(std::string_view name);
 // "ncclAllReduce"; "other" for calls that found no free table entry; "unknown" for an unknown number.
 std::string_view api_name(const wire::OpKey& key);
 // "AllReduce", "SendRecv" for a collective.

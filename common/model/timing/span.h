@@ -44,6 +44,7 @@ struct Span {
   uint32_t group = 0;     // communication: index of the group's id, equal on all its ranks; 0: none
   uint64_t sequence = 0;  // communication: number of the collective in its group, from 1; 0: none
   uint64_t bytes = 0;     // communication: 0: unknown
+  bool inferred = false;  // from the spans around it; a property of the name in files
 };
 
 // Calls of a traced function that were too short for spans of their own.

@@ -40,6 +40,10 @@ uint32_t SpanEncoder::name(std::string_view text) {
 }
 
 void SpanEncoder::add(const Span& span) {
+  if (span.inferred && inferred_.insert(span.name).second) {
+    records::put_varint(body_, span.name);
+    put_record(records::kInferredName);
+  }
   const int64_t begin = inside(span.begin_ns);
   const int64_t duration = std::min(inside(span.duration_ns), inside(INT64_MAX) - begin);
   const bool has_cpu = span.cpu_ns >= 0;

@@ -4,6 +4,7 @@
 #include "common/model/timing/span.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,7 @@ class SpanEncoder {
   void put_record(uint8_t tag);
 
   std::map<std::string, uint32_t, std::less<>> names_;
+  std::set<uint32_t> inferred_;             // names whose spans are inferred
   std::map<uint32_t, uint64_t> sequences_;  // of the latest call, by group
   int64_t last_end_ = 0;
   uint32_t last_thread_ = 0;

@@ -4,6 +4,7 @@
 #include "common/model/timing/span_records.h"
 
 #include <map>
+#include <set>
 
 namespace xpurun::model {
 
@@ -29,6 +30,9 @@ class SpanFileParser {
         return load(in);
       case records::kShortCalls:
         return short_calls(in);
+      case records::kInferredName:
+        inferred_.insert(static_cast<uint32_t>(in.below(out_.names.size())));
+        return in.ok();
       case records::kLostSpans:
         out_.lost += in.varint();
         return in.ok();
@@ -47,6 +51,7 @@ class SpanFileParser {
     s.stage = stage < kNames<Stage>.size() ? static_cast<Stage>(stage) : Stage::other;
     s.name = index();
     s.place = index();
+    s.inferred = inferred_.contains(s.name);
     s.thread = (tag & records::kSameThread) != 0 ? thread_ : static_cast<uint32_t>(in.varint());
     if ((tag & records::kHasCpu) != 0) {
       s.cpu_ns = static_cast<int64_t>(in.below(kSpanTimeLimit));
@@ -109,6 +114,7 @@ class SpanFileParser {
   SpanFile& out_;
   uint64_t end_ = 0;
   uint32_t thread_ = 0;
+  std::set<uint32_t> inferred_;             // names
   std::map<uint32_t, uint64_t> sequences_;  // of the latest call, by group
   LoadSample load_;
 };

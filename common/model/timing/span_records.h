@@ -15,6 +15,7 @@ inline constexpr uint8_t kName = 0x80;
 inline constexpr uint8_t kLoad = 0x81;
 inline constexpr uint8_t kLostSpans = 0x82;
 inline constexpr uint8_t kShortCalls = 0x83;
+inline constexpr uint8_t kInferredName = 0x84;  // the spans of a name are inferred
 
 // Times and durations below this limit can be added without overflow.
 inline constexpr uint64_t kSpanTimeLimit = uint64_t{1} << 62;

@@ -1,4 +1,5 @@
 // xpurun attach: watches processes that run already and were started without xpurun.
+#include "common/base/error_ids.h"
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
@@ -67,13 +68,13 @@ base::Result<base::Pid> watchable(const std::string& word) {
   const auto pid = base::parse_int(word);
   if (!pid || *pid <= 0 || *pid > INT32_MAX) {
     return base::fail(base::Error{.what = base::told("'{}' is not a process id", base::sanitize(word)),
-                                  .id = "E-USAGE",
+                                  .id = base::kUsage,
                                   .hint = "xpurun attach $(pgrep -o torchrun)"});
   }
   const auto process = static_cast<base::Pid>(*pid);
   XPURUN_TRY(stackdump::check_alive(process));
   if (process == ::getpid()) {
-    return base::fail(base::Error{.what = base::told("this is xpurun's own process"), .id = "E-USAGE"});
+    return base::fail(base::Error{.what = base::told("this is xpurun's own process"), .id = base::kUsage});
   }
   XPURUN_TRY(check_unwatched(process));
   return process;
@@ -99,7 +100,7 @@ base::Result<std::vector<base::Pid>> children_of(const std::string& list) {
     if (!pid || *pid <= 0 || *pid > INT32_MAX) {
       return base::fail(
           base::Error{.what = base::told("--children: '{}' is no process id", base::sanitize(word)),
-                      .id = "E-USAGE",
+                      .id = base::kUsage,
                       .hint = "xpurun attach --children $(pgrep -o torchrun)"});
     }
     parents.push_back(static_cast<base::Pid>(*pid));
@@ -188,7 +189,8 @@ int attach_command(const Invocation& call) {
   limit_to_watching(*options, call.words.settings);
   auto pids = targets(call);
   if (!pids) {
-    return complain(pids.error(), pids.error().id == "E-USAGE" ? call.command.usage_status : kExitOwnFailure);
+    return complain(pids.error(),
+                    pids.error().id == base::kUsage ? call.command.usage_status : kExitOwnFailure);
   }
   options->attach_to = std::move(*pids);
   options->command = base::ProcFs().cmdline(options->attach_to.front());

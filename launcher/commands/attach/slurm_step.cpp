@@ -1,5 +1,6 @@
 #include "launcher/commands/attach/slurm_step.h"
 
+#include "common/base/error_ids.h"
 #include "common/base/os/program.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
@@ -119,7 +120,7 @@ base::Result<SlurmStep> parse_slurm_step(std::string_view word) {
   if (!is_number(out.job) || (dot != std::string_view::npos && !is_step(out.step))) {
     return base::fail(
         base::Error{.what = base::told("--slurm-step: '{}' is not JOB or JOB.STEP", base::sanitize(word)),
-                    .id = "E-USAGE",
+                    .id = base::kUsage,
                     .hint = base::told("squeue --steps lists them: 4242.0, 4242.batch")});
   }
   return out;

@@ -1,4 +1,6 @@
 // xpurun record: a profile of live processes by sampling their Python stacks, without stopping them.
+#include "common/base/error_ids.h"
+#include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/os/procfs.h"
 #include "common/base/output/terminal.h"
@@ -108,12 +110,12 @@ base::Result<std::vector<DumpTarget>> targets_of(const Settings& settings) {
   const Setting* words = settings.find("pid");
   if (words == nullptr) {
     return base::fail(base::Error{.what = base::told("nothing to record: give --run DIR or --pid PID"),
-                                  .id = "E-USAGE",
+                                  .id = base::kUsage,
                                   .hint = "xpurun help record"});
   }
   auto parsed = parse_pids(words->value);
   if (!parsed) {
-    return base::fail(base::Error{.what = "--pid: " + parsed.error().what, .id = "E-USAGE"});
+    return base::fail(base::Error{.what = "--pid: " + parsed.error().what, .id = base::kUsage});
   }
   std::vector<base::Pid> pids = std::move(*parsed);
   const base::ProcFs proc;
@@ -154,13 +156,13 @@ int record_command(const Invocation& call) {
   const auto targets = targets_of(settings);
   if (!targets) {
     return complain(targets.error(),
-                    targets.error().id == "E-USAGE" ? call.command.usage_status : kExitFailure);
+                    targets.error().id == base::kUsage ? call.command.usage_status : kExitFailure);
   }
   auto profile = record(*targets, task->order);
   if (!profile) {
     return complain(profile.error(), kExitFailure);
   }
-  profile->host = own_host_name();
+  profile->host = base::host_name();
   if (const Setting* reason = settings.find("reason")) {
     profile->reason = reason->value;
   }

@@ -1,4 +1,5 @@
 // xpurun stacks --pid: dumps live processes, once or several times, and shows them.
+#include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/base/output/terminal.h"
@@ -31,7 +32,7 @@ std::vector<std::string> helper_options(const StacksTask& task) {
   if (task.locals) {
     out.emplace_back("--locals");
   }
-  out.insert(out.end(), {"--unwinder", task.unwinder, "--gpu-stacks", task.gpu_stacks});
+  out.insert(out.end(), {"--unwinder", task.unwinder, "--gpu-stacks", std::string(name_of(task.gpu_stacks))});
   if (!task.symbols.empty()) {
     out.insert(out.end(), {"--symbols", task.symbols});
   }
@@ -56,7 +57,7 @@ base::Result<Taken> take_samples(const StacksTask& task, const std::vector<DumpT
     next = base::mono_ns() + base::s_to_ns(task.interval_s);
     const LiveDump dump{.directory = directory,
                         .pause_limit_s = task.deadline_s,
-                        .debuggers = task.gpu_stacks != "never" || task.unwinder == "gdb",
+                        .debuggers = task.gpu_stacks != model::GpuStacks::never || task.unwinder == "gdb",
                         .keep_snapshots = task.keep_snapshots,
                         .helper_options = helper_options(task)};
     XPURUN_TRY_ASSIGN(LiveDumpResult result, dump_live(dump, targets));
@@ -95,11 +96,8 @@ bool tell_failures(const Taken& taken, const std::vector<base::Pid>& named) {
   for (const model::DumpedProcess& p : taken.last.processes) {
     if (is_missed(p, named)) {
       all = false;
-      std::string text = base::sanitize(model::reason_or_status(p.reason, p.status));
-      if (text.find(fmt::format("process {}", p.pid)) == std::string::npos) {
-        text = fmt::format("process {}: {}", p.pid, text);
-      }
-      base::tell(fmt::format("xpurun: error: {}\n", text));
+      const std::string text = base::sanitize(model::reason_or_status(p.reason, p.status));
+      base::tell(fmt::format("xpurun: pid {}: {}\n", p.pid, text));
       if (p.no_result) {
         base::tell(taken.complaints);
       }
@@ -144,7 +142,7 @@ int dump_and_show(const StacksTask& task) {
     return kExitFailure;  // why is said, and there is nothing to show
   }
   auto set = report::make_stack_set(
-      std::move(processes), fmt::format("{}, {}", own_host_name(), base::utc_iso8601(base::wall_ns())), {});
+      std::move(processes), fmt::format("{}, {}", base::host_name(), base::utc_iso8601(base::wall_ns())), {});
   const int status = show_stacks(std::move(set), task, "");
   return status != 0 || complete ? status : kExitFailure;
 }

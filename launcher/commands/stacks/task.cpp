@@ -188,7 +188,7 @@ base::Result<StacksTask> read_stacks_task(const ParsedWords& words) {
     return s == nullptr ? fallback : s->value;
   };
   task.keep_snapshots = settings.has("snapshots");
-  task.gpu_stacks = text("gpu-stacks", task.gpu_stacks);
+  task.gpu_stacks = model::from_name<model::GpuStacks>(text("gpu-stacks", "")).value_or(task.gpu_stacks);
   task.unwinder = text("unwinder", task.unwinder);
   task.symbols = text("symbols", "");
   task.sysroot = text("sysroot", "");

@@ -27,7 +27,7 @@ struct StacksTask {
   int samples = 1;
   double interval_s = 0.2;
   bool keep_snapshots = false;
-  std::string gpu_stacks = "never";
+  model::GpuStacks gpu_stacks = model::GpuStacks::never;
   // Unwinding and naming, of live processes or again of snapshots.
   std::string unwinder = "own";
   std::string symbols;

@@ -8,7 +8,7 @@
 #include "launcher/nodes/joint_decision.h"
 #include "launcher/options/run_options.h"
 #include "launcher/storage/storage.h"
-#include "launcher/supervise/report_runner.h"
+#include "launcher/supervise/reporting/report_runner.h"
 
 #include <functional>
 #include <optional>

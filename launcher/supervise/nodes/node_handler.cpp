@@ -5,7 +5,7 @@
 #include "launcher/nodes/joining.h"
 #include "launcher/nodes/node_limits.h"
 #include "launcher/spawn/install_paths.h"
-#include "launcher/supervise/live_view.h"
+#include "launcher/supervise/reporting/live_view.h"
 #include "report/diagnosis/diagnose.h"
 
 #include <fmt/format.h>

@@ -22,7 +22,7 @@
 #include "launcher/supervise/nodes/job_verdict.h"
 #include "launcher/supervise/nodes/ordered_dump.h"
 #include "launcher/supervise/nodes/state_teller.h"
-#include "launcher/supervise/report_runner.h"
+#include "launcher/supervise/reporting/report_runner.h"
 #include "launcher/watch/watcher.h"
 
 #include <functional>

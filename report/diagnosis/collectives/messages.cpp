@@ -9,7 +9,7 @@ using model::CollectiveCall;
 namespace {
 
 bool is_other_end(const CollectiveCall& a, const CollectiveCall& b) {
-  return (a.op == "send" && b.op == "recv") || (a.op == "recv" && b.op == "send");
+  return is_message(a.operation()) && is_message(b.operation()) && a.operation() != b.operation();
 }
 
 bool differ(const CollectiveCall& a, const CollectiveCall& b) {
@@ -21,7 +21,7 @@ bool differ(const CollectiveCall& a, const CollectiveCall& b) {
 Message message_of(const CallGroup& group, const Member& m, const CollectiveCall& call) {
   Message out{.rank = m.rank, .peer = group.global_rank(call.peer), .call = &call};
   const Member* peer = out.peer >= 0 && out.peer != m.rank ? group.member(out.peer) : nullptr;
-  if (peer == nullptr || (call.op != "send" && call.op != "recv")) {
+  if (peer == nullptr || !is_message(call.operation())) {
     return out;
   }
   out.counterpart = Counterpart::missing;

@@ -89,7 +89,7 @@ void add_wait_row(const CallWait& w, std::vector<model::CalledBy>& rows) {
 }
 
 CallFault fault_of_message(const CollectiveCall& message) {
-  return message.op == "recv" ? CallFault::not_sent : CallFault::not_received;
+  return message.operation() == model::CallOperation::recv ? CallFault::not_sent : CallFault::not_received;
 }
 
 CallFinding message_finding(const std::vector<const CallWait*>& waits, const RankSet& accused) {

@@ -1,5 +1,6 @@
 #include "report/diagnosis/ends/endings.h"
 
+#include "common/base/os/wait_status.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
@@ -188,11 +189,6 @@ void put_silent_deaths_first(const RunManifest& run, std::vector<Ending>& ending
 
 }  // namespace
 
-std::string signal_name(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name != nullptr ? fmt::format("SIG{}", name) : tr("signal {}", signal);
-}
-
 std::string how_it_ended(const Ending& e, size_t processes) {
   if (e.raised()) {
     return raised_words(*e.exception);
@@ -204,9 +200,9 @@ std::string how_it_ended(const Ending& e, size_t processes) {
     return tr("exited with status {}", e.exit_code);
   }
   if (is_synchronous(e.signal)) {
-    return tr("died of {}", signal_name(e.signal));
+    return tr("died of {}", base::signal_name(e.signal));
   }
-  return tr("{} killed by {}", processes == 1 ? "was" : "were", signal_name(e.signal));
+  return tr("{} killed by {}", processes == 1 ? "was" : "were", base::signal_name(e.signal));
 }
 
 std::string lost_peer_words(const Ending& e) {

@@ -35,9 +35,6 @@ double order_uncertainty_s(const model::RunManifest& run, const Ending& a, const
 // Endings of every recorded process, earliest first. Followers are marked.
 std::vector<Ending> endings_of(const model::RunManifest& run);
 
-// "SIGSEGV"; "signal 99" for a signal without a name.
-std::string signal_name(int signal);
-
 // "raised KeyError: 'label' at data.py:21 (in collate)", "died of SIGSEGV", "was killed by SIGKILL", "exited
 // with status 1", "ended, its status is unknown"; of several processes "were killed by SIGKILL".
 std::string how_it_ended(const Ending& e, size_t processes = 1);

@@ -5,7 +5,7 @@
 #include "report/compare/metric_test.h"
 #include "report/compare/verdict.h"
 #include "report/flamegraph/escape.h"
-#include "report/render/page_parts.h"
+#include "report/render/parts/page_parts.h"
 #include "templates/templates.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // The section "Pipeline" of the page: sentence, picture, tables of stages and steps.
 #pragma once
 
-#include "report/render/page_parts.h"
+#include "report/render/parts/page_parts.h"
 
 namespace xpurun::report {
 

@@ -2,7 +2,7 @@
 // "Speed", sentences for the time line of the run. How they lie in the plot of the steps: speed_svg.h.
 #pragma once
 
-#include "report/render/page_parts.h"
+#include "report/render/parts/page_parts.h"
 
 #include <string>
 

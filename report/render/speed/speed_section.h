@@ -1,7 +1,7 @@
 // The section "Speed" of the page: findings, step-time plot, heat map, time by stage and rank.
 #pragma once
 
-#include "report/render/page_parts.h"
+#include "report/render/parts/page_parts.h"
 
 namespace xpurun::report {
 

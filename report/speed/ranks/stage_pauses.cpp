@@ -142,8 +142,7 @@ void put_place(const JobSteps& job, const Pauses& pauses, model::StagePause& out
     }
   }
   const auto most = static_cast<size_t>(std::max_element(totals.begin(), totals.end()) - totals.begin());
-  const std::string& name = job.rank(most).names[static_cast<size_t>(out.stage)];
-  out.name = name.ends_with("(inferred)") ? "" : name;
+  out.name = job.rank(most).names[static_cast<size_t>(out.stage)];
   out.place = job.rank(most).places[static_cast<size_t>(out.stage)];
 }
 

@@ -1,5 +1,7 @@
 #include "report/speed/steps/rank_events.h"
 
+#include "common/base/hash.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -103,10 +105,7 @@ std::string shape_of(const model::EventFile::Op& op) {
 }  // namespace
 
 uint64_t collective_key(uint64_t group, uint64_t sequence) {
-  uint64_t x = group * 0x9e3779b97f4a7c15 + sequence;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+  return base::hash_words(group, {sequence});
 }
 
 void add_events(const RankInput& rank, size_t steps, RankSteps& out) {

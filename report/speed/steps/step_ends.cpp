@@ -1,5 +1,6 @@
 #include "report/speed/steps/step_ends.h"
 
+#include "common/base/hash.h"
 #include "common/base/tr.h"
 #include "report/speed/statistics.h"
 #include "report/speed/steps/token_period.h"
@@ -25,10 +26,7 @@ constexpr double kAlwaysSame = 0.95;
 constexpr size_t kMostCycle = 64;  // optimizer calls in one step
 
 uint64_t mix(uint64_t a, uint64_t b) {
-  uint64_t x = a ^ (b + 0x9e3779b97f4a7c15 + (a << 6) + (a >> 2));
-  x ^= x >> 31;
-  x *= 0xbf58476d1ce4e5b9;
-  return x ^ (x >> 29);
+  return base::hash_words(a, {b});
 }
 
 // Spans of one thread that are no part of another span of the same stage, of an evaluation or a checkpoint.

@@ -149,7 +149,8 @@ void find_places(const RankSpans& all, uint32_t thread, RankSteps& out) {
     const auto stage = static_cast<size_t>(span.stage);
     if (span.thread == thread && stage < model::kStepStages && (span.name != 0 || span.place != 0) &&
         times[stage].size() < kMostPlaces) {
-      times[stage][uint64_t{span.place} << 32 | span.name] += span.duration_ns;
+      // What is inferred has a place, and is no call that a name could say.
+      times[stage][uint64_t{span.place} << 32 | (span.inferred ? 0 : span.name)] += span.duration_ns;
     }
   }
   for (size_t i = 0; i < times.size(); ++i) {

@@ -5,6 +5,24 @@
 
 using namespace xpurun::base;
 
+TEST_CASE("a stream that was packed in pieces is one gzip stream") {
+  for (const int level : {1, 9}) {
+    GzipStream stream(level);
+    REQUIRE(stream.ready());
+    std::string packed;
+    std::string all;
+    const auto sink = [&packed](std::string_view bytes) { packed += bytes; };
+    for (int i = 0; i < 1000; ++i) {
+      const std::string piece(static_cast<size_t>(i), static_cast<char>(i * 37));
+      stream.add(piece, sink);
+      all += piece;
+    }
+    stream.finish(sink);
+    CHECK(packed.size() < all.size() / 10);
+    CHECK(gunzip(packed, all.size()).value() == all);
+  }
+}
+
 TEST_CASE("base64 conforms to RFC 4648") {
   CHECK(base64("") == "");
   CHECK(base64("f") == "Zg==");

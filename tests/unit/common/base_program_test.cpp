@@ -1,5 +1,8 @@
+#include "common/base/os/child.h"
+#include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/os/program.h"
+#include "common/base/os/wait_status.h"
 
 #include <doctest/doctest.h>
 
@@ -9,6 +12,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +40,42 @@ ProgramStart shell(const std::string& script) {
 }
 
 }  // namespace
+
+TEST_CASE("the host's name is the kernel's") {
+  utsname name{};
+  REQUIRE(::uname(&name) == 0);
+  CHECK(host_name() == name.nodename);
+}
+
+TEST_CASE("a forked child runs the body, and its result is the status") {
+  for (const ChildLife life : {ChildLife::ends_with_parent, ChildLife::outlives_parent}) {
+    const auto child = fork_child(life, [] { return 7; });
+    REQUIRE(child);
+    int status = 0;
+    REQUIRE(::waitpid(*child, &status, 0) == *child);
+    CHECK(WaitStatus(status) == WaitStatus::of_exit(7));
+  }
+}
+
+TEST_CASE("a child that ends with its parent is killed when the parent ends") {
+  auto pipe = make_pipe();
+  REQUIRE(pipe);
+  const auto parent = fork_child(ChildLife::outlives_parent, [&] {
+    const auto child = fork_child(ChildLife::ends_with_parent, [] {
+      ::pause();
+      return 0;
+    });
+    return child ? 3 : 4;
+  });
+  REQUIRE(parent);
+  int status = 0;
+  REQUIRE(::waitpid(*parent, &status, 0) == *parent);
+  CHECK(WaitStatus(status) == WaitStatus::of_exit(3));
+  // The child's copy of the pipe is closed when it dies.
+  pipe->write_end.reset();
+  char byte = 0;
+  CHECK(::read(pipe->read_end.get(), &byte, 1) == 0);
+}
 
 TEST_CASE("a started program has the requested argv, environment and streams") {
   auto in = make_pipe();

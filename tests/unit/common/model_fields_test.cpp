@@ -66,7 +66,7 @@ class Filler {
         {"gil", "dropping"},         {"motion", "stuck"},      {"state", "T"},         {"address", "0x1234"},
         {"pc", "0x7f0011223344"},    {"offset", "0x88"},       {"kind", "kernel"},     {"life", "working"},
         {"helper_life", "stirring"}, {"outside", "polling"},   {"stage", "started"},   {"source", "torch"},
-        {"level", "suspected"},      {"confidence", "medium"}, {"relation", "member"},
+        {"level", "suspected"},      {"confidence", "medium"}, {"relation", "member"}, {"identity", "slurm"},
     };
     const auto special = kSpecial.find(key);
     return special != kSpecial.end() ? special->second : "text " + std::to_string(next_++);

@@ -239,6 +239,26 @@ TEST_CASE("sums of short calls keep all of their fields, between spans") {
   CHECK(file->spans[1].begin_ns == 200'000);
 }
 
+TEST_CASE("a file says which spans were inferred, and a name proves nothing") {
+  SpanEncoder encoder;
+  std::string bytes = SpanEncoder::header(kHeader);
+  Span span{.begin_ns = 10, .duration_ns = 5, .stage = Stage::forward, .name = encoder.name("forward")};
+  span.inferred = true;
+  encoder.add(span);
+  encoder.add(span);
+  span.name = encoder.name("load (inferred)");
+  span.inferred = false;
+  encoder.add(span);
+  bytes += encoder.take_block();
+  const auto file = parse_span_file(bytes);
+  REQUIRE(file);
+  CHECK(file->complete);
+  REQUIRE(file->spans.size() == 3);
+  CHECK(file->spans[0].inferred);
+  CHECK(file->spans[1].inferred);
+  CHECK_FALSE(file->spans[2].inferred);
+}
+
 TEST_CASE("a sum of short calls with an impossible time or name is damage") {
   for (const ShortCalls& bad :
        {ShortCalls{.begin_ns = 1, .name = 5}, ShortCalls{.begin_ns = 1, .name = UINT32_MAX}}) {

@@ -1,4 +1,6 @@
+#include "common/base/tr.h"
 #include "report/diagnosis/vocabulary.h"
+#include "report/diagnosis/wording.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
@@ -220,16 +222,33 @@ TEST_CASE("evidence is never truncated on the terminal") {
   }
   CHECK(all.find("no stacks of rank 1: " + error + ' ') != std::string::npos);
 
-  Verdict endless;
-  endless.sentence = "hang: x";
+  Verdict quoted;
+  quoted.sentence = "exception: x";
   for (int i = 0; i < 40; ++i) {
-    endless.evidence.resize(1);
-    endless.evidence[0] += (i == 0 ? "clause " : "; clause ") + std::to_string(i) + " which is not short";
+    quoted.evidence.resize(1);
+    quoted.evidence[0] += "x = " + std::to_string(i) + "; print(x) ";
   }
-  const auto lines = evidence_lines(endless);
+  const auto lines = evidence_lines(quoted);
   REQUIRE(lines.size() == 1);
-  CHECK(lines[0].size() <= 432);
-  CHECK(lines[0].ends_with(" which is not short"));  // whole clauses were dropped
+  CHECK(lines[0] == quoted.evidence[0]);  // a "; " of the program is no end of a clause
+}
+
+TEST_CASE("a line of many clauses ends with a whole clause, in every language") {
+  for (const base::Language language : {base::Language::english, base::Language::chinese}) {
+    const base::Speaking speaking(language);
+    std::vector<std::string> clauses;
+    for (int i = 0; i < 40; ++i) {
+      clauses.push_back("clause " + std::to_string(i) + ", with; a separator, is not short");
+    }
+    const std::string line = joined_clauses(clauses);
+    CHECK(line.size() > 300);
+    CHECK(line.size() <= 440);
+    CHECK(line.starts_with(clauses[0] + base::tr("; ") + clauses[1]));
+    CHECK(line.ends_with(", is not short"));
+  }
+  const std::string endless(1000, 'x');
+  CHECK(joined_clauses({endless, "y"}) == endless);
+  CHECK(joined_clauses({}).empty());
 }
 
 TEST_CASE("hostile names cannot control the terminal") {
@@ -274,7 +293,7 @@ TEST_CASE("a short command is told alike, whether it was seen before its end or 
     run.elapsed_s = 0.2;
     if (seen) {
       model::ProcessRecord sh{
-          .pid = 4711, .role = model::ProcessRole::rank, .rank = rank, .identity = "single"};
+          .pid = 4711, .role = model::ProcessRole::rank, .rank = rank, .identity = model::RankSource::single};
       sh.comm = "dash";
       sh.death = {.happened = true, .at_s = 0.2, .wait_status = run.child_status};
       run.processes.push_back(sh);

@@ -73,19 +73,6 @@ TEST_CASE("the lines below the sentence end with the next step") {
   CHECK(lines.back().starts_with("下一步：查明 rank 1 "));
 }
 
-TEST_CASE("long Chinese lines lose whole clauses, and no character is cut out of them") {
-  Verdict v;
-  for (int i = 0; i < 40; ++i) {
-    v.evidence.resize(1);
-    v.evidence[0] += "这一行很长很长很长；";
-  }
-  const base::Speaking speaking(Language::chinese);
-  const std::string line = evidence_lines(v).front();
-  CHECK(line.find("…") == std::string::npos);
-  CHECK(line.ends_with("这一行很长很长很长"));
-  CHECK(line.size() < v.evidence[0].size());
-}
-
 TEST_CASE("a verdict without its facts is said from its fields") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();

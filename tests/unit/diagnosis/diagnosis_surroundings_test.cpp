@@ -32,12 +32,13 @@ bool speaks_of(const Verdict& v, std::string_view word) {
                      [&](const std::string& line) { return line.find(word) != std::string::npos; });
 }
 
-model::KernelEvent oom_kill(base::Pid pid, double at_s, std::string_view text) {
+model::KernelEvent oom_kill(base::Pid pid, double at_s, bool memory_limit = false) {
   return {.kind = KernelEventKind::oom_kill,
           .at_s = at_s,
           .pid = pid,
           .comm = "python3",
-          .text = std::string(text)};
+          .memory_limit = memory_limit,
+          .text = "Memory of process 1 (python3)"};
 }
 
 Job killed() {
@@ -81,21 +82,21 @@ TEST_CASE("an XID of another process, or of another time, is evidence but no exp
 
 TEST_CASE("a rank that the kernel killed for want of memory is told so, with what to do") {
   struct Row {
-    std::string_view text;
+    bool memory_limit;
     std::string_view words;
     std::string_view next;
   };
   for (const Row& row :
-       {Row{"Memory cgroup out of memory: Killed process 1 (python3)",
+       {Row{true,
             "was killed by SIGKILL (out of memory: the kernel killed it at the memory limit of its "
             "control group) after 12 s",
             "give the job more memory"},
-        Row{"Out of memory: Killed process 1 (python3)",
+        Row{false,
             "was killed by SIGKILL (out of memory: the kernel killed it because the host had none "
             "left) after 12 s",
             "which processes use the host's memory"}}) {
     Job job = killed();
-    job.facts.kernel.events = {oom_kill(Job::pid_of(1), 12.2, row.text)};
+    job.facts.kernel.events = {oom_kill(Job::pid_of(1), 12.2, row.memory_limit)};
     const Verdict v = diagnose(job.facts);
     CHECK(v.id == "crash.killed");
     CHECK_MESSAGE(v.sentence.find(row.words) != std::string::npos, v.sentence);
@@ -106,12 +107,10 @@ TEST_CASE("a rank that the kernel killed for want of memory is told so, with wha
 }
 
 TEST_CASE("an OOM kill of another process, of another time or of another host explains no death") {
-  const std::string_view text = "Out of memory: Killed process 1 (python3)";
-  model::KernelEvent elsewhere = oom_kill(Job::pid_of(1), 12.2, text);
+  model::KernelEvent elsewhere = oom_kill(Job::pid_of(1), 12.2);
   elsewhere.node = 1;
-  for (const model::KernelEvent& other :
-       {oom_kill(Job::pid_of(0), 12.2, text), oom_kill(Job::pid_of(1), 40, text),
-        oom_kill(Job::pid_of(1), 12.5 - 61, text), elsewhere}) {
+  for (const model::KernelEvent& other : {oom_kill(Job::pid_of(0), 12.2), oom_kill(Job::pid_of(1), 40),
+                                          oom_kill(Job::pid_of(1), 12.5 - 61), elsewhere}) {
     Job job = killed();
     job.facts.kernel.events = {other};
     const Verdict v = diagnose(job.facts);
@@ -125,16 +124,14 @@ TEST_CASE("an OOM kill at the limit of another job's control group is left out")
   struct Row {
     base::Pid pid;
     bool host_pid;
-    std::string_view text;
+    bool memory_limit;
     bool told;
   };
-  constexpr std::string_view kLimit = "Memory cgroup out of memory: Killed process 1 (python3)";
-  for (const Row& row :
-       {Row{77, true, kLimit, false}, Row{Job::pid_of(0), true, kLimit, true},
-        Row{77, false, kLimit, true},  // in a container, whose pids are others than the log's
-        Row{0, true, kLimit, true}, Row{77, true, "Out of memory: Killed process 1 (python3)", true}}) {
+  for (const Row& row : {Row{77, true, true, false}, Row{Job::pid_of(0), true, true, true},
+                         Row{77, false, true, true},  // in a container, whose pids are others than the log's
+                         Row{0, true, true, true}, Row{77, true, false, true}}) {
     Job job = killed();
-    job.facts.kernel.events = {oom_kill(row.pid, 12.2, row.text)};
+    job.facts.kernel.events = {oom_kill(row.pid, 12.2, row.memory_limit)};
     job.facts.kernel.events[0].host_pid = row.host_pid;
     CAPTURE(row.pid);
     CHECK(speaks_of(diagnose(job.facts), "the kernel killed") == row.told);
@@ -144,7 +141,7 @@ TEST_CASE("an OOM kill at the limit of another job's control group is left out")
 TEST_CASE("the kernel's other events are listed with their time") {
   Job job = aborted();
   job.facts.kernel.events = {
-      oom_kill(77, 5, "Out of memory: Killed process 77 (python3)"),
+      oom_kill(77, 5),
       {.kind = KernelEventKind::hung_task, .at_s = 6, .pid = 78, .comm = "nfsd", .text = "x"},
       xid(13, 7, 9999),
       xid(99999, 8, 9999),

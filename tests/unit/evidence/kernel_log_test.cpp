@@ -62,7 +62,11 @@ TEST_CASE("kernel log: OOM kills and hung tasks") {
   CHECK(host->kind == KernelEventKind::oom_kill);
   CHECK(host->pid == 4711);
   CHECK(host->comm == "python3");
-  CHECK(kernel_event("Memory cgroup out of memory: Killed process 5 (a) total-vm:1kB")->pid == 5);
+  CHECK_FALSE(host->memory_limit);
+  const auto limit = kernel_event("Memory cgroup out of memory: Killed process 5 (a) total-vm:1kB");
+  REQUIRE(limit);
+  CHECK(limit->pid == 5);
+  CHECK(limit->memory_limit);
   const auto hung = kernel_event("INFO: task pt_main:thread:88 blocked for more than 120 seconds.");
   REQUIRE(hung);
   CHECK(hung->kind == KernelEventKind::hung_task);

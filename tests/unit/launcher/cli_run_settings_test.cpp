@@ -37,7 +37,7 @@ TEST_CASE("without settings every option has the default of the table") {
   CHECK(o.poll_s == 0);
   CHECK(o.dump_signal == 0);
   CHECK(o.dump_deadline_s == 0.1);
-  CHECK(o.gpu_stacks == "auto");
+  CHECK(o.gpu_stacks == xpurun::model::GpuStacks::automatic);
   CHECK(o.crash_wait_s == 5);
   CHECK(o.evidence_timeout_s == 20);
   CHECK_FALSE(o.flight_recorder);
@@ -134,7 +134,7 @@ TEST_CASE("every option reaches RunOptions") {
   CHECK(o->poll_s == 0.25);
   CHECK(o->dump_signal == SIGUSR2);
   CHECK(o->dump_deadline_s == 1);
-  CHECK(o->gpu_stacks == "never");
+  CHECK(o->gpu_stacks == xpurun::model::GpuStacks::never);
   CHECK(o->crash_wait_s == 2);
   CHECK(o->grace_s == 5400);
   CHECK(o->out_dir == "o");

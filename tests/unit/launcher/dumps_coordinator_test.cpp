@@ -134,14 +134,14 @@ TEST_CASE("on a hang only the rank that has not entered the call of the others i
   s.calls.ranks = {entered(0, 4), entered(1, 3)};
   s.dumps.request(s.wanted(model::DumpReason::hang));
   REQUIRE(s.dump->plan.targets.size() == 3);
-  CHECK(s.dump->plan.targets[0].gpu_stacks == "never");
-  CHECK(s.dump->plan.targets[1].gpu_stacks == "auto");
+  CHECK(s.dump->plan.targets[0].gpu_stacks == model::GpuStacks::never);
+  CHECK(s.dump->plan.targets[1].gpu_stacks == model::GpuStacks::automatic);
   CHECK(s.dump->plan.stacks_written);
   s.run_for(0.001);
   s.dump->end();
   s.run_for(0.001);
   s.dumps.request(s.wanted(model::DumpReason::request));
-  CHECK(s.dump->plan.targets[1].gpu_stacks == "never");
+  CHECK(s.dump->plan.targets[1].gpu_stacks == model::GpuStacks::never);
   CHECK_FALSE(s.dump->plan.stacks_written);
 }
 

@@ -6,6 +6,7 @@
 
 using namespace xpurun;
 using namespace xpurun::launcher;
+using model::GpuStacks;
 using report::CallFault;
 using report::CallFinding;
 
@@ -22,34 +23,35 @@ CallFinding fault_of_rank_1(CallFault fault) {
 }  // namespace
 
 TEST_CASE("gpu question: without an explanation by the calls every rank is asked") {
-  CHECK(gpu_question("auto", std::nullopt, 0) == "auto");
-  CHECK(gpu_question("auto", fault_of_rank_1(CallFault::size), base::kNoRank) == "auto");
+  CHECK(gpu_question(GpuStacks::automatic, std::nullopt, 0) == GpuStacks::automatic);
+  CHECK(gpu_question(GpuStacks::automatic, fault_of_rank_1(CallFault::size), base::kNoRank) ==
+        GpuStacks::automatic);
 }
 
 TEST_CASE("gpu question: different calls need no answer of a GPU") {
   for (const CallFault fault : {CallFault::operation, CallFault::root, CallFault::type, CallFault::size,
                                 CallFault::swapped, CallFault::message, CallFault::order}) {
-    CHECK(gpu_question("auto", fault_of_rank_1(fault), 0) == "never");
-    CHECK(gpu_question("auto", fault_of_rank_1(fault), 1) == "never");
+    CHECK(gpu_question(GpuStacks::automatic, fault_of_rank_1(fault), 0) == GpuStacks::never);
+    CHECK(gpu_question(GpuStacks::automatic, fault_of_rank_1(fault), 1) == GpuStacks::never);
   }
 }
 
 TEST_CASE("gpu question: of a missing rank only that rank's kernels matter") {
   for (const CallFault fault : {CallFault::not_entered, CallFault::not_sent, CallFault::not_received}) {
-    CHECK(gpu_question("auto", fault_of_rank_1(fault), 0) == "never");
-    CHECK(gpu_question("auto", fault_of_rank_1(fault), 1) == "auto");
+    CHECK(gpu_question(GpuStacks::automatic, fault_of_rank_1(fault), 0) == GpuStacks::never);
+    CHECK(gpu_question(GpuStacks::automatic, fault_of_rank_1(fault), 1) == GpuStacks::automatic);
   }
 }
 
 TEST_CASE("gpu question: work that the GPUs have not ended needs the kernels of all") {
   for (const CallFault fault :
        {CallFault::not_launched, CallFault::queued, CallFault::not_finished, CallFault::all_entered}) {
-    CHECK(gpu_question("auto", fault_of_rank_1(fault), 0) == "auto");
-    CHECK(gpu_question("auto", fault_of_rank_1(fault), 1) == "auto");
+    CHECK(gpu_question(GpuStacks::automatic, fault_of_rank_1(fault), 0) == GpuStacks::automatic);
+    CHECK(gpu_question(GpuStacks::automatic, fault_of_rank_1(fault), 1) == GpuStacks::automatic);
   }
 }
 
 TEST_CASE("gpu question: always and never do not depend on the calls") {
-  CHECK(gpu_question("always", fault_of_rank_1(CallFault::size), 0) == "always");
-  CHECK(gpu_question("never", std::nullopt, 0) == "never");
+  CHECK(gpu_question(GpuStacks::always, fault_of_rank_1(CallFault::size), 0) == GpuStacks::always);
+  CHECK(gpu_question(GpuStacks::never, std::nullopt, 0) == GpuStacks::never);
 }

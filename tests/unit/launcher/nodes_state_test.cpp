@@ -94,7 +94,7 @@ TEST_CASE("the list of nodes survives its JSON, and says what is wrong") {
   NodeList list{.node = "0-h0", .run = "j", .server = "nats://h0:4222", .expected = 3};
   list.nodes.push_back({.node = "0-h0",
                         .host = "h0",
-                        .phase = "stalled",
+                        .phase = model::NodePhase::stalled,
                         .elected = true,
                         .still_s = 20,
                         .uncertainty_ns = 1000,
@@ -102,7 +102,7 @@ TEST_CASE("the list of nodes survives its JSON, and says what is wrong") {
   list.nodes.push_back({.node = "1-h1",
                         .node_rank = 1,
                         .host = "h1",
-                        .phase = "running",
+                        .phase = model::NodePhase::running,
                         .alive = false,
                         .seen_s = 30,
                         .offset_ns = -600'000'000'000,

@@ -1,6 +1,7 @@
 // Destinations of a verdict besides the terminal: systemd's journal and Kubernetes' termination log.
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
+#include "launcher/options/run_options.h"
 #include "launcher/output/journald.h"
 #include "launcher/output/termination_message.h"
 
@@ -93,10 +94,10 @@ TEST_CASE("the entry arrives as one datagram; without a journal there is no effe
 }
 
 TEST_CASE("the termination log is Kubernetes' own, or the requested file") {
-  CHECK(termination_log("auto", true) == "/dev/termination-log");
-  CHECK(termination_log("auto", false).empty());
-  CHECK(termination_log("off", true).empty());
-  CHECK(termination_log("/tmp/x", false) == "/tmp/x");
+  CHECK(TerminationLog{.automatic = true}.path(true) == "/dev/termination-log");
+  CHECK(TerminationLog{.automatic = true}.path(false).empty());
+  CHECK(TerminationLog{}.path(true).empty());
+  CHECK(TerminationLog{.file = "/tmp/x"}.path(false) == "/tmp/x");
 }
 
 TEST_CASE("the termination message stays within Kubernetes' limit and loses evidence first") {

@@ -120,6 +120,51 @@ TEST_CASE("the status line of a stall names who is waited for, never who waits")
   }
 }
 
+TEST_CASE("a status keeps all of its fields on the way to another program") {
+  LiveStatus s = eight_ranks();
+  s.command = {"torchrun", "train.py"};
+  s.timing = "light";
+  s.trace = "traces/1";
+  s.problem = "hang: x";
+  s.verdict.kind = xpurun::model::VerdictKind::hang;
+  s.verdict.sentence = "hang: x";
+  s.steps = {.done = 12, .step_s = 0.5, .slower_share = 0.2, .slower_since = 7};
+  s.gaps = {"node 1 is silent"};
+  s.culprits = {1, 3, 4};
+  s.ranks.resize(1);
+  s.ranks[0] = {.rank = 0,
+                .host = "a",
+                .pid = 7,
+                .state = 'D',
+                .alive = false,
+                .still_s = 1.5,
+                .step_s = 0.25,
+                .cpu_share = 0.5,
+                .function = "f",
+                .file = "/x/t.py",
+                .line = 3,
+                .flops_per_s = 1e12,
+                .collectives_per_s = 20,
+                .outstanding = 2,
+                .last_collective = "AllReduce 812 of dp",
+                .untraced_share = 0.125,
+                .dropped = 9};
+  s.ranks.push_back({.rank = 1, .host = "b", .still_s = 3, .where = "train.py:12 step"});
+  const std::string text = to_json(s).dump();
+  const auto back = live_status_from_json(text);
+  REQUIRE(back);
+  CHECK(to_json(*back).dump() == text);
+  CHECK(back->ranks[0].dropped == 9);
+  CHECK(back->ranks[1].where == "train.py:12 step");
+  CHECK(back->ranks[1].cpu_share < 0);
+  CHECK(back->steps.slower_since == 7);
+  CHECK(back->verdict.kind == s.verdict.kind);
+  for (const char* bad : {"", "[]", R"({"run":3})", R"({"ranks":{}})", R"({"ranks":[3]})"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(live_status_from_json(bad));
+  }
+}
+
 TEST_CASE("the table of top") {
   LiveStatus s = eight_ranks();
   s.problem = "hang: rank 3 \x1b[31m";

@@ -68,6 +68,9 @@ TEST_CASE("a span keeps all of its fields") {
   CHECK(reader.names()[s.name] == "all_reduce");
   CHECK(reader.names()[s.place] == "train.py:40 (train)");
   CHECK(reader.names()[s.group] == "abc.0");
+  CHECK_FALSE(s.inferred);
+  python.write({.begin_ns = 1, .name = python.text("forward"), .flags = wire::kInferred});
+  CHECK(reader.read(python.memory()).at(0).inferred);
   CHECK(s.sequence == 7);
   CHECK(s.bytes == 4096);
   CHECK(s.thread == 4711);

@@ -1,6 +1,5 @@
-#include "launcher/supervise/crash_handler.h"
-#include "tests/unit/launcher/fake_dump.h"
-#include "tests/unit/launcher/job_scene.h"
+#include "launcher/supervise/handlers/crash_handler.h"
+#include "tests/unit/launcher/dump_scene.h"
 
 #include <doctest/doctest.h>
 
@@ -14,33 +13,14 @@ using test::Told;
 
 namespace {
 
-struct CrashHandlerScene : test::JobScene {
+struct CrashHandlerScene : test::DumpScene {
   DeathLedger ledger;
-  JobState job;
   bool interrupted = false;
-  test::FakeDump* dump = nullptr;
-  DumpCoordinator dumps{{loop, storage, journal, table, options},
-                        {.host = "node-a"},
-                        {.discover = [] {},
-                         .observations = [] { return std::vector<model::RankObservation>(); },
-                         .save_calls = [](const std::string&) { return model::CollectiveFacts(); },
-                         .release = [this](base::Pid pid) { release(pid); },
-                         .dumped = [](base::MonoNs, bool) {},
-                         .may_go_on = [] { return true; },
-                         .idle = [] {}},
-                        {.program = []() -> base::Result<std::string> { return std::string("stackdump"); },
-                         .make =
-                             [this](DumpPlan plan, const DumpJob::HelperStarted&, DumpJob::Done done) {
-                               auto out = std::make_unique<test::FakeDump>(std::move(plan), std::move(done));
-                               dump = out.get();
-                               return out;
-                             }}};
   CrashHandler crashes{{table, journal, ledger, dumps, job},
                        {.discover = [this] { table.refresh(); },
                         .was_interrupted = [this] { return interrupted; },
                         .release = [this](base::Pid pid) { release(pid); }}};
 
-  void release(base::Pid pid) { tell(fmt::format("release {}", pid - test::kCommand)); }
   void crash(base::Pid pid, int signal, base::Pid sender = 0) {
     wire::Notice notice{};
     notice.signal = signal;

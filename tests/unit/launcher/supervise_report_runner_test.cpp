@@ -1,6 +1,6 @@
 #include "common/base/os/io.h"
 #include "launcher/storage/direct_storage.h"
-#include "launcher/supervise/report_runner.h"
+#include "launcher/supervise/reporting/report_runner.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/supervise/signal_handler.h"
+#include "launcher/supervise/handlers/signal_handler.h"
 #include "tests/unit/launcher/job_scene.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // What a slowdown and a silence of the steps cause: a line, an event, an entry in run.json, a capture.
 #include "launcher/capture/capture_runner.h"
-#include "launcher/supervise/slowdown_handler.h"
+#include "launcher/supervise/handlers/slowdown_handler.h"
 #include "tests/unit/launcher/job_scene.h"
 
 #include <doctest/doctest.h>

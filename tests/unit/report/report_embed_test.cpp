@@ -1,4 +1,4 @@
-#include "report/render/embed.h"
+#include "report/render/parts/embed.h"
 
 #include <doctest/doctest.h>
 

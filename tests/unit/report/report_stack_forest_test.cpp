@@ -1,4 +1,4 @@
-#include "report/render/text.h"
+#include "report/render/parts/text.h"
 #include "report/tree/folded.h"
 #include "report/tree/stack_forest.h"
 #include "tests/unit/report/sample_stacks.h"

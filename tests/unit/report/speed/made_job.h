@@ -79,17 +79,9 @@ inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
     rank.host = job.ranks_per_host > 0 ? "host" + std::to_string(r / job.ranks_per_host) : "a";
     rank.gpu = job.gpu.empty() ? "" : std::to_string(r);
     rank.spans.resize(1);
-    rank.spans[0].names = {"",
-                           "DataLoader.__next__",
-                           "Net",
-                           "backward",
-                           "SGD.step",
-                           "all_reduce",
-                           "world",
-                           "gc",
-                           "save",
-                           "train.py:40 (main)",
-                           "evaluation (inferred)"};
+    rank.spans[0].names = {"",         "DataLoader.__next__", "Net",       "backward",
+                           "SGD.step", "all_reduce",          "world",     "gc",
+                           "save",     "train.py:40 (main)",  "evaluation"};
   }
   int64_t now = job.begin_ns;
   for (int i = 0; i < job.steps; ++i) {
@@ -129,7 +121,7 @@ inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
         add(Stage::checkpoint, 8, p.checkpoint, p.checkpoint);
       }
       if (p.evaluation > 0) {
-        add(Stage::evaluation, 10, p.evaluation, p.evaluation);
+        add(Stage::evaluation, 10, p.evaluation, p.evaluation).inferred = true;
       }
       t += ms(p.between);
       add(Stage::data, 1, p.data, 0.1 * p.data);

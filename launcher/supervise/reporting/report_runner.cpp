@@ -1,4 +1,4 @@
-#include "launcher/supervise/report_runner.h"
+#include "launcher/supervise/reporting/report_runner.h"
 
 #include "common/base/output/log.h"
 #include "common/model/json_fields.h"

@@ -1,4 +1,5 @@
 // Verdicts of runs without a culprit: finished, interrupted, not started, still running.
+#include "common/base/os/wait_status.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/rule.h"
@@ -69,7 +70,7 @@ std::optional<Verdict> interrupted(const Scene& scene) {
     return std::nullopt;
   }
   const int signal = ending_signal(run);
-  const std::string by = signal == 0 ? tr("by the user") : tr("by {}", signal_name(signal));
+  const std::string by = signal == 0 ? tr("by the user") : tr("by {}", base::signal_name(signal));
   const std::string after = seconds_words(run.elapsed_s);
   if (auto hang = hung(scene)) {
     Verdict v = *hang;

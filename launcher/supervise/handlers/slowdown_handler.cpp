@@ -1,4 +1,4 @@
-#include "launcher/supervise/slowdown_handler.h"
+#include "launcher/supervise/handlers/slowdown_handler.h"
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"

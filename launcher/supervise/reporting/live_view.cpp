@@ -1,4 +1,4 @@
-#include "launcher/supervise/live_view.h"
+#include "launcher/supervise/reporting/live_view.h"
 
 #include "common/base/strings.h"
 #include "common/model/rank_set.h"
@@ -156,7 +156,7 @@ std::vector<ListedNode> listed(const std::vector<NodeInfo>& nodes) {
     out.push_back({.node = n.node,
                    .node_rank = n.node_rank,
                    .host = n.host,
-                   .phase = std::string(model::name_of(n.phase)),
+                   .phase = n.phase,
                    .alive = n.alive,
                    .elected = n.elected,
                    .still_s = n.still_s,

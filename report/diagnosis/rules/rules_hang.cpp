@@ -1,11 +1,11 @@
 // Verdicts of kind hang: the rank that keeps the others waiting. Cheap certainties come first (dead,
 // stopped), then ranks that did not enter a call, then findings that need a comparison of all ranks.
 #include "common/base/tr.h"
-#include "report/diagnosis/blame.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/rules/blame.h"
 #include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>

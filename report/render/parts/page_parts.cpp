@@ -1,11 +1,11 @@
-#include "report/render/page_parts.h"
+#include "report/render/parts/page_parts.h"
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/frame_text.h"
 #include "common/model/language/vocabulary_words.h"
 #include "report/flamegraph/palette.h"
-#include "report/render/text.h"
+#include "report/render/parts/text.h"
 #include "report/run/collect.h"
 #include "report/run/findings.h"
 #include "report/tree/roles.h"
@@ -210,7 +210,7 @@ data finding_data(const Finding& f) {
                     : f.severity == Severity::good    ? Look{"✓", tr("Good")}
                                                       : Look{"i", tr("Note")};
   data d;
-  d.set("severity", std::string(name_of(f.severity)));
+  d.set("severity", std::string(model::name_of(f.severity)));
   d.set("icon", look.icon);
   d.set("word", look.word);
   d.set("id", f.id);

@@ -1,4 +1,4 @@
-#include "stackdump/cpython/handled_exception.h"
+#include "stackdump/cpython/locals/handled_exception.h"
 
 #include "common/model/secrets/redact.h"
 #include "stackdump/cpython/dict.h"

@@ -1,4 +1,4 @@
-#include "report/render/text.h"
+#include "report/render/parts/text.h"
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"

@@ -1,4 +1,4 @@
-#include "report/render/rank_parts.h"
+#include "report/render/parts/rank_parts.h"
 
 #include "common/base/tr.h"
 #include "report/flamegraph/palette.h"

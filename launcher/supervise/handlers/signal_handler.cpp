@@ -1,5 +1,6 @@
-#include "launcher/supervise/signal_handler.h"
+#include "launcher/supervise/handlers/signal_handler.h"
 
+#include "common/base/os/wait_status.h"
 #include "common/base/output/log.h"
 #include "common/base/tr.h"
 
@@ -69,7 +70,7 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
     return;
   }
   if (!from_terminal && !parts_.job.has_ended()) {
-    base::log_info("forwarding {} from pid {}", signal_name(signal.number), signal.sender);
+    base::log_info("forwarding {} from pid {}", base::signal_name(signal.number), signal.sender);
     parts_.table.signal_main(signal.number);
   }
   if (from_terminal && parts_.table.multi_process() && parts_.options.verbosity >= 0) {

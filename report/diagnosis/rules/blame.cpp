@@ -1,4 +1,4 @@
-#include "report/diagnosis/blame.h"
+#include "report/diagnosis/rules/blame.h"
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"

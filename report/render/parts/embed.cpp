@@ -1,4 +1,4 @@
-#include "report/render/embed.h"
+#include "report/render/parts/embed.h"
 
 #include "common/base/packing.h"
 #include "common/base/tr.h"

@@ -277,7 +277,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   if (!at_exit.empty()) {
     how += tr(" (a C++ thread needed Python, which was ending)");
   } else if (oom != nullptr) {
-    how += of_memory_limit(*oom)
+    how += oom->memory_limit
                ? tr(" (out of memory: the kernel killed it at the memory limit of its control group)")
                : tr(" (out of memory: the kernel killed it because the host had none left)");
   } else if (crashed != nullptr && !crashed->cpp_exception.empty() && e.signal == SIGABRT) {
@@ -292,7 +292,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   say(v, tr("{} {}{}{} {}{}", subject(scene, e), how, at, main, after_words(scene.facts.run, e.at_s),
             consequence(scene, e, v)));
   if (oom != nullptr) {
-    v.next = advice_on_memory(of_memory_limit(*oom));
+    v.next = advice_on_memory(oom->memory_limit);
   } else if (e.signal == SIGKILL) {
     v.next = {.text = tr("if nobody killed it, it was probably killed because memory ran out"),
               .command = "journalctl -k | grep -i 'killed process'"};

@@ -1,7 +1,7 @@
 // The ranks of the page: a strip of all in order, and their table.
 #pragma once
 
-#include "report/render/page_parts.h"
+#include "report/render/parts/page_parts.h"
 
 namespace xpurun::report {
 

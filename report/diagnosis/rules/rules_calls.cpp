@@ -1,9 +1,9 @@
 // Verdicts that rest on the recorded calls of the ranks.
 #include "common/base/tr.h"
-#include "report/diagnosis/blame.h"
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/rules/blame.h"
 #include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>

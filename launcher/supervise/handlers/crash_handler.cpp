@@ -1,5 +1,6 @@
-#include "launcher/supervise/crash_handler.h"
+#include "launcher/supervise/handlers/crash_handler.h"
 
+#include "common/base/os/wait_status.h"
 #include "common/base/output/log.h"
 #include "launcher/os/signals.h"
 
@@ -16,7 +17,7 @@ void CrashHandler::process_crashed(const wire::Notice& n, base::Pid pid, base::T
   const TrackedProcess* sender = n.sender_pid > 0 ? parts_.table.find(n.sender_pid) : nullptr;
   const bool from_launcher = sender != nullptr && sender->record.role == model::ProcessRole::agent;
   base::log_info("pid {} ({}) reports {} (code {}, address {:#x}, sender {})", pid, name_of(role),
-                 signal_name(n.signal), n.code, n.address, n.sender_pid);
+                 base::signal_name(n.signal), n.code, n.address, n.sender_pid);
   if (n.signal == SIGTERM) {
     parts_.ledger.termination_notice(pid, n.sender_pid, from_launcher);
   }

@@ -1,0 +1,48 @@
+// EvidenceService: collects evidence beside the stacks of each dump that may explain a hang or a death. Event
+// loop's thread only.
+#pragma once
+
+#include "common/model/dump_manifest.h"
+#include "launcher/evidence/evidence_job.h"
+#include "launcher/journal/journal.h"
+#include "launcher/options/run_options.h"
+#include "launcher/processes/process_table.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class EvidenceService {
+ public:
+  struct Parts {
+    const Journal& journal;
+    const ProcessTable& table;
+    const RunOptions& options;
+  };
+  // `of_a_stall`: of the dump of a stall.
+  using Collected = std::function<void(bool of_a_stall)>;
+
+  EvidenceService(Parts parts, EvidenceJob::Setup setup, Collected collected)
+      : parts_(parts), job_(std::move(setup)), collected_(std::move(collected)) {}
+
+  // The dump begins; its absolute directory exists.
+  void dump_begun(const model::DumpManifest& dump, const std::string& directory);
+  // What the helper is asked for; nothing for a dump that needs no evidence.
+  std::optional<EvidenceRequest> request_for(const model::DumpManifest& dump,
+                                             const std::string& directory) const;
+
+  bool busy() const { return job_.busy(); }
+  // The command has ended, and people wait for its status.
+  void command_ended();
+  void give_up(const std::string& why) { job_.give_up(why); }
+  bool helper_ended(base::Pid pid, base::WaitStatus status) { return job_.helper_ended(pid, status); }
+
+ private:
+  Parts parts_;
+  EvidenceJob job_;
+  Collected collected_;
+};
+
+}  // namespace xpurun::launcher

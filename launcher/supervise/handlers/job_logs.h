@@ -1,0 +1,37 @@
+// JobLogs: the relay of the ranks' output (--logs, --prefix), if there is one. Event loop's thread only.
+#pragma once
+
+#include "launcher/relay/log_relay.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+class JobLogs {
+ public:
+  explicit JobLogs(EventLoop& loop) : loop_(loop) {}
+
+  // Starts the relay, from which the preload of each rank gets pipes, and tells the ranks of the relay in
+  // `env`. `run_dir` is absolute. The error is why there are no logs of single ranks; the command can start
+  // all the same.
+  base::Status start(std::vector<std::string>& env, const std::string& run_dir, LinePrefix prefix);
+  // Relays all that the ranks have written, then calls `done`; at once without a relay.
+  void finish(std::function<void()> done);
+  // Leaves the rest of the output unwritten. False without a relay.
+  bool give_up();
+
+  base::Pid pid() const { return relay_ ? relay_->pid() : 0; }
+  bool is_relay(base::Pid pid) const { return relay_ && relay_->pid() == pid; }
+  bool helper_ended(base::Pid pid, base::WaitStatus status) {
+    return relay_ && relay_->helper_ended(pid, status);
+  }
+
+ private:
+  EventLoop& loop_;
+  std::optional<LogRelay> relay_;
+};
+
+}  // namespace xpurun::launcher

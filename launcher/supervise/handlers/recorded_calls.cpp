@@ -1,0 +1,24 @@
+#include "launcher/supervise/handlers/recorded_calls.h"
+
+#include <nlohmann/json.hpp>
+
+#include <vector>
+
+namespace xpurun::launcher {
+
+model::CollectiveFacts RecordedCalls::all() const {
+  model::CollectiveFacts calls = sources_.nccl();
+  sources_.add_torch(calls);
+  std::erase_if(calls.ranks, [this](const auto& rank) { return parts_.table.replaced(rank.pid); });
+  return calls;
+}
+
+model::CollectiveFacts RecordedCalls::save(const std::string& path) const {
+  model::CollectiveFacts calls = all();
+  if (!calls.empty()) {
+    parts_.storage.replace(path, to_json(calls).dump(1));
+  }
+  return calls;
+}
+
+}  // namespace xpurun::launcher

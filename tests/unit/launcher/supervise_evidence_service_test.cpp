@@ -1,0 +1,64 @@
+#include "launcher/supervise/handlers/evidence_service.h"
+#include "tests/unit/launcher/job_scene.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using model::DumpReason;
+
+namespace {
+
+struct EvidenceScene : test::JobScene {
+  std::vector<bool> collected;
+  EvidenceService service{{journal, table, options},
+                          {.loop = loop, .started = [](base::Pid) {}, .program = "/nonexistent/xpurun"},
+                          [this](bool of_a_stall) { collected.push_back(of_a_stall); }};
+
+  std::optional<EvidenceRequest> request(DumpReason why) const {
+    return service.request_for({.why = why}, "/runs/1/dumps/1");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("evidence is collected for dumps that may explain a hang or a death") {
+  EvidenceScene s;
+  s.options.evidence_timeout_s = 20;
+  for (const DumpReason why : {DumpReason::request, DumpReason::signal, DumpReason::terminated}) {
+    CHECK_FALSE(s.request(why));
+  }
+  const auto hang = s.request(DumpReason::hang);
+  REQUIRE(hang);
+  CHECK(hang->directory == "/runs/1/dumps/1");
+  CHECK(hang->limit_s == 20);
+  CHECK(hang->since_us == test::kStart / 1000);
+  REQUIRE(hang->ranks.size() == 2);
+  CHECK(hang->ranks[1].rank == 1);
+  CHECK(hang->ranks[1].pid == test::kRank1);
+  for (const DumpReason why : {DumpReason::crash, DumpReason::death}) {
+    const auto death = s.request(why);
+    REQUIRE(death);
+    CHECK(death->ranks.empty());  // ranks that are ended cannot answer
+    CHECK(death->limit_s == 3);   // people wait for the exit status
+  }
+  s.options.evidence_timeout_s = 2;
+  CHECK(s.request(DumpReason::death)->limit_s == 2);
+  s.options.evidence_timeout_s = 0;
+  CHECK_FALSE(s.request(DumpReason::hang));
+}
+
+TEST_CASE("the end of the collection says whether it was for a stall") {
+  EvidenceScene s;
+  s.options.evidence_timeout_s = 20;
+  s.service.dump_begun({.why = DumpReason::request}, "x");
+  CHECK_FALSE(s.service.busy());
+  s.run_for(1);
+  CHECK(s.collected.empty());
+  s.service.dump_begun({.why = DumpReason::hang}, "x");  // the helper cannot be started
+  s.run_for(1);
+  CHECK_FALSE(s.service.busy());
+  s.service.dump_begun({.why = DumpReason::death}, "x");
+  s.run_for(1);
+  CHECK(s.collected == std::vector<bool>{true, false});
+}
