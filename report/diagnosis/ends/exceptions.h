@@ -25,6 +25,8 @@ std::string raised_words(const model::PythonException& exception);
 std::string exit_words(const model::PythonException& exception);
 std::string advice_on(const model::PythonException& exception);
 
+model::VerdictException for_verdict(const model::PythonException& exception);
+
 // Adds evidence lines: the end of the traceback and the exceptions that it was raised from or during.
 void add_traceback(const model::PythonException& exception, std::vector<std::string>& out);
 
