@@ -258,7 +258,9 @@ void Supervisor::collect_evidence(const model::DumpManifest& dump, const std::st
     request.limit_s = std::min(request.limit_s, kEvidenceOfADeathS);
   }
   for (const TrackedProcess* p : table_.living()) {
-    if (stall && p->record.role == model::ProcessRole::rank && p->record.rank >= 0) {
+    // A rank that has crashed is held by its signal handler, or gone.
+    const bool can_answer = stall || p->record.rank != dump.trigger_rank;
+    if (can_answer && p->record.role == model::ProcessRole::rank && p->record.rank >= 0) {
       request.ranks.push_back({.rank = p->record.rank, .pid = p->record.pid});
     }
   }
