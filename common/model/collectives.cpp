@@ -18,6 +18,7 @@ void fields(V& visit, C& c) {
   visit("dtype", c.dtype, WhenEmpty::omit);
   visit.optional("root", c.root);
   visit.optional("peer", c.peer);
+  visit("tag", c.tag, WhenEmpty::omit);
   visit("stage", c.stage);
   visit("age_s", c.age_s);
   visit("where", c.where);

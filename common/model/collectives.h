@@ -25,7 +25,7 @@ inline constexpr std::string_view kCollectivesFile = "collectives.json";
 // One call of a collective or of a point-to-point operation.
 struct CollectiveCall {
   // Collectives: number on the communicator, from 1, equal on all ranks. Point-to-point: number among the
-  // calls of this operation with this peer, from 1.
+  // calls of this operation with this peer and this tag, from 1.
   uint64_t sequence = 0;
   // One word per operation for all sources: all_reduce, reduce, broadcast, all_gather, reduce_scatter,
   // gather, scatter, all_to_all, barrier, send, recv; any other operation keeps the source's name.
@@ -35,6 +35,7 @@ struct CollectiveCall {
   std::string dtype;   // float32, bfloat16, ...; empty: unknown
   int root = -1;       // rank in the communicator; -1: the operation has no root
   int peer = -1;       // send, recv: rank in the communicator
+  int tag = 0;         // send, recv: 0 also where the backend ignores tags
   CallStage stage = CallStage::called;
   double age_s = -1;   // seconds from the call to the dump; negative: unknown
   CodeLocation where;  // the program's line; empty: unknown

@@ -55,6 +55,7 @@ struct ExceptionLink {
   std::string message;
   std::vector<PythonFrame> frames;  // outermost first
   int left_out = 0;                 // number of frames omitted from the middle
+  uint64_t largest_free = 0;        // CUDA out of memory: bytes of the largest free block; 0: unknown
 
   bool empty() const { return type.empty(); }
 };
@@ -101,6 +102,7 @@ struct OutOfMemory {
   std::optional<uint64_t> free;
   std::optional<uint64_t> allocated;  // by PyTorch
   std::optional<uint64_t> reserved;   // by PyTorch, without the allocated bytes
+  std::optional<uint64_t> largest;    // free block of that; from the allocator, not from the message
 };
 // Parses PyTorch's message (1.10 to 2.11); empty for any other exception.
 std::optional<OutOfMemory> out_of_memory(const ExceptionLink& link);

@@ -151,6 +151,9 @@ std::optional<OutOfMemory> out_of_memory(const ExceptionLink& link) {
   o.free = either(size_after(m, "of which "), size_before(m, " free"));
   o.allocated = either(size_after(m, "Of the allocated memory "), size_before(m, " already allocated"));
   o.reserved = size_before(m, " is reserved by PyTorch but unallocated");
+  if (link.largest_free > 0) {
+    o.largest = link.largest_free;
+  }
   // Before 2.1 the message has the sum of both.
   if (const auto both = size_before(m, " reserved in total by PyTorch"); both && o.allocated) {
     o.reserved = *both > *o.allocated ? *both - *o.allocated : 0;

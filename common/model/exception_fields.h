@@ -21,6 +21,7 @@ void fields(V& visit, L& l) {
   visit("message", l.message);
   visit("frames", l.frames);
   visit("left_out", l.left_out, WhenEmpty::omit);
+  visit("largest_free", l.largest_free, WhenEmpty::omit);
 }
 
 template <typename V, Self<PythonException> E>

@@ -67,6 +67,7 @@ void fields(V& visit, C& c) {
   visit("signal", c.signal);
   visit("code", c.code);
   visit.hex("address", c.address);
+  visit("stack_overflow", c.stack_overflow, WhenEmpty::omit);
   visit("sender", c.sender);
   visit("at_s", c.at_s);
   visit("dump", c.dump);

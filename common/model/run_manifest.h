@@ -57,9 +57,10 @@ struct CrashNotice {
   base::Tid tid = 0;
   base::Rank rank = base::kNoRank;
   int signal = 0;
-  int code = 0;          // si_code
-  uint64_t address = 0;  // si_addr of synchronous signals
-  base::Pid sender = 0;  // si_pid of signals sent by a process
+  int code = 0;                 // si_code
+  uint64_t address = 0;         // si_addr of synchronous signals
+  bool stack_overflow = false;  // SIGSEGV at the end of the thread's stack
+  base::Pid sender = 0;         // si_pid of signals sent by a process
   double at_s = 0;
   std::string dump;  // "dumps/1-crash"
   size_t node = 0;   // index into RunManifest::nodes; not kept

@@ -44,6 +44,7 @@ struct CalledBy {
   std::string dtype;
   int root = -1;  // global rank where known, else rank in the communicator; -1: none
   int peer = -1;  // send, recv: global rank where known, as for root
+  int tag = 0;    // send, recv
   CallStage stage = CallStage::called;
   CodeLocation where;  // the program's line; empty: unknown
 
@@ -81,6 +82,17 @@ struct NextStep {
   std::string line() const;
 };
 
+// The Python exception that ended the culprit.
+struct VerdictException {
+  std::string type;  // with its module; empty: none
+  std::string message;
+  std::string traceback;  // whole, in Python's format, with its causes; secrets masked
+  std::string thread;     // Python's name
+  std::string time;       // "2026-11-21T02:15:00Z"; empty if unknown
+
+  bool present() const { return !type.empty(); }
+};
+
 // The last lines that the verdict's process wrote to standard error.
 struct LogTail {
   std::string file;                // "ranks/2/stderr.log" in the run directory, or the job's own file
@@ -111,6 +123,7 @@ struct Verdict {
   std::string sentence;               // one sentence: heading_word(), a colon and the headline
   std::string headline;               // the sentence without its first word; empty in files of older versions
   std::vector<std::string> evidence;  // lines, most important first
+  VerdictException exception;         // for kind exception
   LogTail log_tail;                   // for a verdict about a death
   NextStep next;
 };

@@ -31,6 +31,7 @@ void fields(V& visit, C& c) {
   visit("dtype", c.dtype);
   visit.optional("root", c.root);
   visit.optional("peer", c.peer);
+  visit("tag", c.tag, WhenEmpty::omit);
   visit("stage", c.stage);
   visit("where", c.where);
 }
@@ -65,6 +66,24 @@ inline void present_only(JsonReader& visit, VerdictCollective& c) {
   visit.optional("collective", c, present);
 }
 
+template <typename V, Self<VerdictException> E>
+void fields(V& visit, E& e) {
+  visit("type", e.type);
+  visit("message", e.message);
+  visit("traceback", e.traceback);
+  visit("thread", e.thread);
+  visit("time", e.time);
+}
+
+// Omitted if no exception ended the culprit.
+inline void present_only(JsonWriter& visit, const VerdictException& e) {
+  visit.optional("exception", e, e.present());
+}
+inline void present_only(JsonReader& visit, VerdictException& e) {
+  bool present = false;
+  visit.optional("exception", e, present);
+}
+
 template <typename V, Self<HostRanks> H>
 void fields(V& visit, H& h) {
   visit("host", h.host);
@@ -93,6 +112,7 @@ void fields(T& visit, V& v) {
   visit("dump", v.dump);
   visit("confidence", v.confidence);
   visit("evidence", v.evidence);
+  present_only(visit, v.exception);
   visit("log_tail", v.log_tail, WhenEmpty::omit);
   // "next" serves people and readers of older versions; the other two members are its parts.
   visit.derived("next", v.next.line());

@@ -39,7 +39,8 @@ enum class NoticeKind : uint16_t {
 };
 
 enum NoticeFlag : uint32_t {
-  kNoticePython = 1u << 0,  // the process contains a Python interpreter
+  kNoticePython = 1u << 0,         // the process contains a Python interpreter
+  kNoticeStackOverflow = 1u << 1,  // crash: the faulting address is beside the stack pointer
 };
 
 struct Notice {

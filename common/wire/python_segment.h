@@ -33,12 +33,12 @@ inline constexpr uint32_t kTracedBytes = 16 * 1024;  // names of the traced func
 using TextRef = uint32_t;
 
 enum TorchCallFlag : uint32_t {
-  kTorchAsync = 1u << 0,  // async_op=True, isend, irecv: the call's return does not mark the end of the
-                          // operation
+  kTorchAsync = 1u << 0,  // the call's return does not mark the end of the operation: async_op=True, isend,
+                          // irecv, NCCL
 };
 
 struct TorchCall {
-  uint64_t sequence;   // collectives: from 1 in the group; others: from 1 per operation and peer; 0: free
+  uint64_t sequence;  // collectives: from 1 in the group; others: from 1 per operation, peer and tag; 0: free
   uint64_t called_ns;  // CLOCK_MONOTONIC
   uint64_t left_ns;    // CLOCK_MONOTONIC when the call returned or raised; 0: not yet
   uint64_t count;      // elements; 0: unknown or none
@@ -51,7 +51,7 @@ struct TorchCall {
   TextRef function;
   uint32_t line;
   uint32_t flags;  // TorchCallFlag
-  uint32_t reserved;
+  int32_t tag;     // of a message; 0 if the backend ignores tags
 };
 
 struct TorchGroup {
@@ -61,8 +61,8 @@ struct TorchGroup {
   TextRef members;          // int32_t global ranks, by rank in the group
   TextRef id;               // equal on all ranks
   TextRef name;             // torch's name of the group
-  TextRef backend;          // "gloo"
-  uint32_t has_async;       // 1 after the first asynchronous collective
+  TextRef description;      // by the program, or the dimension of a device mesh: "mesh_tp"
+  uint32_t has_async;       // 1 after the first collective with kTorchAsync
   uint64_t called;          // number of collectives called
   uint64_t left;            // number of these that have returned
   uint64_t point_to_point;  // number of calls; the newest is at index (point_to_point - 1) %

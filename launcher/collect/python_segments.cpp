@@ -51,12 +51,7 @@ TorchGroup copy_of(const TorchGroup& shared) {
   return copy;
 }
 
-// Backends whose calls return when the operation has ended. NCCL's calls return once the operation is queued.
-bool is_blocking(std::string_view backend) {
-  return backend == "gloo" || backend == "mpi";
-}
-
-CollectiveCall call_of(const PythonSegment& memory, const TorchCall& c, bool blocking, base::MonoNs now) {
+CollectiveCall call_of(const PythonSegment& memory, const TorchCall& c, base::MonoNs now) {
   CollectiveCall out;
   out.sequence = c.sequence;
   out.op = text_at(memory, c.op);
@@ -65,10 +60,9 @@ CollectiveCall call_of(const PythonSegment& memory, const TorchCall& c, bool blo
   out.dtype = text_at(memory, c.dtype);
   out.root = std::max(c.root, -1);
   out.peer = std::max(c.peer, -1);
+  out.tag = c.tag;
   const bool asynchronous = (c.flags & wire::kTorchAsync) != 0;
-  out.stage = c.left_ns == 0              ? CallStage::called
-              : blocking && !asynchronous ? CallStage::done
-                                          : CallStage::launched;
+  out.stage = c.left_ns == 0 ? CallStage::called : !asynchronous ? CallStage::done : CallStage::launched;
   const auto called = static_cast<base::MonoNs>(c.called_ns);
   out.age_s = called > 0 && called <= now ? base::ns_to_s(now - called) : -1;
   out.where = {.function = text_at(memory, c.function),
@@ -88,8 +82,8 @@ std::vector<base::Rank> members_of(const PythonSegment& memory, const TorchGroup
 }
 
 // Calls that have not returned, and asynchronous calls without a later call. Only the program learns, from
-// its handles, whether the latter have ended. For NCCL's calls the return says nothing.
-std::vector<CollectiveCall> unfinished(const PythonSegment& memory, const TorchGroup& group, bool blocking,
+// its handles, whether the latter have ended.
+std::vector<CollectiveCall> unfinished(const PythonSegment& memory, const TorchGroup& group,
                                        base::MonoNs now) {
   std::vector<CollectiveCall> out;
   const uint64_t known = std::min<uint64_t>(group.point_to_point, wire::kTorchPointToPoint);
@@ -97,9 +91,9 @@ std::vector<CollectiveCall> unfinished(const PythonSegment& memory, const TorchG
   for (uint64_t back = 1; back <= known; ++back) {
     const TorchCall& c = group.others[(group.point_to_point - back) % wire::kTorchPointToPoint];
     const bool has_left = c.left_ns != 0;
-    newest = newest && (!blocking || !has_left || (c.flags & wire::kTorchAsync) != 0);
+    newest = newest && (!has_left || (c.flags & wire::kTorchAsync) != 0);
     if (!has_left || newest) {
-      out.push_back(call_of(memory, c, false, now));
+      out.push_back(call_of(memory, c, now));
     }
   }
   std::reverse(out.begin(), out.end());
@@ -110,14 +104,14 @@ Communicator communicator_of(const PythonSegment& memory, const TorchGroup& grou
   Communicator out;
   out.source = model::CallSource::torch;
   out.id = text_at(memory, group.id);
-  out.name = text_at(memory, group.name);
+  const std::string description = text_at(memory, group.description);
+  out.name = description.empty() ? text_at(memory, group.name) : description;
   out.rank = std::max(group.rank, -1);
   out.size = static_cast<int>(std::min<uint32_t>(group.size, kMostRanks));
   out.members = members_of(memory, group);
-  const bool blocking = is_blocking(text_at(memory, group.backend));
   out.called = group.called;
   out.launched = std::min(group.left, group.called);
-  out.done_known = blocking && group.has_async == 0;
+  out.done_known = group.has_async == 0;
   out.started = out.done_known ? out.launched : 0;
   out.done = out.started;
   out.comparable = !out.id.empty();
@@ -126,11 +120,11 @@ Communicator communicator_of(const PythonSegment& memory, const TorchGroup& grou
     const uint64_t sequence = group.called - back + 1;
     const TorchCall& c = group.collectives[sequence % wire::kTorchCollectives];
     if (c.sequence == sequence) {
-      out.calls.push_back(call_of(memory, c, blocking, now));
+      out.calls.push_back(call_of(memory, c, now));
     }
   }
   out.messages = group.point_to_point;
-  out.point_to_point = unfinished(memory, group, blocking, now);
+  out.point_to_point = unfinished(memory, group, now);
   return out;
 }
 

@@ -44,6 +44,24 @@ bool is_synchronous(int signal, const siginfo_t& info) {
   return info.si_code > 0 && (signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL);
 }
 
+// An access beside the stack pointer faults only where the stack ends: at its guard page, or at its limit. A
+// function may have moved the pointer past the guard page before it touches its frame.
+bool is_stack_overflow(int signal, const siginfo_t& info, const void* context) {
+  constexpr uint64_t kBeside = 64 * 1024;
+  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  const auto stack = static_cast<uint64_t>(registers.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+  const auto stack = static_cast<uint64_t>(registers.sp);
+#else
+  const uint64_t stack = 0;
+  static_cast<void>(registers);
+#endif
+  const uint64_t address = reinterpret_cast<uintptr_t>(info.si_addr);
+  const uint64_t distance = address > stack ? address - stack : stack - address;
+  return signal == SIGSEGV && is_synchronous(signal, info) && distance < kBeside;
+}
+
 // Deaths that need no report. The supervisor knows the signals that it sends itself. A forked worker (of a
 // pool or a data loader) that its parent ends by SIGTERM is normal, and must end as fast as without xpurun.
 bool is_expected(int signal, const siginfo_t& info, pid_t pid) {
@@ -74,6 +92,7 @@ Turn take_turn(pid_t pid, pid_t tid) {
 void report(int signal, const siginfo_t& info, const void* context, uint64_t deadline_ns) {
   wire::Notice notice = make_notice(wire::NoticeKind::crash);
   notice.signal = signal;
+  notice.flags |= is_stack_overflow(signal, info, context) ? uint32_t{wire::kNoticeStackOverflow} : 0;
   notice.code = info.si_code;
   notice.sender_pid = sent_by_process(info) ? info.si_pid : 0;
   notice.address = is_synchronous(signal, info) ? reinterpret_cast<uintptr_t>(info.si_addr) : 0;

@@ -144,7 +144,7 @@ def _hook(os, here, settings):
     posix._exit = _exit
     atexit.register(at_exit)
     awaited = {"torch": ("xpurun_stages",), "torch.distributed.distributed_c10d": ("xpurun_torch",),
-               "xpurun": ("xpurun_mark",)}
+               "torch.distributed._functional_collectives": ("xpurun_torch",), "xpurun": ("xpurun_mark",)}
     settings["awaited"] = awaited
     _watch_imports(part, awaited, settings["chances"])
     functions = os.environ.get("XPURUN_TRACE_PYTHON")

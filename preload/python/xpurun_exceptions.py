@@ -115,6 +115,19 @@ def callers_of(frame):
     return out[::-1]
 
 
+def largest_free_block(message):
+    """Bytes that PyTorch's allocator has free in one piece, after CUDA out of memory; 0 if unknown. Asks no GPU."""
+    if not message.startswith("CUDA out of memory"):
+        return 0
+    try:
+        cuda = sys.modules["torch"].cuda
+        device = cuda.current_device()
+        return max([block["size"] for part in cuda.memory_snapshot() if part["device"] == device
+                    for block in part["blocks"] if block["state"] == "inactive"], default=0)
+    except Exception:
+        return 0
+
+
 def chain_of(value):
     """The exception; then those that it was raised from or during, and the members of a group."""
     links = []
@@ -125,8 +138,12 @@ def chain_of(value):
         if value is None or id(value) in seen:
             continue
         seen.add(id(value))
-        links.append({"relation": relation, "type": name_of(type(value)), "message": message_of(value),
+        message = message_of(value)
+        links.append({"relation": relation, "type": name_of(type(value)), "message": message,
                       "frames": frames_of(value.__traceback__)})
+        largest = largest_free_block(message)
+        if largest:
+            links[-1]["largest_free"] = largest
         if value.__cause__ is not None:
             waiting.append(("cause", value.__cause__))
         elif value.__context__ is not None and not value.__suppress_context__:

@@ -252,11 +252,12 @@ def wrapper_of(function, module, source, names):
     original = function
     while hasattr(original, "__wrapped__"):
         original = original.__wrapped__
-    code = original.__code__
-    line = max(1, code.co_firstlineno - source[:source.index("return function")].count("\n"))
+    code = getattr(original, "__code__", None)  # a method of a class in C++ has none
+    file, line = (module.__file__, 1) if code is None else (code.co_filename, code.co_firstlineno)
+    line = max(1, line - source[:source.index("return function")].count("\n"))
     scope = {"function": function, "get_frame": sys._getframe, "__name__": module.__name__, **names}
     text = "\n" * (line - 1) + source.replace("NAME", original.__name__)
-    exec(compile(text, code.co_filename, "exec"), scope)
+    exec(compile(text, file, "exec"), scope)
     wrapper = scope[original.__name__]
     settings["frames"].add(wrapper.__code__)
     return sys.modules["functools"].wraps(function)(wrapper)

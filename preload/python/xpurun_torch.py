@@ -1,9 +1,9 @@
 """Records calls of torch.distributed in memory shared with the supervisor (common/wire/python_segment.h).
 
-sitecustomize.py reads this file when torch.distributed.distributed_c10d is imported. A wrapper replaces each public
-function of a collective or a point-to-point operation: it records the call, passes everything through, records the
-end, and writes a span. Of nested calls only the outermost counts, because the program made it. Calls that fail in here
-are not recorded.
+sitecustomize.py reads this file when torch.distributed.distributed_c10d is imported. A wrapper replaces each function
+of a collective or a point-to-point operation (xpurun_torch_calls.py): it records the call, passes everything through,
+records the end, and writes a span. Of nested calls only the outermost counts, because the program made it. Calls that
+fail in here are not recorded.
 """
 import time
 
@@ -14,31 +14,9 @@ segment = shared["segment"]
 GROUPS, COLLECTIVES, OTHERS, CALL_BYTES, GROUP_AT, GROUP_BYTES, MOST_SITES, COMMUNICATION = (
     shared[name] for name in ("GROUPS", "COLLECTIVES", "OTHERS", "CALL_BYTES", "GROUP_AT", "GROUP_BYTES", "MOST_SITES",
                               "COMMUNICATION"))
+tables = settings["part"]("xpurun_torch_calls")
 ASYNC = 1
 
-# Function name: operation, parameter of the tensor (None: no tensor), parameter of the root or the peer.
-COLLECTIVE_CALLS = {
-    "all_reduce": ("all_reduce", "tensor", None), "broadcast": ("broadcast", "tensor", "src"),
-    "reduce": ("reduce", "tensor", "dst"), "all_gather": ("all_gather", "tensor", None),
-    "all_gather_into_tensor": ("all_gather", "input_tensor", None),
-    "_all_gather_base": ("all_gather", "input_tensor", None),
-    "gather": ("gather", "tensor", "dst"), "scatter": ("scatter", "tensor", "src"),
-    "reduce_scatter": ("reduce_scatter", "output", None), "reduce_scatter_tensor": ("reduce_scatter", "output", None),
-    "_reduce_scatter_base": ("reduce_scatter", "output", None),
-    "all_to_all_single": ("all_to_all", "input", None), "all_to_all": ("all_to_all", "input_tensor_list", None),
-    "barrier": ("barrier", None, None), "monitored_barrier": ("barrier", None, None),
-    "all_gather_object": ("all_gather_object", None, None), "gather_object": ("gather_object", None, "dst"),
-    "broadcast_object_list": ("broadcast_object_list", None, "src"),
-    "scatter_object_list": ("scatter_object_list", None, "src"),
-    # All ranks of the world must call it: a rank that skips the call leaves the others waiting.
-    "new_group": ("new_group", None, None),
-}
-POINT_TO_POINT_CALLS = {
-    "send": ("send", "tensor", "dst"), "recv": ("recv", "tensor", "src"),
-    "isend": ("send", "tensor", "dst"), "irecv": ("recv", "tensor", "src"),
-    "send_object_list": ("send_object_list", None, "dst"), "recv_object_list": ("recv_object_list", None, "src"),
-}
-ALWAYS_ASYNC = ("isend", "irecv")  # batch_isend_irecv calls these
 REDUCTIONS = {"SUM": "sum", "PRODUCT": "product", "MIN": "min", "MAX": "max", "AVG": "avg"}
 
 
@@ -62,6 +40,9 @@ WRAPPER = """def NAME(*args, **kwargs):
             except Exception:
                 pass
 """
+# pybind11 takes a function of this name whose first parameter is the object for the method that C++ has called.
+WRAPPER_OF_METHOD = WRAPPER.replace("(*args", "(self, *args").replace("enter(args", "enter((self, *args)").replace(
+    "function(*args", "function(self, *args")
 WRAPPER_OF_DESTROY = """def NAME(*args, **kwargs):
     try:
         return function(*args, **kwargs)
@@ -76,15 +57,31 @@ WRAPPER_OF_DESTROY = """def NAME(*args, **kwargs):
 class Group:
     """One process group in the segment."""
 
-    __slots__ = ("at", "number", "rank_of", "called", "others", "with_peer")
+    __slots__ = ("at", "number", "rank_of", "called", "others", "with_peer", "ends", "tags", "backends")
 
-    def __init__(self, at, number, members):
+    def __init__(self, at, number, members, backends):
         self.at = at
         self.number = number
         self.rank_of = {rank: i for i, rank in enumerate(members)}
         self.called = 0
         self.others = 0
         self.with_peer = {}
+        self.backends = backends
+        # Whether the return of a call is its end, and whether messages have tags: equal for all devices, else None.
+        self.ends = self.same(self.ends_on)
+        self.tags = self.same(self.tags_on)
+
+    def ends_on(self, device):
+        return tables["return_ends"](self.backends.get(device) or self.backends.get(""), device)
+
+    def tags_on(self, device):
+        return (self.backends.get(device) or self.backends.get("")) != "nccl"
+
+    def same(self, on):
+        values = {on(device) for device in self.backends}
+        if "ucc" in self.backends.values():
+            return None
+        return values.pop() if len(values) == 1 else None
 
 
 class Recorder:
@@ -94,7 +91,7 @@ class Recorder:
         self.c10d = c10d
         self.local = _thread._local()
         self.pack_record = _struct.Struct("=QQQQ40s").pack_into
-        self.pack_tail = _struct.Struct("=IIIiiIIIII").pack
+        self.pack_tail = _struct.Struct("=IIIiiIIIIi").pack
         self.pack = _struct.pack
         self.pack_8 = segment.pack_8
         self.pack_4 = segment.pack_4
@@ -148,13 +145,15 @@ class Recorder:
         value = 0xCBF29CE484222325
         for byte in data:
             value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-        backend = str(self.c10d.get_backend(group))
+        backends = tables["backends_of"](self.c10d, group)
+        description = str(getattr(group, "group_desc", "") or "")
         at = GROUP_AT + self.slots * GROUP_BYTES
         self.pack_group(segment.memory, at, 1, rank, len(members), self.text(data),
-                        self.text("%016x.%d" % (value, number)), self.text(name), self.text(backend), 0)
+                        self.text("%016x.%d" % (value, number)), self.text(name),
+                        0 if description in ("", "undefined") else self.text(description), 0)
         self.slots += 1
         self.pack_4(segment.memory, 16, self.slots)
-        return Group(at, self.slots, members)
+        return Group(at, self.slots, members, backends)
 
     def destroyed(self, group=None):
         """Forgets the group, or all groups: another group may get the same handle."""
@@ -181,47 +180,61 @@ class Recorder:
         return (self.text(code.co_filename), self.text(getattr(code, "co_qualname", None) or code.co_name),
                 frame.f_lineno or 0)
 
-    def wrap(self, name, function, op, tensor_name, partner_name, is_collective):
-        original = function
-        while hasattr(original, "__wrapped__"):
-            original = original.__wrapped__
-        code = original.__code__
-        names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    def wrap(self, name, function, call, template=WRAPPER, group_of=None):
+        """`call` is one of xpurun_torch_calls.py. `group_of` makes a process group of the argument."""
+        names = call.names
+        if names is None:
+            original = function
+            while hasattr(original, "__wrapped__"):
+                original = original.__wrapped__
+            code = original.__code__
+            names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
 
         def position(parameter):
             return names.index(parameter) if parameter in names else -1
 
-        tensor_at, partner_at, group_at = position(tensor_name), position(partner_name), position("group")
-        if tensor_at < 0 and tensor_name is not None:
+        op, is_collective, partner_is_global = call.op, call.is_collective, call.partner_is_global
+        tensor_at, partner_at, group_at = position(call.tensor), position(call.partner), position(call.group)
+        if tensor_at < 0 and call.tensor is not None:
             # The name differs between releases of torch; the position does not.
-            tensor_at = 1 if name in ("all_gather", "all_gather_into_tensor", "_all_gather_base", "all_to_all_single",
-                                      "all_to_all") else 0
-        op_at, async_at = position("op"), position("async_op")
-        partner_in_group = None if partner_name is None else "group_" + partner_name
-        in_group_at = position(partner_in_group)
+            tensor_at = call.tensor_position
+        op_at = max(position("op"), position("reduceOp"))
+        async_at = position("async_op")
+        has_partner = call.partner is not None
+        in_group_at = position("group_" + call.partner) if has_partner else -1
         members_only_at = position("use_local_synchronization")  # new_group: if set, only the members call it
-        always_async = name in ALWAYS_ASYNC
+        tag_at = -1 if is_collective else position("tag")
+        never_ends = call.is_async
         local, find_group = self.local, self.find_group
         pack_record, pack_8, pack_4, now = self.pack_record, self.pack_8, self.pack_4, time.monotonic_ns
         wants_spans, add_span = segment.wants_spans, segment.add_span
         counter_at = 32 if is_collective else 48
+        traced_tensors = tables["TRACED_TENSORS"]
 
-        def tail_of(kind, reduction, partner, flags, frame, tensor):
+        def tail_of(kind, reduction, partner, flags, frame, tensor, tag):
             """What is equal for all calls from the same position: a part of the record, and of the span the name, the
             place and the bytes of an element."""
-            word = self.reductions.get(reduction if reduction is not None else self.c10d.ReduceOp.SUM)
+            if isinstance(reduction, str):
+                word = reduction.lower()
+            else:
+                word = self.reductions.get(reduction if reduction is not None else self.c10d.ReduceOp.SUM)
             file, function_name, line = self.site_of(frame)
             name_ref = self.text(op)
             tail = self.pack_tail(
                 name_ref, self.text(word) if op_at >= 0 and word else 0,
                 0 if kind is None else self.text(str(kind).replace("torch.", "")),
-                partner if is_collective else -1, -1 if is_collective else partner, file, function_name, line, flags, 0)
+                partner if is_collective else -1, -1 if is_collective else partner, file, function_name, line, flags,
+                tag)
             # The code object is kept, because the call's position is known by its id.
             return tail, name_ref, segment.place_of(frame), getattr(tensor, "element_size", int)(), frame.f_code
 
         index = {parameter: place for place, parameter in enumerate(names)}
+        if call.names is not None:
+            index.update((other, index[known]) for other, known in tables["OTHER_KEYWORDS"].items()
+                         if known in index and other not in index)
+            index.setdefault("opts", index.get("root", len(names) - 1))
         nothing = (None,) * (len(names) + 1)  # index -1 finds the last one
-        tails = self.tails.setdefault(name, {})
+        tails = self.tails.setdefault((template is WRAPPER, group_of is None, name), {})
 
         def enter(args, kwargs, frame):
             values = args + nothing[len(args):]
@@ -233,6 +246,12 @@ class Recorder:
             if values[members_only_at]:
                 return None
             group = values[group_at]
+            if group_of is not None:
+                if type(values[tensor_at]).__name__ in traced_tensors:
+                    return None
+                group = group_of(group)
+                if group is None:
+                    return None
             key = None if group is None else id(group)
             group = self.groups.get(key) or find_group(group, key)
             if group is None:
@@ -248,46 +267,58 @@ class Recorder:
                 count = tensor.numel()
                 kind = tensor.dtype
             partner = values[partner_at]
-            if partner_name is None:
+            if not has_partner:
                 partner = -1
+            elif not partner_is_global:
+                partner = getattr(partner, "rootRank", partner)
+                if partner is None:
+                    partner = 0 if is_collective else -1
             elif partner is not None:
                 partner = group.rank_of.get(partner, -1)
             else:
                 partner = values[in_group_at]
                 if partner is None:
                     partner = 0 if is_collective else -1
-            flags = ASYNC if always_async or values[async_at] else 0
+            ends = group.ends
+            if ends is None:
+                ends = tensor is not None and group.ends_on(tensor.device.type)
+            flags = ASYNC if never_ends or values[async_at] or not ends else 0
+            tag = values[tag_at] or 0
+            if tag and not (group.tags_on(tensor.device.type) if group.tags is None else group.tags):
+                tag = 0
             known = segment.is_inside_torch.get(id(frame.f_code))
             if known is None or known[0]:
                 frame = segment.caller_of(frame)
             code = id(frame.f_code)
             reduction = values[op_at]
+            if call.names is not None:
+                reduction = getattr(reduction, "reduceOp", reduction)
             try:
-                tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags))
+                tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags, tag))
             except TypeError:  # a reduction with a factor cannot be hashed
                 reduction = NotImplemented
-                tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags))
+                tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags, tag))
             if tail is None:
                 if len(tails) >= MOST_SITES:
                     tails.clear()
                 missed = segment.texts_missed
-                tail = tail_of(kind, reduction, partner, flags, frame, tensor)
+                tail = tail_of(kind, reduction, partner, flags, frame, tensor, tag)
                 if missed == segment.texts_missed:
-                    tails[code, frame.f_lasti, kind, reduction, partner, flags] = tail
+                    tails[code, frame.f_lasti, kind, reduction, partner, flags, tag] = tail
             memory, at = segment.memory, group.at
             if is_collective:
                 group.called = sequence = counter = group.called + 1
                 record = at + 64 + (sequence % COLLECTIVES) * CALL_BYTES
             else:
-                key = (op, partner)
+                key = (op, partner, tag)
                 sequence = group.with_peer[key] = group.with_peer.get(key, 0) + 1
                 record = at + 64 + (COLLECTIVES + group.others % OTHERS) * CALL_BYTES
                 group.others = counter = group.others + 1
             begin_ns = now()
             pack_record(memory, record, sequence, begin_ns, 0, count or 0, tail[0])
-            pack_8(memory, at + counter_at, counter)
             if flags and is_collective:
                 pack_4(memory, at + 28, 1)
+            pack_8(memory, at + counter_at, counter)
             return memory, record, at, sequence, begin_ns, tail, group.number, count or 0
 
         def leave(noted):
@@ -301,23 +332,65 @@ class Recorder:
                 add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence if is_collective else 0,
                          count * element)
 
-        return shared["wrapper_of"](function, self.c10d, WRAPPER, {"local": local, "enter": enter, "leave": leave})
+        return shared["wrapper_of"](function, self.c10d, template, {"local": local, "enter": enter, "leave": leave})
 
     def wrap_destroy(self, function):
         return shared["wrapper_of"](function, self.c10d, WRAPPER_OF_DESTROY, {"destroyed": self.destroyed})
 
 
-def wrap_functions(module):
-    recorder = Recorder(module)
-    for calls, is_collective in ((COLLECTIVE_CALLS, True), (POINT_TO_POINT_CALLS, False)):
-        for name, (op, tensor, partner) in calls.items():
+    def wrap_methods(self):
+        """What a program calls on a process group itself. torch's own functions call the same methods; of nested calls
+        only the outermost counts."""
+        group_class = getattr(self.c10d, "ProcessGroup", None)
+        for name, call in tables["METHODS"].items():
+            function = getattr(group_class, name, None)
+            if function is not None:
+                setattr(group_class, name, self.wrap(name, function, call, WRAPPER_OF_METHOD))
+
+    def wrap_functional(self, module):
+        name_of = getattr(module, "_resolve_group_name", None)
+        find = getattr(self.c10d, "_resolve_process_group", None)
+        if name_of is None or find is None:  # before torch 2.2 a group has no name
+            return
+
+        def group_of(group):
+            if isinstance(group, list):
+                return None  # deprecated; torch warns of it
+            return group if isinstance(group, self.c10d.ProcessGroup) else find(name_of(group))
+
+        for name, call in tables["FUNCTIONAL"].items():
             function = getattr(module, name, None)
             if function is not None:
-                setattr(module, name, recorder.wrap(name, function, op, tensor, partner, is_collective))
+                wrapper = self.wrap(name, function, call, group_of=group_of)
+                wrapper._torchdynamo_inline = function  # torch.compile traces this instead
+                setattr(module, name, wrapper)
+
+
+recorders = []  # one, once distributed_c10d has been executed
+waiting = []  # modules of functional collectives that were executed before
+
+
+def wrap_functions(module):
+    if not module.__name__.endswith("distributed_c10d"):
+        for recorder in recorders[-1:]:
+            recorder.wrap_functional(module)
+        if not recorders:
+            waiting.append(module)
+        return
+    recorder = Recorder(module)
+    for name, call in tables["PUBLIC"].items():
+        function = getattr(module, name, None)
+        if function is not None:
+            setattr(module, name, recorder.wrap(name, function, call))
     module.destroy_process_group = recorder.wrap_destroy(module.destroy_process_group)
     segment.forgetters.append(recorder.forget)
+    recorders.append(recorder)
+    while waiting:
+        recorder.wrap_functional(waiting.pop())
+    recorder.wrap_methods()
 
 
 def watched(spec):
-    """`spec` belongs to torch.distributed.distributed_c10d, whose loader has not run yet; None if there is none."""
+    """`spec` belongs to torch.distributed.distributed_c10d or to the functional collectives, whose loader has not run
+    yet; None if there is none."""
     return None if spec is None else shared["when_executed"](spec, wrap_functions)

@@ -380,6 +380,7 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
     add_picture(report, judged.job);
   }
   report.run = std::move(run);
+  report.gpus = std::move(judged.facts.gpus);
   if (SpeedOfRun speed = read_speed(judged.job, {.language = options.language}); speed.ranks > 0) {
     add_some(speed.notes, report.notes);
     report.speed = std::move(speed.report);

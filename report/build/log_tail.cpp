@@ -22,6 +22,7 @@ using model::VerdictKind;
 namespace {
 
 constexpr size_t kMostColumns = 400;
+constexpr size_t kConditionColumns = 100;
 constexpr size_t kMostBytes = size_t{64} << 10;
 constexpr size_t kInEvidence = 4;
 constexpr std::string_view kOwnLine = "xpurun: ";
@@ -75,6 +76,22 @@ bool is_explained(const Verdict& verdict, const LogTail& tail) {
   return verdict.kind == VerdictKind::exception || (!tail.shared.empty() && (placed_exit || unnoticed));
 }
 
+// Whether the death may be the consequence of a failed assertion of a kernel.
+bool may_follow_device_assert(const model::Verdict& verdict) {
+  constexpr std::string_view kMessage = "device-side assert";
+  return verdict.kind == model::VerdictKind::crash ||
+         verdict.exception.message.find(kMessage) != std::string::npos ||
+         verdict.sentence.find(kMessage) != std::string::npos;
+}
+
+// "; assertion `index < size` of the kernel indexSelect failed (Indexing.cu:1292)" goes into the sentence.
+void name_device_assert(model::Verdict& verdict, const model::DeviceAssert& failed) {
+  say(verdict,
+      tr("{}; assertion `{}` of the kernel {} failed ({}:{})", verdict.headline,
+         base::elide_middle(failed.condition, kConditionColumns),
+         base::elide_middle(failed.function, kConditionColumns), base::base_name(failed.file), failed.line));
+}
+
 }  // namespace
 
 std::vector<std::string> last_lines(std::string_view text, size_t most) {
@@ -94,6 +111,23 @@ std::vector<std::string> last_lines(std::string_view text, size_t most) {
   return out;
 }
 
+std::vector<std::string> lines_up_to(std::string_view text, const model::VerdictException& exception,
+                                     size_t most) {
+  const std::string_view message = exception.message;
+  const std::string_view first_line = message.substr(0, message.find('\n'));
+  std::string last = exception.type;
+  last += first_line.empty() ? "" : fmt::format(": {}", first_line);
+  for (size_t at = text.find(last); exception.present() && at != std::string_view::npos;
+       at = text.find(last, at + 1)) {
+    const size_t end = at + last.size();
+    const bool begins = at == 0 || text[at - 1] == '\n';
+    if (begins && (end == text.size() || text[end] == '\n' || text[end] == '\r')) {
+      return last_lines(text.substr(0, end), most);
+    }
+  }
+  return {};
+}
+
 TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::RunManifest& run,
                          const Verdict& verdict) {
   const ProcessRecord* process = is_about_a_death(verdict) ? culprit_of(run, verdict) : nullptr;
@@ -101,10 +135,14 @@ TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::Run
     return {};
   }
   const model::RunDir dir(nodes[process->node]);
-  TailOfRank tail{.rank = process->rank, .log = {}};
+  TailOfRank tail{.rank = process->rank, .log = {}, .failed_assert = {}};
   LogTail& out = tail.log;
   out.file = fmt::format("ranks/{}/stderr.log", process->rank);
+  const auto look_for_assert = [&](std::string_view text) {
+    tail.failed_assert = may_follow_device_assert(verdict) ? model::find_device_assert(text) : std::nullopt;
+  };
   if (const auto log = end_of_file(dir.file(out.file), -1, kMostBytes, 0)) {
+    look_for_assert(*log);
     out.lines = last_lines(model::redact_text(*log), kTailLines);
     return tail;
   }
@@ -123,11 +161,17 @@ TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::Run
     out.reason = why_none(stream.kind);
     return tail;
   }
+  look_for_assert(*text);
   out.file = stream.path;
-  out.lines = last_lines(*text, kTailLines);
   out.shared = sharing(run, *process);
-  if (verdict.kind == VerdictKind::exception && !out.shared.empty()) {
-    return {};  // the traceback is known, and the last lines are those of ranks that failed after it
+  if (verdict.kind != VerdictKind::exception || out.shared.empty()) {
+    out.lines = last_lines(*text, kTailLines);
+    return tail;
+  }
+  // The last lines are those of ranks that failed later.
+  out.lines = lines_up_to(*text, verdict.exception, kTailLines);
+  if (out.lines.empty()) {
+    out.reason = std::string(later("ranks that share the file of standard error wrote to it later"));
   }
   return tail;
 }
@@ -146,6 +190,9 @@ void add_log_tail(Verdict& verdict, TailOfRank of) {
     verdict.evidence.insert(verdict.evidence.begin(), told.begin(), told.end());
   }
   verdict.log_tail = std::move(tail);
+  if (of.failed_assert && !verdict.ranks.empty()) {
+    name_device_assert(verdict, *of.failed_assert);
+  }
 }
 
 }  // namespace xpurun::report

@@ -105,6 +105,9 @@ std::string message_text(const CallFinding& f, const RankNamer& names) {
     if (is_message(row)) {
       met += fmt::format("{}{} {} {}", met.empty() ? "" : tr(", "), names(row.ranks),
                          f.fault == CallFault::message ? tr("called") : tr("waits in"), call_at_line(row));
+      if (f.fault != CallFault::message && f.accused.empty()) {
+        met += tr(", which has not called the {}", row.op == "recv" ? "send" : "recv");
+      }
     } else if (row.entered()) {
       others +=
           tr("; {} {} in {}", names(row.ranks), pick({"is", "are"}, row.ranks.size()), call_at_line(row));
@@ -152,6 +155,7 @@ std::string call_text(const CalledBy& row) {
   }
   if (row.peer >= 0) {
     out += tr(" {} rank {}", model::operation_of(row.op) == CallOperation::send ? "to" : "from", row.peer);
+    out += row.tag != 0 ? tr(" with tag {}", row.tag) : "";
   }
   return out;
 }
@@ -175,15 +179,18 @@ std::string call_number(const VerdictCollective& c) {
 
 std::vector<std::string> call_evidence(const VerdictCollective& c) {
   std::vector<std::string> out;
+  const auto is_elsewhere = [&](const CalledBy& row) {
+    return !row.communicator.empty() && row.communicator != c.name && row.communicator != c.id;
+  };
+  const bool several = std::any_of(c.calls.begin(), c.calls.end(), is_elsewhere);
   for (const CalledBy& row : c.calls) {
     if (out.size() == kMostRows) {
       out.push_back(tr("and {} more calls", c.calls.size() - kMostRows));
       break;
     }
-    const bool elsewhere =
-        !row.communicator.empty() && row.communicator != c.name && row.communicator != c.id;
-    const std::string number =
-        elsewhere ? tr("call {} of {}", row.sequence, quoted(row.communicator)) : tr("call {}", row.sequence);
+    const std::string number = several && !row.communicator.empty()
+                                   ? tr("call {} of {}", row.sequence, quoted(row.communicator))
+                                   : tr("call {}", row.sequence);
     out.push_back(row.entered() ? tr("{} called {} as {}", rank_words(row.ranks), call_at_line(row), number)
                                 : tr("{} {} not entered {}", rank_words(row.ranks),
                                      pick({"has", "have"}, row.ranks.size()), call_number(c)));

@@ -4,10 +4,11 @@
 #include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/host/gpu_errors.h"
+#include "report/diagnosis/host/surroundings.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/several_nodes.h"
-#include "report/diagnosis/surroundings.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -187,7 +188,7 @@ void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::st
 
 // The traceback of the exception that ended the culprit, and exceptions of other threads, which may explain a
 // rank's wait.
-void add_exceptions(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
+void add_exceptions(const Scene& scene, Verdict& verdict, std::vector<std::string>& out) {
   const model::RunManifest& run = scene.facts.run;
   const auto is_culprit = [&](base::Pid pid, size_t node) {
     return pid == verdict.pid && (run.nodes.empty() || host_of(run, node) == verdict.host);
@@ -195,6 +196,7 @@ void add_exceptions(const Scene& scene, const Verdict& verdict, std::vector<std:
   for (const Ending& e : scene.endings) {
     if (e.raised() && is_culprit(e.process->pid, e.process->node) && verdict.kind == VerdictKind::exception) {
       add_traceback(*e.exception, out);
+      verdict.exception = for_verdict(*e.exception);
     }
   }
   size_t shown = 0;

@@ -55,6 +55,9 @@ std::optional<model::Verdict> still_running(const Scene& scene);
 // rules_hang.cpp: any verdict of kind hang, if the run hung
 std::optional<model::Verdict> hung(const Scene& scene);
 
+// gpu_errors.cpp: the kernel reported an error of a rank's GPU
+std::optional<model::Verdict> gpu_failed(const Scene& scene);
+
 // rules_calls.cpp
 std::optional<model::Verdict> called_wrongly(const Scene& scene);
 std::optional<model::Verdict> failed_by_mismatch(const Scene& scene);

@@ -26,6 +26,7 @@ inline constexpr std::string_view kHangNotLaunched = "hang.not_launched";
 inline constexpr std::string_view kHangQueued = "hang.queued";
 inline constexpr std::string_view kHangNotFinished = "hang.not_finished";
 inline constexpr std::string_view kHangKernel = "hang.kernel";
+inline constexpr std::string_view kHangGpuError = "hang.gpu_error";
 inline constexpr std::string_view kHangNetwork = "hang.network";
 inline constexpr std::string_view kHangAllWaiting = "hang.all_waiting";
 inline constexpr std::string_view kHangLongCall = "hang.long_call";
@@ -49,14 +50,15 @@ inline constexpr std::string_view kRunning = "running.unfinished";
 inline constexpr std::string_view kRunningDetached = "running.detached";
 
 inline constexpr std::array kVerdictIds = {
-    kHangStuck,       kHangLock,         kHangBusy,         kHangStopped,       kHangUninterruptible,
-    kHangDead,        kHangMismatchSize, kHangMismatchType, kHangMismatchRoot,  kHangOrder,
-    kHangP2p,         kHangNotEntered,   kHangNotLaunched,  kHangQueued,        kHangNotFinished,
-    kHangKernel,      kHangNetwork,      kCrashMismatch,    kExitMismatch,      kHangLeftEarly,
-    kHangSilent,      kHangMismatch,     kHangAllWaiting,   kHangLongCall,      kHangUnknown,
-    kCrashSignal,     kCrashKilled,      kCrashLauncher,    kExitError,         kExitException,
-    kExitLeftEarly,   kExitLauncher,     kExitUnknown,      kExitNotStarted,    kInterrupted,
-    kInterruptedHung, kNoneFinished,     kRunning,          kNoneUnknownStatus, kRunningDetached,
+    kHangStuck,       kHangLock,         kHangBusy,         kHangStopped,      kHangUninterruptible,
+    kHangDead,        kHangMismatchSize, kHangMismatchType, kHangMismatchRoot, kHangOrder,
+    kHangP2p,         kHangNotEntered,   kHangNotLaunched,  kHangQueued,       kHangNotFinished,
+    kHangKernel,      kHangGpuError,     kHangNetwork,      kCrashMismatch,    kExitMismatch,
+    kHangLeftEarly,   kHangSilent,       kHangMismatch,     kHangAllWaiting,   kHangLongCall,
+    kHangUnknown,     kCrashSignal,      kCrashKilled,      kCrashLauncher,    kExitError,
+    kExitException,   kExitLeftEarly,    kExitLauncher,     kExitUnknown,      kExitNotStarted,
+    kInterrupted,     kInterruptedHung,  kNoneFinished,     kRunning,          kNoneUnknownStatus,
+    kRunningDetached,
 };
 
 }  // namespace xpurun::report

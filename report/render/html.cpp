@@ -206,6 +206,7 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_opening(page, report);
   put_times(page, report);
   put_ranks(page, report, limits);
+  put_gpus(page, report);
   put_tables(page, report, limits);
   put_speed(page, report, limits);
   put_pipeline(page, report, limits);

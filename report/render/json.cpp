@@ -225,6 +225,9 @@ std::string report_json(const RunReport& report, JsonLayout layout) {
     put_json_list(j["nodes"], report.nodes, node_json);
   }
   put_json_list(j["ranks"], report.ranks, rank_json);
+  if (!report.gpus.devices.empty()) {
+    j["gpus"] = to_json(report.gpus)["devices"];
+  }
   if (report.speed) {
     j["speed"] = to_json(*report.speed);
   }

@@ -5,6 +5,7 @@
 #include "common/base/tr.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/names.h"
+#include "common/model/evidence/gpu_state.h"
 #include "common/model/run_manifest.h"
 #include "common/model/speed/pipeline.h"
 #include "common/model/timing/speed_report.h"
@@ -105,6 +106,7 @@ struct RunReport {
   std::vector<RankRow> ranks;       // culprits first
   std::vector<CallRow> calls;       // calls of the ranks, culprits first; empty: the hang concerns no call
   std::string calls_about;          // "Call 29 of group "default", 4 ranks (0-3)."
+  model::GpuState gpus = {};        // at the shown dump
   StackForest forest;
   std::vector<OtherDump> others;  // latest first
   std::vector<DumpSummary> dumps;

@@ -108,6 +108,12 @@ class Forced(xpurun_test.Case):
         self.assertTrue((self.out / "dumps/1-hang/flight_recorder/rank_0").exists())
         self.assertFalse((self.out / "dumps/1-hang/flight_recorder/rank_1").exists())
 
+    def test_the_ranks_that_survive_a_crash_are_asked(self):
+        result = self.hang(job=["crash"])
+        self.assertEqual(result.returncode, 124, result.stderr)
+        kept = self.out / "dumps/1-crash/flight_recorder"
+        self.assertEqual([p.name for p in kept.iterdir()], ["rank_0"])
+
     def test_without_evidence_nobody_is_asked(self):
         result = self.hang("--evidence-timeout", "off")
         self.assertEqual(result.returncode, 124, result.stderr)

@@ -19,6 +19,7 @@ VICTIM = f"{BUILD}/tests/preload/preload_victim"
 PYTHON = "/usr/bin/python3"
 
 HELLO, CRASH = 1, 2
+STACK_OVERFLOW = 2  # flag of a notice
 FORMAT = struct.Struct("=IHHIiiiiiQQQQ")
 
 
@@ -180,6 +181,7 @@ class Deaths(PreloadTest):
                     self.assertGreater(notice.code, 0)
                     self.assertEqual(notice.sender_pid, 0)
                     self.assertEqual(notice.address == 0, death == "null")
+                    self.assertFalse(notice.flags & STACK_OVERFLOW)
 
     def test_sent_signals_keep_their_status_and_are_reported(self):
         for death, number in self.SENT.items():
@@ -201,6 +203,7 @@ class Deaths(PreloadTest):
     def test_stack_overflow_of_the_main_thread_is_reported(self):
         outcome = self.assert_same([VICTIM, "overflow", "main"])
         self.assertEqual([notice.signal for notice in outcome.crashes], [signal.SIGSEGV])
+        self.assertTrue(outcome.crashes[0].flags & STACK_OVERFLOW)
 
     def test_stack_overflow_of_another_thread_dies_as_it_would(self):
         self.assertEqual(os.WTERMSIG(self.assert_same([VICTIM, "overflow", "thread"]).status), signal.SIGSEGV)

@@ -36,11 +36,10 @@ names["receive_segment"] = lambda: memory
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != "torch.distributed.distributed_c10d":
+        if name not in ("torch.distributed.distributed_c10d", "torch.distributed._functional_collectives"):
             return None
-        sys.meta_path.remove(Finder)
         for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target)
+            spec = finder.find_spec(name, path, target) if finder is not Finder else None
             if spec is not None:
                 hooks["watched"](spec)
                 return spec
@@ -107,6 +106,34 @@ def compiled(device):
     assert torch.equal(torch.compile(waits)(tensor), waits(tensor))
 
 
+def functional(device):
+    """Recorded where it is executed, and not where torch.compile traces it."""
+    import torch.distributed._functional_collectives as collectives
+    tensor = torch.ones(8, device=device)
+
+    def step(x):
+        return collectives.all_reduce(x * 2, "sum", dist.group.WORLD) + 1
+
+    def called():
+        return struct.unpack_from("=Q", memory, names["GROUP_AT"] + 32)[0]
+
+    before = called()
+    right = step(tensor)
+    assert torch.equal(right, tensor * 2 + 1)
+    assert called() == before + 1
+    assert calls(0, [called() % 8])[called()][:4] == ("all_reduce", "sum", "float32", 8)
+    assert torch.equal(torch.compile(step, fullgraph=True)(tensor), right)
+    assert called() == before + 1
+
+
+def direct(device):
+    group = dist.distributed_c10d._get_default_group()
+    group.allreduce([torch.ones(8, device=device)]).wait()
+    group.broadcast([torch.ones(8, device=device)]).wait()
+    called = struct.unpack_from("=Q", memory, names["GROUP_AT"] + 32)[0]
+    assert [calls(0, [n % 8])[n][0] for n in (called - 1, called)] == ["all_reduce", "broadcast"]
+
+
 def cost_ns(function, tensor):
     begun = time.process_time_ns()
     for _ in range(2000):
@@ -132,8 +159,10 @@ def main():
         ("all_gather", ""), ("reduce_scatter" if on_gpu else "reduce", "sum"), ("broadcast", ""),
         ("all_gather_object", ""), ("barrier", ""), ("all_reduce", "max")], seen
     assert seen[4][4] == 0 and all(seen[n][5] == "everything" for n in sorted(seen)[1:]), seen
+    direct(device)
     if hasattr(torch, "compile"):
         compiled(device)
+        functional(device)
     tensor = torch.ones(1, device=device)
     bare = dist.all_reduce.__wrapped__
     wrapped_ns = min(cost_ns(dist.all_reduce, tensor) for _ in range(5))

@@ -21,6 +21,12 @@ PYTHON_NOTICE = 4
 RAISE = "def collate(batch):\n    return batch['label']\ndef main():\n    collate({})\nmain()\n"
 CHAIN = ("def f():\n    try: {}['a']\n    except KeyError as e: raise ValueError('bo\\nom \\u00e4 \\udcff') from e\n"
          "try: f()\nexcept ValueError: 1 / 0\n")
+OUT_OF_MEMORY = (
+    "import sys, types\nsys.modules['torch'] = torch = types.ModuleType('torch')\n"
+    "def blocks(*sizes): return [{'size': n, 'state': 'inactive' if n < 9 else 'active_allocated'} for n in sizes]\n"
+    "torch.cuda = types.SimpleNamespace(current_device=lambda: 1, memory_snapshot=lambda: [\n"
+    "    {'device': 0, 'blocks': blocks(8)}, {'device': 1, 'blocks': blocks(5, 99, 7)}, {'device': 1, 'blocks': []}])\n"
+    "raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB')\n")
 THREAD = "import threading\nt = threading.Thread(target=lambda: 1 / 0, name='feeder')\nt.start(); t.join()\n"
 UNRAISABLE = "class A:\n    def __del__(self): 1 / 0\na = A()\ndel a\nprint('on')\n"
 USERS_HOOK = "import sys\nsys.excepthook = lambda *a: print('mine', a[0].__name__)\n1 / 0\n"
@@ -123,6 +129,12 @@ class Hooks(unittest.TestCase):
             self.assertEqual([(f["line"], f["function"], f["source"]) for f in link["frames"]],
                              [(5, "<module>", "main()"), (4, "main", "collate({})"),
                               (2, "collate", "return batch['label']")])
+
+    def test_largest_free_block_of_the_gpu(self):
+        path = self.script(OUT_OF_MEMORY)
+        for python, _ in self.each():
+            link = self.one(self.one(self.both(python, path))["chain"])
+            self.assertEqual(link["largest_free"], 7)
 
     def test_chain_with_characters_that_json_cannot_hold(self):
         for python, _ in self.each():

@@ -28,6 +28,7 @@ void CrashHandler::process_crashed(const wire::Notice& n, base::Pid pid, base::T
                      .signal = n.signal,
                      .code = n.code,
                      .address = n.address,
+                     .stack_overflow = (n.flags & wire::kNoticeStackOverflow) != 0,
                      .sender = n.sender_pid,
                      .at_s = parts_.journal.elapsed_s()});
   parts_.journal.changed();

@@ -22,7 +22,9 @@ std::optional<EvidenceRequest> EvidenceService::request_for(const model::DumpMan
                           .limit_s = failure ? std::min(limit_s, kOfADeathS) : limit_s,
                           .since_us = static_cast<uint64_t>(parts_.journal.started() / 1000)};
   for (const TrackedProcess* p : parts_.table.living()) {
-    if (stall && p->record.role == model::ProcessRole::rank && p->record.rank >= 0) {
+    // A rank that has crashed is held by its signal handler, or gone.
+    const bool can_answer = stall || p->record.rank != dump.trigger_rank;
+    if (can_answer && p->record.role == model::ProcessRole::rank && p->record.rank >= 0) {
       request.ranks.push_back({.rank = p->record.rank, .pid = p->record.pid});
     }
   }

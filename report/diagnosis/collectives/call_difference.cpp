@@ -13,8 +13,9 @@ using model::CollectiveCall;
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kEqualSizes = {"all_reduce", "broadcast", "reduce",
-                                                         "reduce_scatter", "all_gather"};
+constexpr std::array<std::string_view, 9> kEqualSizes = {
+    "all_reduce",           "broadcast", "reduce",  "reduce_scatter",      "all_gather",
+    "all_gather_coalesced", "gather",    "scatter", "all_reduce_coalesced"};
 
 bool contains(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -51,8 +52,9 @@ Difference difference(const CollectiveCall& a, const CollectiveCall& b) {
 }
 
 bool needs_everybody(const CollectiveCall& call) {
-  constexpr std::array<std::string_view, 6> kSymmetric = {"all_reduce", "all_gather", "reduce_scatter",
-                                                          "all_to_all", "barrier",    "new_group"};
+  constexpr std::array<std::string_view, 9> kSymmetric = {
+      "all_reduce", "all_gather",  "reduce_scatter",       "all_to_all",          "barrier",
+      "new_group",  "split_group", "all_reduce_coalesced", "all_gather_coalesced"};
   return contains(kSymmetric, call.op);
 }
 

@@ -10,8 +10,8 @@ namespace xpurun::report {
 // Gravest first. Calls of different operations are not compared further.
 enum class Difference { operation, root, type, size, none };
 
-// Sizes may differ in gather, scatter and all_to_all (uneven splits) and where objects are sent. Such calls
-// count as equal, as do calls with an unknown size, type or root.
+// Sizes may differ in all_to_all (uneven splits) and where objects are sent. Such calls count as equal, as do
+// calls with an unknown size, type or root.
 Difference difference(const model::CollectiveCall& a, const model::CollectiveCall& b);
 
 // Equal for calls that do not differ in `what`. `any`: unknown, equal to all.

@@ -1,8 +1,12 @@
 #include "report/diagnosis/collectives/call_group.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
+#include <string>
+#include <string_view>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -32,6 +36,40 @@ bool only_point_to_point(const CallGroup& group) {
   return group.most_called() == 0 && std::any_of(group.members.begin(), group.members.end(), sends);
 }
 
+// The words of a name such as "mesh_tp", "TENSOR_MODEL_PARALLEL_GROUP" or "dp-shard".
+std::set<std::string> words_of_name(std::string_view name) {
+  std::set<std::string> words;
+  std::string word;
+  for (const char c : name) {
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    } else if (!word.empty()) {
+      words.insert(std::exchange(word, {}));
+    }
+  }
+  words.insert(word);
+  return words;
+}
+
+// What the program's name of the communicator says; unknown if nothing, or more than one thing.
+CommunicatorKind kind_by_name(std::string_view name) {
+  constexpr std::pair<std::string_view, CommunicatorKind> kWords[] = {
+      {"tp", CommunicatorKind::tensor},   {"tensor", CommunicatorKind::tensor},
+      {"dp", CommunicatorKind::data},     {"data", CommunicatorKind::data},
+      {"ddp", CommunicatorKind::data},    {"fsdp", CommunicatorKind::data},
+      {"hsdp", CommunicatorKind::data},   {"replicate", CommunicatorKind::data},
+      {"pp", CommunicatorKind::pipeline}, {"pipeline", CommunicatorKind::pipeline},
+  };
+  const std::set<std::string> words = words_of_name(name);
+  std::set<CommunicatorKind> kinds;
+  for (const auto& [word, kind] : kWords) {
+    if (words.contains(std::string(word))) {
+      kinds.insert(kind);
+    }
+  }
+  return kinds.size() == 1 ? *kinds.begin() : CommunicatorKind::unknown;
+}
+
 // Launchers usually number tensor-parallel ranks next to each other, then data-parallel ranks, then pipeline
 // stages. This is a guess.
 void guess_kinds(std::vector<CallGroup>& groups, const RankSet& world) {
@@ -43,7 +81,9 @@ void guess_kinds(std::vector<CallGroup>& groups, const RankSet& world) {
   }
   for (CallGroup& g : groups) {
     const int stride = stride_of(g.ranks);
-    if (g.ranks == world && g.ranks.size() > 1) {
+    if (const CommunicatorKind named = kind_by_name(g.any->name); named != CommunicatorKind::unknown) {
+      g.kind = named;
+    } else if (g.ranks == world && g.ranks.size() > 1) {
       g.kind = CommunicatorKind::world;
     } else if (only_point_to_point(g)) {
       g.kind = CommunicatorKind::pipeline;

@@ -31,6 +31,7 @@ CalledBy row_of(const CallGroup& group, base::Rank rank, const model::Collective
                .dtype = call.dtype,
                .root = global(call.root),
                .peer = global(call.peer),
+               .tag = call.tag,
                .stage = call.stage,
                .where = call.where};
   row.ranks.insert(rank);
@@ -45,7 +46,7 @@ namespace {
 
 void add_row_of_stage(std::vector<CalledBy>& rows, CalledBy row, bool by_stage) {
   const auto key = [](const CalledBy& r) {
-    return std::tie(r.communicator, r.sequence, r.op, r.count, r.dtype, r.root, r.peer, r.where.file,
+    return std::tie(r.communicator, r.sequence, r.op, r.count, r.dtype, r.root, r.peer, r.tag, r.where.file,
                     r.where.line, r.where.function);
   };
   const auto same = std::find_if(rows.begin(), rows.end(), [&](const CalledBy& r) {

@@ -18,6 +18,29 @@ bool differ(const CollectiveCall& a, const CollectiveCall& b) {
   return sizes || types;
 }
 
+bool is_inside(const CollectiveCall& call) {
+  return call.stage == model::CallStage::called;
+}
+
+// The call of the peer that waits for this rank too, but with another tag; null if none.
+const CollectiveCall* with_another_tag(const Member& m, const CollectiveCall& call, const Member& peer) {
+  for (const CollectiveCall& other : peer.comm->point_to_point) {
+    if (other.peer != m.comm->rank || !is_other_end(call, other) || other.tag == call.tag ||
+        !is_inside(call) || !is_inside(other)) {
+      continue;
+    }
+    const auto& own = m.comm->point_to_point;
+    const bool answered = std::any_of(own.begin(), own.end(), [&](const CollectiveCall& c) {
+      return c.peer == call.peer && is_other_end(other, c) && c.tag == other.tag &&
+             c.sequence == other.sequence;
+    });
+    if (!answered) {
+      return &other;
+    }
+  }
+  return nullptr;
+}
+
 Message message_of(const CallGroup& group, const Member& m, const CollectiveCall& call) {
   Message out{.rank = m.rank, .peer = group.global_rank(call.peer), .call = &call};
   const Member* peer = out.peer >= 0 && out.peer != m.rank ? group.member(out.peer) : nullptr;
@@ -30,7 +53,7 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
   }
   uint64_t newest = 0;
   for (const CollectiveCall& other : peer->comm->point_to_point) {
-    if (other.peer != m.comm->rank || !is_other_end(call, other)) {
+    if (other.peer != m.comm->rank || !is_other_end(call, other) || other.tag != call.tag) {
       continue;
     }
     newest = std::max(newest, other.sequence);
@@ -41,7 +64,12 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
       return out;
     }
   }
-  // The record keeps only the latest calls. Messages between two ranks have one order.
+  if (const CollectiveCall* other = with_another_tag(m, call, *peer)) {
+    out.other = other;
+    out.counterpart = Counterpart::differs;
+    return out;
+  }
+  // The record keeps only the latest calls. Messages of one tag between two ranks have one order.
   const bool forgotten = newest == 0 && call.stage == model::CallStage::launched &&
                          peer->comm->messages > peer->comm->point_to_point.size();
   if (newest > call.sequence || forgotten) {

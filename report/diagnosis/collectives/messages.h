@@ -11,7 +11,7 @@ enum class Counterpart {
   unknown,  // the peer's calls are unknown
   missing,  // the peer has not called
   equal,
-  differs,  // in size or type
+  differs,  // in size, type or tag
 };
 
 struct Message {

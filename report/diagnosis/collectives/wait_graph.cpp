@@ -107,6 +107,18 @@ CallFinding message_finding(const std::vector<const CallWait*>& waits, const Ran
   return f;
 }
 
+// The message may have the wrong peer: another rank waits for the like of it from this rank, and there was
+// none with this peer before. Else the peer has left out its part. In the first round of a pipeline that
+// sends both ways, nothing tells the two apart.
+bool may_be_misdirected(const CallWait& w, const std::vector<const CallWait*>& messages) {
+  const CollectiveCall& own = *w.message;
+  return own.sequence == 1 && std::any_of(messages.begin(), messages.end(), [&](const CallWait* other) {
+           const CollectiveCall& call = *other->message;
+           return other->on.contains(w.rank) && call.op != own.op && call.tag == own.tag &&
+                  call.count == own.count && call.dtype == own.dtype;
+         });
+}
+
 // The ranks in the circle itself, without ranks that only wait for members of the circle.
 RankSet circle_of(const WaitGraph& graph, const RankSet& absent) {
   RankSet waiting;
@@ -235,24 +247,34 @@ std::optional<CallFinding> find_circle(const WaitGraph& graph) {
   }
   std::vector<const CallWait*> waits;
   std::vector<const CallWait*> messages;
-  RankSet addressed;  // ranks that others await a message from
+  RankSet sending;    // ranks that wait in a message
+  RankSet addressed;  // ranks that others wait for in a message
   std::map<const CallGroup*, RankSet> by_group;
   for (const CallWait& w : graph.waits) {
     if (circle.contains(w.rank) && meet(w.on, circle)) {
       waits.push_back(&w);
       if (w.message != nullptr) {
         messages.push_back(&w);
+        sending.insert(w.rank);
         addressed.insert(common(w.on, circle));
       } else {
         by_group[w.group].insert(w.rank);
       }
     }
   }
-  // A rank inside a collective cannot send or receive the messages that others wait for.
-  const bool all_addressed = addressed == circle;
   if (!messages.empty()) {
-    CallFinding f = message_finding(messages, all_addressed ? RankSet() : addressed);
-    f.tie = all_addressed;
+    // A rank inside a collective cannot send or receive the messages that others wait for. A rank inside a
+    // message waits itself.
+    RankSet accused = addressed.minus(sending);
+    for (const CallWait* w : messages) {
+      if (may_be_misdirected(*w, messages)) {
+        accused = accused.minus(w->on);
+      }
+    }
+    std::stable_partition(messages.begin(), messages.end(),
+                          [&](const CallWait* w) { return meet(w->on, accused); });
+    CallFinding f = message_finding(messages, accused);
+    f.tie = accused.empty();
     f.waiting = circle.minus(f.accused);
     for (const CallWait* w : waits) {
       if (w->message == nullptr) {

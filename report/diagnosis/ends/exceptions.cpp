@@ -93,6 +93,7 @@ std::string memory_words(const model::OutOfMemory& o) {
   add(o.total, later("in all"));
   add(o.allocated, later("allocated by PyTorch"));
   add(o.reserved, later("reserved and unused"));
+  add(o.largest, later("in the largest free block"));
   return base::join(parts, tr(", "));
 }
 
@@ -205,6 +206,15 @@ std::string advice_on(const PythonException& exception) {
     return tr("shared memory ran out: enlarge /dev/shm (docker run --shm-size), or use fewer workers");
   }
   return whole_traceback_words("report.html");
+}
+
+model::VerdictException for_verdict(const PythonException& exception) {
+  const ExceptionLink& front = exception.chain.front();
+  return {.type = base::sanitize(front.type),
+          .message = base::sanitize_lines(front.message),
+          .traceback = base::sanitize_lines(model::traceback_text(exception)),
+          .thread = base::sanitize(exception.thread),
+          .time = exception.wall_ns > 0 ? base::utc_iso8601(exception.wall_ns) : std::string()};
 }
 
 void add_traceback(const PythonException& exception, std::vector<std::string>& out) {

@@ -27,6 +27,8 @@ std::string advice_on(const model::PythonException& exception);
 // The advice where nothing better is known.
 std::string whole_traceback_words(const std::string& page);
 
+model::VerdictException for_verdict(const model::PythonException& exception);
+
 // Adds evidence lines: the end of the traceback and the exceptions that it was raised from or during.
 void add_traceback(const model::PythonException& exception, std::vector<std::string>& out);
 

@@ -3,9 +3,9 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/host/surroundings.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/several_nodes.h"
-#include "report/diagnosis/surroundings.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/wait_patterns.h"
@@ -282,6 +282,8 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
                : tr(" (out of memory: the kernel killed it because the host had none left)");
   } else if (crashed != nullptr && !crashed->cpp_exception.empty() && e.signal == SIGABRT) {
     how += tr(" ({})", words_of(crashed->cpp_exception));
+  } else if (e.notice != nullptr && e.notice->stack_overflow) {
+    how += tr(" (stack overflow)");
   } else if (e.notice != nullptr && carries_address(e.signal)) {
     how += tr(" (address {:#x})", e.notice->address);
   } else if (!e.cause.empty()) {
@@ -300,6 +302,12 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
     v.next.text = tr("call torch.distributed.destroy_process_group() at the end of the program");
   } else if (!at_exit.empty()) {
     v.next.text = tr("end the threads of {} before the program ends", at_exit.file);
+  } else if (e.notice != nullptr && e.notice->stack_overflow) {
+    v.next = {
+        .text =
+            tr("look for endless recursion in the C++ stack of the crashed thread; a deep one needs a larger "
+               "stack"),
+        .command = "ulimit -s"};
   } else if (is_fault(e.signal) && crashed != nullptr) {
     if (is_foreign_message(crashed)) {
       v.evidence.push_back(

@@ -324,6 +324,7 @@ std::optional<Verdict> recorded(const Scene& scene) {
 }
 
 constexpr Rule kHangRules[] = {
+    gpu_failed,           // before the ranks that wait for it
     held_or_outside,      // certain without the recorded calls
     called_wrongly,       // from the recorded calls
     somebody_is_missing,  // from here on by stacks alone

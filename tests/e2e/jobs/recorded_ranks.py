@@ -1,5 +1,6 @@
 """Two ranks without torch that have a Flight Recorder like torch's: a thread reads the pipe once a moment and writes
-the dump. Both ranks then stand still. `silent` as argument: rank 1 does not answer."""
+the dump. Both ranks then stand still. `silent` as argument: rank 1 does not answer; `crash`: rank 1 aborts when both
+listen."""
 
 import os
 import pathlib
@@ -12,8 +13,12 @@ RANKS = 2
 MAKER = pathlib.Path(__file__).resolve().parents[2] / "data/flight_recorder/make_dumps.py"
 
 
+def pipe_of(rank):
+    return f"{os.environ['TORCH_NCCL_DEBUG_INFO_PIPE_FILE']}{rank}.pipe"
+
+
 def listen(rank, ready, dumps):
-    path = f"{os.environ['TORCH_NCCL_DEBUG_INFO_PIPE_FILE']}{rank}.pipe"
+    path = pipe_of(rank)
     os.mkfifo(path, 0o600)
     pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     ready.set()
@@ -40,6 +45,10 @@ def main():
     ready = threading.Event()
     threading.Thread(target=listen, args=(rank, ready, dumps), daemon=True).start()
     ready.wait()
+    if rank == 1 and sys.argv[-1] == "crash":
+        while not os.path.exists(pipe_of(0)):
+            time.sleep(0.05)
+        os.abort()
     time.sleep(1000)
 
 

@@ -97,11 +97,22 @@ TEST_CASE("PyTorch's figures when GPU memory is exhausted, before 2.1") {
   CHECK(o->reserved == 1024 * kMiB);
 }
 
+TEST_CASE("the largest free block comes from the allocator") {
+  const auto e = exception_from_message(
+      R"({"schema":"xpurun.exception/1","chain":[{"type":"torch.OutOfMemoryError",)"
+      R"("message":"CUDA out of memory. Tried to allocate 20.00 MiB.","largest_free":8388608}]})");
+  REQUIRE(e);
+  const auto o = out_of_memory(e->chain.front());
+  REQUIRE(o);
+  CHECK(o->largest == 8 * kMiB);
+}
+
 TEST_CASE("missing figures, and other errors") {
   const auto o = out_of_memory(memory("CUDA out of memory. Tried to allocate"));
   REQUIRE(o);
   CHECK_FALSE(o->asked);
   CHECK_FALSE(o->free);
+  CHECK_FALSE(o->largest);
   CHECK_FALSE(out_of_memory(memory("DefaultCPUAllocator: can't allocate memory")));
 }
 

@@ -1,5 +1,8 @@
 #include "tests/unit/diagnosis/calls.h"
 
+#include "report/diagnosis/diagnose.h"
+#include "tests/unit/diagnosis/job.h"
+
 #include <algorithm>
 
 namespace xpurun::report::testing {
@@ -124,6 +127,21 @@ Calls& Calls::reaches(base::Rank rank, const Group& group, CallStage stage) {
   c.started = stage >= CallStage::started ? c.called : c.started;
   c.done = stage >= CallStage::done ? c.called : c.done;
   return *this;
+}
+
+model::Verdict hang(const Calls& calls, int ranks) {
+  Job job(ranks);
+  job.all(in_all_reduce()).hang_dump();
+  job.facts.collectives = calls.facts;
+  return diagnose(job.facts);
+}
+
+model::RankSet renumbered(const model::RankSet& ranks, const std::vector<base::Rank>& to) {
+  model::RankSet out;
+  for (const base::Rank r : ranks.ranks()) {
+    out.insert(to[static_cast<size_t>(r)]);
+  }
+  return out;
 }
 
 }  // namespace xpurun::report::testing

@@ -39,4 +39,10 @@ class Calls {
   model::CollectiveFacts facts;
 };
 
+// The verdict on a hang in which every rank waits in all_reduce by its stack.
+model::Verdict hang(const Calls& calls, int ranks = 4);
+
+// `to`: the new number of each rank.
+model::RankSet renumbered(const model::RankSet& ranks, const std::vector<base::Rank>& to);
+
 }  // namespace xpurun::report::testing

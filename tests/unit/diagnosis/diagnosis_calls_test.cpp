@@ -23,14 +23,6 @@ const Group kAll{.members = {0, 1, 2, 3}};
 const Group kTwo{.members = {0, 1}};
 const Group kNccl{.members = {0, 1, 2, 3}, .source = CallSource::nccl};
 
-// A hang in which every rank waits in all_reduce by its stack.
-Verdict hang(const Calls& calls, int ranks = 4) {
-  Job job(ranks);
-  job.all(in_all_reduce()).hang_dump();
-  job.facts.collectives = calls.facts;
-  return diagnose(job.facts);
-}
-
 Stack in_store() {
   return {py("TCPStore.get", "/x/torch/distributed/elastic/utils/store.py", 4), py("sync", "/u/t.py", 9)};
 }
@@ -113,11 +105,12 @@ TEST_CASE("size, type and root") {
 }
 
 TEST_CASE("sizes may differ if the operation allows it") {
-  for (const char* op : {"gather", "scatter", "all_to_all", "all_gather_object", "barrier"}) {
+  for (const char* op : {"all_to_all", "all_gather_object", "barrier"}) {
     CAPTURE(op);
     CHECK(differing(operation(op, 33, 4096), operation(op, 33, 2048)).id == "hang.network");
   }
-  for (const char* op : {"reduce_scatter", "all_gather", "reduce", "broadcast"}) {
+  for (const char* op : {"reduce_scatter", "all_gather", "reduce", "broadcast", "gather", "scatter",
+                         "all_reduce_coalesced", "all_gather_coalesced"}) {
     CAPTURE(op);
     CHECK(differing(operation(op, 33, 4096), operation(op, 33, 2048)).id == "hang.mismatch_size");
   }
@@ -227,6 +220,20 @@ TEST_CASE("a rank that waits for another waiting rank is a victim") {
   CHECK(v.collective.name == "dp");
 }
 
+TEST_CASE("the name that the program gave a group says its kind, before the ranks do") {
+  using model::CommunicatorKind;
+  const std::vector<std::pair<std::string, CommunicatorKind>> names = {
+      {"mesh_tp", CommunicatorKind::tensor},   {"mesh_dp_shard", CommunicatorKind::data},
+      {"fsdp", CommunicatorKind::data},        {"PIPELINE_MODEL_PARALLEL_GROUP", CommunicatorKind::pipeline},
+      {"mesh_dim_0", CommunicatorKind::world}, {"dp_tp", CommunicatorKind::world},
+      {"adapter", CommunicatorKind::world}};
+  for (const auto& [name, kind] : names) {
+    CAPTURE(name);
+    const Group group{.name = name, .members = {0, 1, 2, 3}};
+    CHECK(hang(Calls().past(group, 3).enter({0, 1, 3}, group, all_reduce())).collective.kind == kind);
+  }
+}
+
 TEST_CASE("two groups in opposite order: the minority, or a tie") {
   const Group tp{.name = "tp", .members = {0, 1, 2, 3}};
   const Group dp{.name = "dp", .members = {0, 1, 2, 3}};
@@ -247,6 +254,9 @@ TEST_CASE("two groups in opposite order: the minority, or a tie") {
   v = hang(two, 2);
   CHECK(v.id == "hang.order");
   CHECK(v.ranks.empty());
+  REQUIRE(v.evidence.size() >= 2);
+  CHECK(v.evidence[0] == "rank 0 called all_reduce of 4096 float32 (train.py:33) as call 2 of group \"a\"");
+  CHECK(v.evidence[1] == "rank 1 called all_reduce of 4096 float32 (train.py:33) as call 2 of group \"b\"");
 }
 
 TEST_CASE("GPUs that run two groups in opposite order") {
@@ -265,61 +275,6 @@ TEST_CASE("GPUs that run two groups in opposite order") {
   const Verdict v = hang(calls, 3);
   CHECK(v.id == "hang.order");
   CHECK(v.ranks == RankSet{2});
-}
-
-TEST_CASE("a send that was never called") {
-  Calls calls;
-  calls.past(kAll, 3).message(0, kAll, recv(1, 5)).enter({1, 2, 3}, kAll, all_reduce());
-  const Verdict v = hang(calls);
-  CHECK(v.id == "hang.p2p");
-  CHECK(v.ranks == RankSet{1});
-  CHECK(v.sentence ==
-        "hang: rank 1 has not called the send that another rank waits for: rank 0 waits in recv of 8 float32 "
-        "from rank 1 (train.py:24); rank 1 is in all_reduce of 4096 float32 (train.py:33)");
-}
-
-TEST_CASE("a rank in recv while the others are in a call of C++ code is the minority") {
-  Job job(3);
-  job.all(in_ddp_backward()).hang_dump();
-  job.rank(1, {native("gloo::transport::tcp::UnboundBuffer::waitRecv", "libtorch_cpu.so"),
-               py("recv", "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 1000),
-               py("main", "/home/u/train.py", 24)});
-  Calls calls;
-  job.facts.collectives = calls.past({.name = "0", .members = {0, 1, 2}}, 3)
-                              .message(1, {.name = "0", .members = {0, 1, 2}}, recv(0, 1))
-                              .facts;
-  const Verdict v = diagnose(job.facts);
-  CHECK(v.id == "hang.mismatch");
-  CHECK(v.ranks == RankSet{1});
-}
-
-TEST_CASE("a receive that was never called, in a chain of stages") {
-  // 2 waits for 1, 1 waits for 0, and 0 sends to 3, which is outside any call.
-  Job job(4);
-  job.all(in_all_reduce()).rank(3, in_sleep()).hang_dump();
-  Calls calls;
-  calls.message(2, kAll, recv(1, 1)).message(1, kAll, recv(0, 1)).message(0, kAll, send(3, 1));
-  calls.past({.name = "other", .members = {3}}, 1);
-  job.facts.collectives = calls.facts;
-  Verdict v = diagnose(job.facts);
-  CHECK(v.id == "hang.stuck");
-  CHECK(v.ranks == RankSet{3});
-  CHECK(v.collective.present());
-  v = hang(calls);
-  CHECK(v.id == "hang.p2p");
-  CHECK(v.ranks == RankSet{3});
-}
-
-TEST_CASE("messages that meet with different sizes, and a circle of messages") {
-  Verdict v = hang(Calls().message(0, kTwo, send(1, 1, 20, 8)).message(1, kTwo, recv(0, 1, 24, 4)), 2);
-  CHECK(v.id == "hang.p2p");
-  CHECK(v.ranks.empty());
-  CHECK(v.sentence ==
-        "hang: a send and its recv differ: rank 0 called send of 8 float32 to rank 1 (train.py:20), rank 1 "
-        "called recv of 4 float32 from rank 0 (train.py:24)");
-  v = hang(Calls().message(0, kTwo, recv(1, 1)).message(1, kTwo, recv(0, 1)), 2);
-  CHECK(v.id == "hang.p2p");
-  CHECK(v.ranks.empty());
 }
 
 TEST_CASE("NCCL: entered and not launched, queued, not finished") {
@@ -464,6 +419,21 @@ TEST_CASE("a rank that gloo ended because of another rank's size is no culprit")
   CHECK(v.signal == kAbrt);
   CHECK(v.ranks == RankSet{1});
   CHECK(v.sentence.find("rank 0 died of SIGABRT in it after 20 s") != std::string::npos);
+  // The root of a gather aborts because of the size that another rank passed.
+  auto gather = operation("gather", 39, 10);
+  gather.root = 0;
+  auto larger = gather;
+  larger.count = 20;
+  job.facts.collectives = Calls().past(kAll, 3).enters(0, kAll, gather).finishes(1, kAll, larger).facts;
+  for (const base::Rank r : {2, 3}) {
+    const auto of_rank = Calls().past(kAll, 3).finishes(r, kAll, gather).facts.ranks;
+    job.facts.collectives.ranks[static_cast<size_t>(r)] = of_rank[static_cast<size_t>(r)];
+  }
+  v = diagnose(job.facts);
+  CHECK(v.id == "crash.mismatch");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("rank 1 called gather of 20 float32 to root 0 (train.py:39) where ranks 0,2-3 called "
+                        "gather of 10 float32 to root 0") != std::string::npos);
   // A fault of the rank's own counts.
   job.facts.run.crashes[0].signal = kSegv;
   job.died(0, kSegv, 21);
@@ -473,14 +443,6 @@ TEST_CASE("a rank that gloo ended because of another rank's size is no culprit")
 }
 
 namespace {
-
-RankSet renumbered(const RankSet& ranks, const std::vector<base::Rank>& to) {
-  RankSet out;
-  for (const base::Rank r : ranks.ranks()) {
-    out.insert(to[static_cast<size_t>(r)]);
-  }
-  return out;
-}
 
 // Maps each rank to another rank, including the members of its communicators.
 model::CollectiveFacts renumber(model::CollectiveFacts facts, const std::vector<base::Rank>& to) {

@@ -50,6 +50,19 @@ TEST_CASE("a null pointer in C: signal, address and the Python line that called 
                   "innermost C function of rank 1: strlen (libc.so.6)") != v.evidence.end());
 }
 
+TEST_CASE("a stack overflow is told apart from another SIGSEGV") {
+  Job job(2);
+  job.notice(1, kSegv, 12.2, 0, 0x7ffc0ff8).crash_dump();
+  job.facts.run.crashes.front().stack_overflow = true;
+  job.rank(1, in_boom()).died(1, kSegv, 12.9);
+  terminate_others(job, 1, 13.5);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.signal");
+  CHECK(v.sentence.find("rank 1 (host a, pid 101) died of SIGSEGV (stack overflow) in boom") !=
+        std::string::npos);
+  CHECK(v.next.text.find("endless recursion") != std::string::npos);
+}
+
 TEST_CASE("the notice gives the time of a crash, not the death, which the dump delays") {
   Job job(3);
   job.notice(1, kSegv, 12).crash_dump();

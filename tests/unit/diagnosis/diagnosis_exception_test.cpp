@@ -2,6 +2,7 @@
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <csignal>
@@ -49,7 +50,7 @@ Job failed_rank(int status = 1) {
 
 TEST_CASE("the verdict is the exception at the user's own line") {
   Job job = failed_rank();
-  tell(job, 2, ExceptionKind::raised, 12.1, "KeyError", "'label'");
+  tell(job, 2, ExceptionKind::raised, 12.1, "KeyError", "'label'").wall_ns = 1'790'000'000'500'000'000;
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "exit.exception");
   CHECK(v.kind == model::VerdictKind::exception);
@@ -61,6 +62,18 @@ TEST_CASE("the verdict is the exception at the user's own line") {
         "exception: rank 2 raised KeyError: 'label' at data.py:21 (in collate) after 12 s; "
         "ranks 0-1,3 were ended after it");
   CHECK(has(v.evidence, "  File \"/home/u/data.py\", line 21, in collate"));
+  CHECK(v.exception.type == "KeyError");
+  CHECK(v.exception.message == "'label'");
+  CHECK(v.exception.thread == "MainThread");
+  CHECK(v.exception.time == "2026-09-21T14:13:20Z");
+  CHECK(v.exception.traceback.starts_with("Traceback (most recent call last):\n"));
+  CHECK(v.exception.traceback.find("KeyError: 'label'") != std::string::npos);
+  const auto j = model::to_json(v);
+  CHECK(j["exception"]["type"] == "KeyError");
+  const auto read = model::verdict_from_json(j);
+  REQUIRE(read);
+  CHECK(read->exception.traceback == v.exception.traceback);
+  CHECK_FALSE(model::to_json(Verdict{}).contains("exception"));
 }
 
 TEST_CASE("the first exception decides, not the first death") {

@@ -1,4 +1,4 @@
-#include "report/diagnosis/surroundings.h"
+#include "report/diagnosis/host/surroundings.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
@@ -78,6 +78,48 @@ TEST_CASE("an XID of another process, or of another time, is evidence but no exp
     CHECK(v.sentence.find("Xid") == std::string::npos);
     CHECK(speaks_of(v, "Xid 31 (invalid access to GPU memory) of GPU 0000:3b:00"));
   }
+}
+
+namespace {
+
+Job hung_with(model::KernelEvent error) {
+  Job job(4);
+  job.all(in_all_reduce()).hang_dump();
+  job.facts.kernel.events = {std::move(error)};
+  job.facts.kernel.host_pids = true;
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("a hang: the rank whose GPU failed is the culprit, by its pid or by its GPU") {
+  for (const bool by_pid : {true, false}) {
+    Job job = hung_with(xid(79, 49, by_pid ? Job::pid_of(2) : 0));
+    if (!by_pid) {
+      for (const base::Rank r : {1, 2}) {
+        job.facts.gpus.devices.push_back({.index = r, .pci = r == 2 ? "0000:3B:00.0" : "0000:4B:00.0"});
+        job.facts.gpus.devices.back().processes = {{.pid = Job::pid_of(r)}};
+      }
+    }
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.id == "hang.gpu_error");
+    CHECK(v.level == model::VerdictLevel::confirmed);
+    CHECK(v.ranks == model::RankSet{2});
+    CHECK(v.sentence ==
+          "hang: the GPU of rank 2 (host a, pid 102) failed: the kernel reported Xid 79 (GPU has fallen off "
+          "the bus) of GPU 0000:3b:00 at 49 s; the rank has been in step (train.py:44) for 10 s; ranks "
+          "0-1,3 wait for it in all_reduce (train.py:44)");
+  }
+}
+
+TEST_CASE("a hang: an error of another process, of a GPU without ranks, of long ago, or a harmless one") {
+  for (const model::KernelEvent& other :
+       {xid(79, 49, 999), xid(79, 49), xid(79, 60 - 10 - 61, Job::pid_of(2)), xid(63, 49, Job::pid_of(2))}) {
+    CHECK(diagnose(hung_with(other).facts).id == "hang.all_waiting");
+  }
+  Job job = hung_with(xid(79, 49, Job::pid_of(2)));
+  job.facts.kernel.host_pids = false;  // the pids are those of a container
+  CHECK(diagnose(job.facts).id == "hang.all_waiting");
 }
 
 TEST_CASE("a rank that the kernel killed for want of memory is told so, with what to do") {

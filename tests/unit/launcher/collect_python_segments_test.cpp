@@ -28,7 +28,7 @@ class WrittenSegment {
     const int32_t members[] = {4, 6};
     g.members = bytes(members, sizeof members);
     g.id = text("abc.0");
-    g.backend = text("gloo");
+    g.name = text("0");
   }
 
   wire::PythonSegment& memory() { return *memory_; }
@@ -102,22 +102,20 @@ TEST_CASE("a gloo group and its latest calls") {
   CHECK(c.calls.back().where.function == "step");
 }
 
-TEST_CASE("an NCCL call that has returned is launched, not done") {
+TEST_CASE("a group has the name that the program has given") {
   WrittenSegment w;
-  w.group().backend = w.text("nccl");
-  w.collective(1, "all_reduce", true);
-  const auto read = w.read();
-  CHECK(read[0].launched == 1);
-  CHECK_FALSE(read[0].done_known);
-  CHECK(read[0].calls[0].stage == CallStage::launched);
+  CHECK(w.read()[0].name == "0");
+  w.group().description = w.text("mesh_tp");
+  CHECK(w.read()[0].name == "mesh_tp");
 }
 
-TEST_CASE("asynchronous gloo calls are not known to have ended") {
+TEST_CASE("asynchronous calls, and NCCL's, are not known to have ended") {
   WrittenSegment w;
   w.group().has_async = 1;
   w.collective(1, "all_reduce", true);
   w.group().collectives[1].flags = wire::kTorchAsync;
   const auto read = w.read();
+  CHECK(read[0].launched == 1);
   CHECK_FALSE(read[0].done_known);
   CHECK(read[0].calls[0].stage == CallStage::launched);
 }
@@ -128,11 +126,14 @@ TEST_CASE("point-to-point calls: calls in progress, and asynchronous calls witho
   w.point_to_point("recv", 0, true, 0);
   w.point_to_point("send", 1, true, wire::kTorchAsync);
   w.point_to_point("recv", 1, false, 0);
+  w.group().others[3].tag = 7;
   const auto calls = w.read()[0].point_to_point;
   REQUIRE(calls.size() == 2);
   CHECK(calls[0].op == "send");
   CHECK(calls[0].peer == 1);
   CHECK(calls[1].stage == CallStage::called);
+  CHECK(calls[0].tag == 0);
+  CHECK(calls[1].tag == 7);
 }
 
 TEST_CASE("a destroyed group is removed") {

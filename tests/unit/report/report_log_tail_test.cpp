@@ -132,6 +132,15 @@ TEST_CASE("what ranks that share a file wrote later is not told where the reason
   CHECK(s.tail().lines.size() == 1);
   s.verdict.kind = model::VerdictKind::exception;
   CHECK(s.tail().lines.empty());
+  CHECK(s.tail().reason == "ranks that share the file of standard error wrote to it later");
+  // What the rank itself wrote before is there still.
+  s.write(s.log,
+          "epoch 3\nTraceback (most recent call last):\n  File \"t.py\", line 1\nKeyError: 'label'\n"
+          "KeyError: 'label' of another\nRuntimeError: Connection closed by peer\n");
+  s.verdict.exception = {.type = "KeyError", .message = "'label'\nmore"};
+  CHECK(s.tail().lines == Lines{"epoch 3", "Traceback (most recent call last):", "  File \"t.py\", line 1",
+                                "KeyError: 'label'"});
+  CHECK(s.tail().reason.empty());
 
   model::Verdict exit;
   exit.kind = model::VerdictKind::exit;
@@ -151,6 +160,44 @@ TEST_CASE("what ranks that share a file wrote later is not told where the reason
   left.ranks = {1};
   add_log_tail(left, shared);
   CHECK(left.evidence.empty());
+}
+
+TEST_CASE("a failed assertion of a kernel is named with its condition, function and line") {
+  constexpr std::string_view kLine =
+      "../aten/src/ATen/native/cuda/Indexing.cu:1292: indexSelectLargeIndex: block: [115,0,0], thread: "
+      "[0,0,0] Assertion `srcIndex < srcSelectDimSize` failed.";
+  const auto found = model::find_device_assert(std::string("a\n") + std::string(kLine) + "\nb\n");
+  REQUIRE(found);
+  CHECK(found->line == 1292);
+  CHECK(found->function == "indexSelectLargeIndex");
+  CHECK(found->condition == "srcIndex < srcSelectDimSize");
+  const auto lambda = model::find_device_assert(
+      "x.cu:7: operator(): block: [0,0,0], thread: [1,0,0] Assertion `a::b(c) == 1` failed.");
+  REQUIRE(lambda);
+  CHECK(lambda->function == "operator()");
+  for (const char* other : {"", "x.cu:7: f: block: [0,0,0] Assertion `", "Assertion `x` failed.",
+                            "f: block: [0,0,0], thread: [1,0,0] Assertion `a` failed."}) {
+    CHECK_FALSE(model::find_device_assert(other));
+  }
+
+  Scene s;
+  s.run.processes[0].error_stream.path = "/elsewhere";
+  std::string text;
+  for (int i = 0; i < 100; ++i) {
+    text += std::string(kLine) + "\n";
+  }
+  s.write(s.log, text + "RuntimeError: CUDA error: device-side assert triggered\n");
+  s.verdict.kind = model::VerdictKind::exception;
+  s.verdict.exception = {.type = "RuntimeError", .message = "CUDA error: device-side assert triggered"};
+  say(s.verdict, "rank 1 raised it");
+  add_log_tail(s.verdict, read_log_tail({s.dir.path()}, s.run, s.verdict));
+  CHECK(s.verdict.sentence ==
+        "exception: rank 1 raised it; assertion `srcIndex < srcSelectDimSize` of the kernel "
+        "indexSelectLargeIndex failed (Indexing.cu:1292)");
+  // Of another error the lines say nothing.
+  s.verdict.exception.message = "'label'";
+  say(s.verdict, "rank 1 raised it");
+  CHECK_FALSE(read_log_tail({s.dir.path()}, s.run, s.verdict).failed_assert);
 }
 
 TEST_CASE("an error file replaces a missing report of Python") {

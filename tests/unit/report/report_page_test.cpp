@@ -121,6 +121,42 @@ TEST_CASE("control characters of a mailed page do not reach the terminal") {
   CHECK(text->find('\a') == std::string::npos);
 }
 
+TEST_CASE("the GPUs at the dump are a table of the page and numbers of report.json") {
+  RunReport r = sample_report();
+  CHECK(report_html(r).find("id=\"gpus\"") == std::string::npos);
+  CHECK(report_json(r, JsonLayout::one_line).find("\"gpus\"") == std::string::npos);
+  r.gpus.driver = "550.54";
+  r.gpus.devices = {{.index = 3,
+                     .name = "NVIDIA <H200>",
+                     .sm_clock_mhz = 345,
+                     .sm_clock_max_mhz = 1980,
+                     .throttle_reasons = {"thermal", "hardware_thermal", "power_cap"},
+                     .power_w = 121.4,
+                     .power_limit_w = 700,
+                     .temperature_c = 91,
+                     .memory_used_bytes = INT64_C(3) << 30,
+                     .memory_total_bytes = INT64_C(141) << 30,
+                     .ecc_corrected = 2,
+                     .ecc_uncorrected = 1,
+                     .remap_pending = true,
+                     .nvlink = {{.link = 5, .replays = 7, .recoveries = 1, .crc = 0}}},
+                    {.index = 4, .problem = "GPU is lost"}};
+  const std::string page = report_html(r);
+  for (const char* cell :
+       {"<th scope=\"row\">3</th>",
+        "<td>NVIDIA &lt;H200&gt;</td><td>345 of 1980 MHz</td><td>heat, power limit</td>"
+        "<td>121 of 700 W</td><td>91 °C</td><td>3.0 of 141.0 GiB</td><td>1 uncorrected, 2 corrected, a row "
+        "is "
+        "replaced at the next reset</td><td>link 5: 7 replays, 1 recoveries, 0 CRC errors</td>",
+        "<td> ✗ GPU is lost</td><td></td>", "driver 550.54"}) {
+    CAPTURE(cell);
+    CHECK(page.find(cell) != std::string::npos);
+  }
+  const std::string json = report_json(r, JsonLayout::one_line);
+  CHECK(json.find("\"power_limit_w\":700") != std::string::npos);
+  CHECK(json.find("\"problem\":\"GPU is lost\"") != std::string::npos);
+}
+
 TEST_CASE("what became slower while the job ran is in the section Speed and in the time line of the run") {
   RunReport r = sample_report();
   r.run.started_wall_ns = 1'795'230'915'000'000'000;  // 2026-11-21T03:15:15Z

@@ -1,16 +1,15 @@
-#include "report/diagnosis/surroundings.h"
+#include "report/diagnosis/host/surroundings.h"
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/host/gpu_errors.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace xpurun::report {
 
-using base::later;
 using base::tr;
 using model::GpuDevice;
 using model::KernelEvent;
@@ -22,44 +21,10 @@ namespace {
 constexpr size_t kMostKernelLines = 4;
 constexpr size_t kMostGpuLines = 4;
 constexpr double kFullMemory = 0.99;
-// After the driver reports a GPU error, a rank may live on for some seconds until its next call fails.
-constexpr double kXidBeforeDeathS = 60;
-constexpr double kXidAfterDeathS = 1;
 // A process with much memory lives on for a while after the kernel has killed it. Its pid may be another's
 // later.
 constexpr double kOomBeforeDeathS = 60;
 constexpr double kOomAfterDeathS = 2;
-
-// From NVIDIA's "XID Errors": errors that end a process, or that report a failure of a GPU, its memory or its
-// links.
-constexpr std::pair<int, std::string_view> kXids[] = {
-    {13, later("exception in a kernel")},
-    {31, later("invalid access to GPU memory")},
-    {32, later("corrupted command stream")},
-    {43, later("the GPU stopped a process's work")},
-    {45, later("the driver removed a process's work")},
-    {48, later("uncorrectable memory error")},
-    {61, later("internal error of the GPU")},
-    {62, later("internal error of the GPU")},
-    {63, later("a row of GPU memory is being replaced")},
-    {64, later("a row of GPU memory could not be replaced")},
-    {69, later("exception in the graphics engine")},
-    {74, later("NVLink error")},
-    {79, later("GPU has fallen off the bus")},
-    {92, later("many correctable memory errors")},
-    {94, later("contained memory error")},
-    {95, later("uncontained memory error")},
-    {109, later("context switch timeout")},
-    {119, later("the GPU's firmware does not answer")},
-    {120, later("error of the GPU's firmware")},
-    {140, later("uncorrectable memory error")},
-    {154, later("the GPU needs a reset")},
-};
-
-std::string xid_words(const KernelEvent& e) {
-  const std::string_view meaning = xid_meaning(e.xid);
-  return meaning.empty() ? tr("Xid {}", e.xid) : tr("Xid {} ({})", e.xid, tr(meaning));
-}
 
 std::string process_words(const KernelEvent& e) {
   const std::string name = e.comm.empty() ? tr("a process") : base::sanitize(e.comm);
@@ -147,12 +112,6 @@ std::string on_host(const Scene& scene, size_t node) {
 
 }  // namespace
 
-std::string_view xid_meaning(int xid) {
-  const auto* it =
-      std::find_if(std::begin(kXids), std::end(kXids), [&](const auto& x) { return x.first == xid; });
-  return it == std::end(kXids) ? std::string_view() : it->second;
-}
-
 const KernelEvent* oom_kill_of(const Scene& scene, const Ending& e) {
   const auto& events = scene.facts.kernel.events;
   const auto it = std::find_if(events.begin(), events.end(), [&](const KernelEvent& k) {
@@ -160,29 +119,6 @@ const KernelEvent* oom_kill_of(const Scene& scene, const Ending& e) {
            k.at_s >= e.at_s - kOomBeforeDeathS && k.at_s <= e.at_s + kOomAfterDeathS;
   });
   return it == events.end() ? nullptr : &*it;
-}
-
-void name_gpu_error(const Scene& scene, model::Verdict& verdict) {
-  const bool died = verdict.kind == model::VerdictKind::crash ||
-                    verdict.kind == model::VerdictKind::exception || verdict.kind == model::VerdictKind::exit;
-  if (!died || verdict.ranks.empty()) {
-    return;
-  }
-  for (const Ending& e : scene.endings) {
-    if (e.process->role != model::ProcessRole::rank || !verdict.ranks.contains(e.process->rank) ||
-        !e.failed()) {
-      continue;
-    }
-    for (const KernelEvent& k : scene.facts.kernel.events) {
-      const bool near = k.at_s >= e.at_s - kXidBeforeDeathS && k.at_s <= e.at_s + kXidAfterDeathS;
-      if (k.kind == KernelEventKind::xid && near && k.node == e.process->node &&
-          (k.pid == 0 || k.pid == e.process->pid)) {
-        say(verdict, tr("{}; the kernel reported {} of GPU {}", verdict.headline, xid_words(k),
-                        base::sanitize(k.pci)));
-        return;
-      }
-    }
-  }
 }
 
 void add_surroundings(const Scene& scene, std::vector<std::string>& out) {

@@ -5,17 +5,9 @@
 #include "report/diagnosis/rule.h"
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace xpurun::report {
-
-// "GPU has fallen off the bus" for 79; empty for numbers without a meaning of their own.
-std::string_view xid_meaning(int xid);
-
-// Adds the GPU error to the sentence of a verdict about a death, if the kernel names the culprit's process or
-// a whole GPU failed.
-void name_gpu_error(const Scene& scene, model::Verdict& verdict);
 
 // The line of the kernel's log that tells of the death of this process by lack of memory; null: there is
 // none.
