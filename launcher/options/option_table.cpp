@@ -318,8 +318,10 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::list,
      .metavar = "WHEN",
      .group = kTiming,
-     .help = "trace every timed call of all ranks in the first N steps (first:N), from step A to step B "
-             "(steps:A-B) or for ten steps every 10m (every:10m); several: repeated, or with commas",
+     .help =
+         "trace every timed call of all ranks in the first N steps (first:N), from step A to step B "
+         "(steps:A-B) or for ten steps every 10m (every:10m); +host at the end adds the calls on the host; "
+         "several: repeated, or with commas",
      .scope = Scope::everywhere},
     {.name = "peak",
      .kind = ValueKind::text,

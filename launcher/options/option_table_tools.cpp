@@ -252,8 +252,8 @@ constexpr OptionSpec kCtl[] = {
      .kind = ValueKind::text,
      .metavar = "TIME",
      .group = kTracing,
-     .help =
-         "begin at this second since 1970 (UTC), the same on all hosts, or after +DURATION; default: now"},
+     .help = "begin at this second since 1970 (UTC), the same on all hosts, or after +DURATION; default: the "
+             "next full second"},
     {.name = "kinds",
      .kind = ValueKind::list,
      .metavar = "LIST",
