@@ -7,6 +7,7 @@
   if (!section || !document.getElementById("timeline-data")) return;
   var canvas = document.getElementById("tl-canvas"), info = document.getElementById("tl-info"), query = document.getElementById("tl-query");
   var found = document.getElementById("tl-found"), ROW = 14, LABEL = 150, AXIS = 22, MOST_HEIGHT = 900;
+  var next = document.getElementById("tl-next");
   var data = null, rows = [], from = 0, to = 1, top = 0, selected = null, hits = null, drag = null, waiting = false;
 
   function sum(deltas) {
@@ -55,7 +56,7 @@
       var hit = hits && hits[row.n[at]], same = selected && selected.m && row.m[at] === selected.m;
       // Of blocks on one pixel the first is drawn, and every one that was searched for.
       if (right <= edge && !hit && !same && right - left < 2) continue;
-      var want = same ? look.mark : look[row.kind];
+      var want = same ? look.mark : look[row.look];
       if (want !== ink) g.fillStyle = ink = want;
       g.globalAlpha = hits && !hit ? 0.2 : 1;
       g.fillRect(left, y + 1, Math.min(right, canvas.clientWidth) - left, ROW - 3);
@@ -90,7 +91,7 @@
     canvas.width = Math.round(canvas.clientWidth * ratio);
     canvas.height = Math.round(tall * ratio);
     var g = canvas.getContext("2d"), look = { card: color("--card"), mark: color("--tl-mark") }, ink = color("--ink");
-    ["python", "host", "compute", "communication", "memory"].forEach(function (kind) { look[kind] = color("--tl-" + kind); });
+    ["python", "host", "compute", "communication", "memory", "open"].forEach(function (kind) { look[kind] = color("--tl-" + kind); });
     g.scale(ratio, ratio);
     g.font = "10px system-ui, sans-serif";
     drawAxis(g, ink, color("--rule"));
@@ -99,8 +100,8 @@
       drawRow(g, rows[i], y, look);
       g.fillStyle = ink;
       g.fillText((named ? "rank " + rows[i].rank : "") , 4, y + 10);
-      g.fillStyle = look[rows[i].kind];
-      g.fillText(rows[i].kind, 62, y + 10);
+      g.fillStyle = look[rows[i].look];
+      g.fillText(rows[i].label, 62, y + 10);
     }
     drawFlow(g, look);
   }
@@ -122,10 +123,17 @@
     top = Math.max(0, Math.min(rows.length - seen, top + by));
     later();
   }
+  // Of a single call: shape or bytes and the like, and its rate.
+  function details(row, at) {
+    var name = row.n[at], text = data.details[name], ns = row.d[at] * data.tick_ns;
+    if (row.c[at] > 1) return "";
+    if (data.rate[name] && ns > 0) text += (text ? ", " : "") + +(data.work[name] / ns * 1e9).toPrecision(4) + " " + data.rate[name];
+    return text ? ", " + text : "";
+  }
   function tell(pick) {
-    info.textContent = pick ? xpurun.t("rank {0}, {1}: {2}", pick.row.rank, pick.row.kind, data.names[pick.row.n[pick.at]])
+    info.textContent = pick ? xpurun.t("rank {0}, {1}: {2}", pick.row.rank, pick.row.label, data.names[pick.row.n[pick.at]])
       + (pick.row.c[pick.at] > 1 ? xpurun.t(" and {0} more calls", pick.row.c[pick.at] - 1) : "")
-      + xpurun.t(", at {0}", seconds(pick.row.b[pick.at])) + ", " + seconds(pick.row.d[pick.at])
+      + xpurun.t(", at {0}", seconds(pick.row.b[pick.at])) + ", " + seconds(pick.row.d[pick.at]) + details(pick.row, pick.at)
       + (pick.row.m[pick.at] ? xpurun.t("; the line joins this collective on all ranks") : "") : "";
   }
   function choose(row, at) {
@@ -155,8 +163,25 @@
     choose(row, Math.min(row.b.length - 1, first(row.b, selected ? selected.row.b[selected.at] : from)));
     if (index < top || AXIS + (index - top + 1) * ROW > height()) scroll(index - top);
   }
+  // The hit behind the chosen block: of the same row, then of the rows below, then from the top.
+  function nextHit() {
+    if (!hits) return;
+    var begin = selected ? rows.indexOf(selected.row) : 0, after = selected ? selected.at + 1 : 0;
+    for (var i = 0; i <= rows.length; i++) {
+      var row = rows[(begin + i) % rows.length];
+      for (var at = i ? 0 : after; at < row.b.length; at++) {
+        if (!hits[row.n[at]]) continue;
+        var index = (begin + i) % rows.length;
+        choose(row, at);
+        if (row.b[at] < from || row.b[at] > to) show(row.b[at] - (to - from) / 2, row.b[at] + (to - from) / 2);
+        if (index < top || AXIS + (index - top + 1) * ROW > height()) scroll(index - top);
+        return;
+      }
+    }
+  }
   var KEYS = {
     "+": function (m) { zoom(0.5, m); }, "=": function (m) { zoom(0.5, m); }, "-": function (m) { zoom(2, m); },
+    n: nextHit,
     a: function () { show(from - (to - from) / 4, to - (to - from) / 4); }, d: function () { show(from + (to - from) / 4, to + (to - from) / 4); },
     ArrowLeft: function () { step(-1); }, ArrowRight: function () { step(1); },
     ArrowUp: function () { stepRow(-1); }, ArrowDown: function () { stepRow(1); },
@@ -199,6 +224,12 @@
       if (pick) show(pick.row.b[pick.at] - pick.row.d[pick.at] * 0.2, pick.row.b[pick.at] + pick.row.d[pick.at] * 1.2);
     });
     query.addEventListener("input", search);
+    query.addEventListener("keydown", function (event) {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      nextHit();
+    });
+    next.addEventListener("click", nextHit);
     window.addEventListener("resize", later);
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
     document.getElementById("tl-in").addEventListener("click", function () { zoom(0.5, (from + to) / 2); });
@@ -209,6 +240,7 @@
     var words = query.value.trim().toLowerCase(), calls = 0;
     hits = words ? data.names.map(function (name) { return name.toLowerCase().indexOf(words) >= 0; }) : null;
     if (hits) rows.forEach(function (row) { row.n.forEach(function (name, i) { calls += hits[name] ? row.c[i] : 0; }); });
+    next.disabled = !calls;
     found.textContent = hits ? xpurun.t("{0} calls", calls) : "";
     later();
   }
@@ -220,6 +252,8 @@
     data = JSON.parse(text);
     rows = data.rows;
     rows.forEach(function (row) {
+      row.look = row.part === "open" ? "open" : row.kind;
+      row.label = row.part === "open" ? xpurun.t("not finished") : row.part === "captured" ? xpurun.t("captured {0}", row.kind) : row.kind;
       row.b = sum(row.b);
       row.ends = ends(row);
     });

@@ -186,7 +186,8 @@ void CaptureRunner::activity_ended(const model::GpuCapture& result) {
 void CaptureRunner::trace_calls(TraceSession::Ended ended) {
   parts_.trace.start({.count = kMostCalls,
                       .timeout_s = std::min(current_->request.seconds, kMostTraceS),
-                      .name = fmt::format("capture-{}", count_)},
+                      .name = fmt::format("capture-{}", count_),
+                      .count_is_limit = true},
                      std::move(ended));
 }
 

@@ -1,7 +1,7 @@
 #include "launcher/collect/trace.h"
 
 #include "common/base/clock.h"
-#include "common/model/timing/trace_schema.h"
+#include "common/model/speed/trace_manifest.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -75,11 +75,15 @@ void Trace::add(const EventFiles::Source& who, std::span<const wire::Event> even
   RankTrace& rank = ranks_[who.rank];
   note_failure(rank);
   for (const wire::Event& event : events) {
-    if (rank.events >= request_.count || !rank.problem.empty()) {
+    if (rank.full || !rank.problem.empty()) {
       return;
     }
     if (!wanted(event, memory)) {
       continue;
+    }
+    if (rank.events >= request_.count) {
+      rank.full = true;
+      return;
     }
     if (!rank.file) {
       open(rank, who);
@@ -112,38 +116,44 @@ void Trace::flush() {
   }
 }
 
-void Trace::finish(std::string_view ended) {
-  nlohmann::ordered_json j;
-  j["schema"] = model::kTraceSchema;
-  j["ended"] = ended;
-  if (!request_.timeline.empty()) {
-    j["timeline"] = request_.timeline;
+std::string Trace::shortfall(const RankTrace& rank, std::string_view ended) const {
+  if (request_.count_is_limit) {
+    const bool full = rank.full || (ended == kTraceLimit && rank.events >= request_.count);
+    return full ? fmt::format("only the first {} calls are there: later ones found no room", request_.count)
+           : rank.events == 0 ? "no call was timed"
+                              : "";
   }
-  j["count"] = request_.count;
-  j["start_wall_ns"] = request_.start_wall_ns;
-  j["start_mono_ns"] = start_;
-  auto& kinds = j["kinds"] = nlohmann::ordered_json::array();
+  if (rank.events >= request_.count) {
+    return "";
+  }
+  const std::string calls = fmt::format("{} of {} calls", rank.events, request_.count);
+  return ended == kTraceTimeout    ? fmt::format("{} in {:.0f} s", calls, request_.timeout_s)
+         : ended == kTraceComplete ? fmt::format("{} before the rank ended", calls)
+                                   : fmt::format("{} before the trace ended", calls);
+}
+
+void Trace::finish(std::string_view ended) {
+  model::TraceManifest out{.ended = std::string(ended),
+                           .timeline = request_.timeline,
+                           .count = request_.count,
+                           .start_wall_ns = request_.start_wall_ns,
+                           .start_mono_ns = start_};
   for (const auto& [word, bit] : kTraceKinds) {
     if ((request_.kinds & bit) != 0) {
-      kinds.push_back(word);
+      out.kinds.emplace_back(word);
     }
   }
-  auto& ranks = j["ranks"] = nlohmann::ordered_json::array();
   for (auto& [number, rank] : ranks_) {
     note_failure(rank);
-    nlohmann::ordered_json r = {{"rank", number}, {"events", rank.events}};
-    if (rank.file) {
-      r["file"] = fmt::format("rank-{}.xev", number);
-    }
-    if (!rank.problem.empty()) {
-      r["problem"] = rank.problem;
-    }
-    ranks.push_back(std::move(r));
+    out.ranks.push_back({.rank = number,
+                         .events = rank.events,
+                         .file = rank.file ? fmt::format("rank-{}.xev", number) : "",
+                         .problem = rank.problem.empty() ? shortfall(rank, ended) : rank.problem});
     rank.file.reset();
   }
   storage_->make_dirs(directory_);
-  storage_->replace(directory_ + "/trace.json",
-                    j.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  storage_->replace(fmt::format("{}/{}", directory_, model::kTraceFile),
+                    to_json(out).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 }  // namespace xpurun::launcher

@@ -6,8 +6,6 @@
 #include "launcher/collect/event_files.h"
 #include "launcher/collect/event_writer.h"
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <map>
 #include <optional>
 #include <set>
@@ -36,6 +34,8 @@ struct TraceRequest {
   double timeout_s = 60;       // counted from the start; then the trace ends, even if incomplete
   std::string name;            // last part of the directory's name
   std::string timeline;        // entry of --timeline that wants the trace; empty: a request
+  // Time or steps end the trace, so that fewer calls are no shortfall.
+  bool count_is_limit = false;
 };
 
 inline constexpr uint32_t kMostTraceEvents = 1'000'000;
@@ -44,6 +44,12 @@ inline constexpr double kLongestTraceS = 3'600;
 
 // Maps the word of a kind in messages and options ("matmul", ...) to its bit; 0 for any other word.
 uint32_t trace_kind(std::string_view word);
+
+// How a trace ended.
+inline constexpr std::string_view kTraceComplete = "complete";
+inline constexpr std::string_view kTraceTimeout = "timeout";
+// Every rank has delivered the most calls that it may, before the time or the chosen steps have ended.
+inline constexpr std::string_view kTraceLimit = "limit of calls";
 
 class Trace {
  public:
@@ -59,7 +65,7 @@ class Trace {
   // Passes all collected events to the storage.
   void flush();
   // Writes trace.json after the storage has replied to flush(), so that it can name the ranks whose events
-  // are not on disk. `ended`: "complete", "timeout", "reset", "end of the run".
+  // are not on disk or that are short of calls. `ended`: one of the words above, "reset", "end of the run".
   void finish(std::string_view ended);
 
   const TraceRequest& request() const { return request_; }
@@ -70,10 +76,13 @@ class Trace {
     std::optional<EventWriter> file;
     base::Pid pid = 0;
     uint64_t events = 0;
+    bool full = false;  // more than the requested calls came
     std::string problem;
   };
 
   static void note_failure(RankTrace& rank);
+  // Which calls are missing; empty: none.
+  std::string shortfall(const RankTrace& rank, std::string_view ended) const;
   bool wanted(const wire::Event& event, const wire::Segment& memory) const;
   void open(RankTrace& rank, const EventFiles::Source& who);
 

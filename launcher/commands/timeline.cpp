@@ -153,6 +153,13 @@ std::string summary(const report::TimelineResult& result) {
     out += fmt::format("groups of {}: {} ({}{})\n", family.name, family.groups.size(),
                        family.groups.front().brief(), family.groups.size() > 1 ? ", ..." : "");
   }
+  for (size_t i = 0; i < std::min(result.missing.size(), kMostProblems); ++i) {
+    out += fmt::format("missing: {}\n", result.missing[i]);
+  }
+  if (result.missing.size() > kMostProblems) {
+    out += fmt::format("missing: {} more, in the metadata of the trace\n",
+                       result.missing.size() - kMostProblems);
+  }
   for (size_t i = 0; i < result.files.size() && i < 1; ++i) {
     out += result.files.size() == 1 ? fmt::format("\nwrote {}\n", base::shell_quote(result.files[i]))
                                     : fmt::format("\nwrote {} files, {} ...\n", result.files.size(),

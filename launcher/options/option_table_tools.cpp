@@ -253,8 +253,8 @@ constexpr OptionSpec kCtl[] = {
      .kind = ValueKind::text,
      .metavar = "TIME",
      .group = kTracing,
-     .help =
-         "begin at this second since 1970 (UTC), the same on all hosts, or after +DURATION; default: now"},
+     .help = "begin at this second since 1970 (UTC), the same on all hosts, or after +DURATION; default: the "
+             "next full second"},
     {.name = "kinds",
      .kind = ValueKind::list,
      .metavar = "LIST",
@@ -535,8 +535,9 @@ std::span<const OptionSpec> attach_options() {
          .kind = ValueKind::processes,
          .metavar = "PID",
          .group = "Job",
-         .help = "the children of this process, for example of a shell that has started the ranks; for several, "
-                 "repeat the option or use commas"}};
+         .help =
+             "the children of this process, for example of a shell that has started the ranks; for several, "
+             "repeat the option or use commas"}};
     for (const std::string_view name : kNames) {
       out.push_back(*find_option(run_options(), name));
       if (name == "on-hang") {

@@ -67,6 +67,12 @@ base::Result<TimelineSpec> every(std::string_view value, const std::string& show
 
 base::Result<TimelineSpec> spec_of(std::string_view entry) {
   const std::string shown = base::sanitize(entry);
+  constexpr std::string_view kHost = "+host";
+  if (entry.ends_with(kHost)) {
+    XPURUN_TRY_ASSIGN(TimelineSpec out, spec_of(entry.substr(0, entry.size() - kHost.size())));
+    out.host = true;
+    return out;
+  }
   const size_t colon = entry.find(':');
   const std::string_view word = entry.substr(0, colon);
   const std::string_view value = colon == std::string_view::npos ? "" : entry.substr(colon + 1);

@@ -1,4 +1,4 @@
-// The traces that --timeline asks for: "first:10", "steps:100-110", "every:10m". Pure.
+// The traces that --timeline asks for: "first:10", "steps:100-110+host", "every:10m". Pure.
 #pragma once
 
 #include "common/base/result.h"
@@ -19,7 +19,8 @@ struct TimelineSpec {
   uint64_t first = 1;  // from 1; 1 begins when the first rank uses a GPU
   uint64_t last = 0;
   double every_s = 0;
-  std::string text;  // as given: "steps:100-110"
+  bool host = false;  // also the host's time of every hooked call, for flows from calls to their work
+  std::string text;   // as given: "steps:100-110"
 
   bool operator==(const TimelineSpec&) const = default;
 };

@@ -154,8 +154,7 @@ void VerdictHandler::say_progress_again(const model::Stall& stall) {
   if (announced_.empty() || parts_.job.is_ending()) {
     return;
   }
-  const double since_s =
-      stall.since_s < 0 ? stall.at_s - parts_.options.hang_timeout_s : stall.since_s;
+  const double since_s = stall.since_s < 0 ? stall.at_s - parts_.options.hang_timeout_s : stall.since_s;
   const base::Speaking speaking(parts_.options.language);
   hooks_.say(tr("progress again {}, after {}",
                 report::moment_words(parts_.journal.manifest(), stall.cleared_s),

@@ -43,7 +43,7 @@ void Timelines::tick() {
       break;
     case TimelinePlan::Action::Kind::end:
       current_.clear();
-      session_.end("complete");
+      session_.end(kTraceComplete);
       break;
     case TimelinePlan::Action::Kind::missed:
       base::log_warn("--timeline {} was not taken: its steps have passed while another trace was running",
@@ -56,9 +56,11 @@ void Timelines::start(const TimelinePlan::Action& action) {
   const TimelineSpec spec = action.spec;
   session_.start({.count = action.count,
                   .start_wall_ns = action.start_wall_ns,
+                  .kinds = spec.host ? kTraceGpu | kTraceHost : kTraceGpu,
                   .timeout_s = action.limit_s,
                   .name = name_of(spec),
-                  .timeline = spec.text},
+                  .timeline = spec.text,
+                  .count_is_limit = true},
                  [this, spec](const std::string& dir, const std::string& how) { ended(spec, dir, how); });
   current_ = session_.dir();
 }

@@ -70,7 +70,7 @@ void TraceSession::begin() {
     end("no rank uses a GPU");
     return;
   }
-  current_->timer = parts_.loop.after(current_->trace.request().timeout_s, [this] { end("timeout"); });
+  current_->timer = parts_.loop.after(current_->trace.request().timeout_s, [this] { end(kTraceTimeout); });
 }
 
 void TraceSession::add(const EventFiles::Source& who, std::span<const wire::Event> events,
@@ -89,7 +89,7 @@ void TraceSession::end_if_complete() {
     living.insert(p->record.rank);
   }
   if (current_->trace.complete(living)) {
-    end("complete");
+    end(current_->trace.request().count_is_limit ? kTraceLimit : kTraceComplete);
   }
 }
 

@@ -26,8 +26,8 @@ class TraceSession {
     const ProcessTable& table;
     Collector& collector;
   };
-  // `dir` is relative to the run directory; `how` is "complete", "timeout", "reset", "end of the run" or
-  // "no rank uses a GPU".
+  // `dir` is relative to the run directory; `how` is "complete", "timeout", "limit of calls", "reset", "end
+  // of the run" or "no rank uses a GPU".
   using Ended = std::function<void(const std::string& dir, const std::string& how)>;
 
   // `level_changed` is called when raised() has changed.

@@ -27,7 +27,7 @@
 #include "report/run/next_command.h"
 #include "report/run/run_report.h"
 #include "report/run/source_text.h"
-#include "report/timeline/page_timeline.h"
+#include "report/timeline/page/page_timeline.h"
 #include "report/tree/folded.h"
 
 #include <fmt/format.h>

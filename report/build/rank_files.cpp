@@ -5,6 +5,8 @@
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 namespace xpurun::report {
@@ -69,24 +71,28 @@ RankInput RankFiles::read_rank(base::Rank rank, const std::vector<RankDir>& dirs
   for (const RankDir& dir : dirs) {
     if (kinds == Kinds::all) {
       for (const std::string& path : numbered(dir.path, model::kSpanFilePrefix, model::kSpanFileSuffix)) {
-        keep(model::load_span_file(path), input.spans, input, *dir.node);
+        keep(path, model::load_span_file(path), input.spans, input, *dir.node);
       }
       for (const std::string& path : numbered(dir.path, model::kFunctionFilePrefix, model::kSpanFileSuffix)) {
-        keep(model::load_span_file(path), input.functions, input, *dir.node);
+        keep(path, model::load_span_file(path), input.functions, input, *dir.node);
       }
     }
     for (const std::string& path : numbered(dir.path, kEvents, model::kEventFileSuffix)) {
-      keep(model::load_event_file(path), input.events, input, *dir.node);
+      keep(path, model::load_event_file(path), input.events, input, *dir.node);
     }
   }
   return input;
 }
 
 template <typename F>
-void RankFiles::keep(base::Result<F> file, std::vector<F>& to, RankInput& input, const NodeRun& node) {
+void RankFiles::keep(const std::string& path, base::Result<F> file, std::vector<F>& to, RankInput& input,
+                     const NodeRun& node) {
   if (!file) {
     notes_.push_back(base::to_line(file.error()));
     return;
+  }
+  if (!file->complete) {
+    notes_.push_back(fmt::format("{}: the end is missing or damaged", path));
   }
   const model::EventFileHeader& header = file->header;
   if (input.host.empty()) {

@@ -33,7 +33,8 @@ class RankFiles {
 
   RankInput read_rank(base::Rank rank, const std::vector<RankDir>& dirs, Kinds kinds);
   template <typename F>
-  void keep(base::Result<F> file, std::vector<F>& to, RankInput& input, const NodeRun& node);
+  void keep(const std::string& path, base::Result<F> file, std::vector<F>& to, RankInput& input,
+            const NodeRun& node);
 
   std::map<base::Rank, std::vector<RankDir>> dirs_;
   std::map<const NodeRun*, int64_t> offsets_;

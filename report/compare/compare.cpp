@@ -2,6 +2,7 @@
 
 #include "report/compare/metric_test.h"
 #include "report/compare/verdict.h"
+#include "report/speed/statistics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +20,8 @@ using model::MetricKind;
 using Key = std::pair<MetricKind, std::string>;
 using ByKey = std::map<Key, const MetricSamples*>;
 
+// Clocks of hosts agree to this.
+constexpr double kLeastSkewS = 20e-6;
 constexpr double kNearlyAll = 0.8;  // of the ranks
 
 ByKey by_key(const RunSamples& of) {
@@ -51,6 +54,20 @@ std::string ranks_that_differ(const MetricSamples& a, const MetricSamples& b, do
   return static_cast<double>(differ.size()) >= kNearlyAll * static_cast<double>(common)
              ? "all ranks"
              : model::RankSet::of(differ).brief();
+}
+
+std::vector<double> spread_of(std::vector<double> blocks) {
+  std::vector<double> out;
+  for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+    if (!blocks.empty()) {
+      out.push_back(quantile(blocks, share));
+    }
+  }
+  return out;
+}
+
+double tflops(double flop, double seconds) {
+  return flop > 0 && seconds > 0 ? flop / seconds / 1e12 : -1;
 }
 
 class Comparer {
@@ -104,6 +121,10 @@ class Comparer {
                      .name = a.name,
                      .a_s = d.a,
                      .b_s = d.b,
+                     .a_spread_s = spread_of(a.blocks),
+                     .b_spread_s = spread_of(b.blocks),
+                     .a_tflops = tflops(a.flop, d.a),
+                     .b_tflops = tflops(b.flop, d.b),
                      .a_count = a.count,
                      .b_count = b.count,
                      .effect = d.effect,
@@ -139,7 +160,8 @@ class Comparer {
     for (size_t i = 0; i < out_.metrics.size(); ++i) {
       ComparedMetric& m = out_.metrics[i];
       const bool large = std::abs(m.effect) >= out_.least_effect &&
-                         (m.kind != MetricKind::stage || std::abs(m.step_share) >= kLeastOfStep);
+                         (m.kind != MetricKind::stage || std::abs(m.step_share) >= kLeastOfStep) &&
+                         (m.kind != MetricKind::skew || std::abs(m.b_s - m.a_s) >= kLeastSkewS);
       const bool differs = large && m.q <= kMostQ;
       m.judgement = !enough_[i]    ? Judgement::unclear
                     : !differs     ? Judgement::same

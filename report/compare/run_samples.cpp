@@ -24,8 +24,8 @@ double mean_of(const std::vector<float>& values) {
 }
 
 MetricKind kind_of(const OperationSamples& of) {
-  if (of.transfer) {
-    return MetricKind::transfer;
+  if (of.measure != SampleMeasure::duration) {
+    return of.measure == SampleMeasure::transfer ? MetricKind::transfer : MetricKind::skew;
   }
   switch (of.kind) {
     case OperationKind::matmul:
@@ -101,8 +101,9 @@ RunSamples samples_of(const model::SpeedReport& report, const StepTable& steps,
     to.name = one.name;
     to.blocks = one.blocks;
     to.count = one.count;
+    to.flop = one.work;
     to.ranks = one.ranks;
-    if (!steps.step_s.empty() && to.kind != MetricKind::delay && to.kind != MetricKind::transfer) {
+    if (!steps.step_s.empty() && to.kind != MetricKind::delay && one.measure == SampleMeasure::duration) {
       to.per_step_s = one.of_a_rank_s / static_cast<double>(steps.step_s.size());
     }
   }

@@ -16,6 +16,7 @@ struct MetricSamples {
   std::string name;
   std::vector<double> blocks;  // seconds, in the order of time
   int64_t count = 0;           // of steps or timed calls
+  double flop = 0;             // of a call of a matmul; 0: unknown
   double per_step_s = -1;      // time of all calls of a rank in a step; negative: unknown
   std::vector<std::pair<base::Rank, double>> ranks;  // typical value of each rank, by rank; may be empty
 };

@@ -1,5 +1,6 @@
 #include "report/compare/verdict.h"
 
+#include "common/base/tr.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
@@ -26,33 +27,34 @@ std::string stage_words(const std::string& stage) {
   const auto known = model::from_name<model::Stage>(stage);
   switch (known.value_or(model::Stage::other)) {
     case model::Stage::data:
-      return "waiting for the next batch";
+      return base::tr("waiting for the next batch");
     case model::Stage::forward:
-      return "the forward pass";
+      return base::tr("the forward pass");
     case model::Stage::backward:
-      return "the backward pass";
+      return base::tr("the backward pass");
     case model::Stage::optimizer:
-      return "the optimizer";
+      return base::tr("the optimizer");
     case model::Stage::communication:
-      return "communication";
+      return base::tr("communication");
     case model::Stage::garbage:
-      return "garbage collection";
+      return base::tr("garbage collection");
     default:
-      return "the program's own code between the stages";
+      return base::tr("the program's own code between the stages");
   }
 }
 
 // "takes 25 ms (80 %) longer on all ranks"
 std::string difference(const ComparedMetric& m) {
-  const std::string more = m.effect > 0 ? "longer" : "less time";
   const double change = std::abs(m.b_s - m.a_s);
   const std::string how_much = m.effect < 10
                                    ? fmt::format("{} ({})", call_time(change), percent(std::abs(m.effect)))
                                    : call_time(change);
   const std::string where = m.ranks.empty()          ? ""
-                            : m.ranks == "all ranks" ? " on all ranks"
-                                                     : fmt::format(" on rank {}", m.ranks);
-  return fmt::format("{} takes {} {}{}", metric_words(m.kind, m.name), how_much, more, where);
+                            : m.ranks == "all ranks" ? base::tr(" on all ranks")
+                                                     : base::tr(" on rank {}", m.ranks);
+  const std::string words = metric_words(m.kind, m.name);
+  return m.effect > 0 ? base::tr("{} takes {} longer{}", words, how_much, where)
+                      : base::tr("{} takes {} less time{}", words, how_much, where);
 }
 
 // The differences besides the step, in the order of the metrics. Own time says less than the stages and
@@ -72,9 +74,8 @@ std::string listed(const std::vector<const ComparedMetric*>& all) {
   for (size_t i = 0; i < std::min(all.size(), kNamed); ++i) {
     out += (i == 0 ? "" : "; ") + difference(*all[i]);
   }
-  return all.size() > kNamed ? out + fmt::format("; {} more difference{}", all.size() - kNamed,
-                                                 all.size() == kNamed + 1 ? "" : "s")
-                             : out + "; everything else is within the noise";
+  return all.size() > kNamed ? out + base::tr("; further differences: {}", all.size() - kNamed)
+                             : out + base::tr("; everything else is within the noise");
 }
 
 }  // namespace
@@ -91,19 +92,21 @@ std::string signed_percent(double share) {
 std::string metric_words(MetricKind kind, const std::string& name) {
   switch (kind) {
     case MetricKind::step:
-      return "a step";
+      return base::tr("a step");
     case MetricKind::own:
-      return "a rank's own part of a step";
+      return base::tr("a rank's own part of a step");
     case MetricKind::stage:
       return stage_words(name);
     case MetricKind::matmul:
-      return "the matmul " + name;
+      return base::tr("the matmul {}", name);
     case MetricKind::collective:
-      return name + " with waiting";
+      return base::tr("{} with waiting", name);
     case MetricKind::transfer:
-      return name + " after the last arrival";
+      return base::tr("{} after the last arrival", name);
+    case MetricKind::skew:
+      return base::tr("the skew of the ranks at {}", name);
     case MetricKind::delay:
-      return "the start of a matmul after its call";
+      return base::tr("the start of a matmul after its call");
     case MetricKind::memory:
     case MetricKind::program_call:
       break;
@@ -113,35 +116,36 @@ std::string metric_words(MetricKind kind, const std::string& name) {
 
 std::string comparison_sentence(const model::Comparison& c) {
   if (c.metrics.empty()) {
-    return "nothing can be compared: A and B have no step and no operation in common";
+    return base::tr("nothing can be compared: A and B have no step and no operation in common");
   }
   const bool tested = std::any_of(c.metrics.begin(), c.metrics.end(),
                                   [](const auto& m) { return m.judgement != Judgement::unclear; });
   if (!tested) {
-    return "nothing can be said: there are too few steps and calls";
+    return base::tr("nothing can be said: there are too few steps and calls");
   }
   const ComparedMetric& step = c.metrics.front();
   const bool steps = step.kind == MetricKind::step && step.judgement != Judgement::unclear;
   const auto others = reasons(c);
   std::string times =
-      steps ? fmt::format("{} a step instead of {}", call_time(step.b_s), call_time(step.a_s)) : "";
+      steps ? base::tr("{} a step instead of {}", call_time(step.b_s), call_time(step.a_s)) : "";
   if (steps && differs(step)) {
+    const std::string much = percent(std::abs(step.effect));
     const std::string head = step.effect >= 1
-                                 ? fmt::format("B takes {:.1f} times as long, {}", step.effect + 1, times)
-                                 : fmt::format("B is {} {}, {}", percent(std::abs(step.effect)),
-                                               step.effect > 0 ? "slower" : "faster", times);
-    return head + (others.empty() ? "; no single stage or operation stands out" : ": " + listed(others));
+                                 ? base::tr("B takes {:.1f} times as long, {}", step.effect + 1, times)
+                             : step.effect > 0 ? base::tr("B is {} slower, {}", much, times)
+                                               : base::tr("B is {} faster, {}", much, times);
+    return head + (others.empty() ? base::tr("; no single stage or operation stands out")
+                                  : base::tr(": ") + listed(others));
   }
   if (others.empty()) {
-    return steps ? fmt::format("no significant difference: {}", times)
-                 : "no significant difference between the operations; there are no steps to compare";
+    return steps
+               ? base::tr("no significant difference: {}", times)
+               : base::tr("no significant difference between the operations; there are no steps to compare");
   }
-  return fmt::format("{}: {}",
-                     steps ? fmt::format("the steps take equally long within the noise ({}), but not all "
-                                         "their parts",
-                                         times)
-                           : "there are no steps to compare, but operations differ",
-                     listed(others));
+  const std::string head =
+      steps ? base::tr("the steps take equally long within the noise ({}), but not all their parts", times)
+            : base::tr("there are no steps to compare, but operations differ");
+  return head + base::tr(": ") + listed(others);
 }
 
 }  // namespace xpurun::report

@@ -154,6 +154,12 @@ class Reader {
 
 }  // namespace
 
+int64_t uncertain_end_ns(int64_t length_ns) {
+  constexpr int64_t kLongestNs = 50'000'000;
+  constexpr int64_t kPart = 20;
+  return std::min(length_ns / kPart, kLongestNs);
+}
+
 RecordedWork recorded_work(const model::EventFile& file) {
   return Reader(file).read();
 }

@@ -102,6 +102,17 @@ std::vector<double> seconds(std::vector<double> ns) {
   return ns;
 }
 
+// Of many ranks the slowest.
+std::vector<model::SlowestRank> unusual_ranks(std::vector<model::SlowestRank> ranks) {
+  constexpr size_t kMostRanks = 128;
+  if (ranks.size() > kMostRanks) {
+    std::stable_sort(ranks.begin(), ranks.end(),
+                     [](const auto& a, const auto& b) { return a.median_s > b.median_s; });
+    ranks.resize(kMostRanks);
+  }
+  return ranks;
+}
+
 }  // namespace
 
 void OperationAnalysis::merge(const OperationRow& from, const RankOperations& of, base::Rank rank, Row& to) {
@@ -233,6 +244,13 @@ void OperationAnalysis::put(const OperationKey& key, const Row& row, model::Late
       to.bus_gb_s = rate(mean_work * factor, times.median_s);
       to.transfer_algorithm_gb_s = rate(mean_work, to.lateness.transfer_s);
       to.transfer_bus_gb_s = rate(mean_work * factor, to.lateness.transfer_s);
+      for (const model::SlowestRank& rank : unusual_ranks(row.ranks)) {
+        to.ranks.push_back({.rank = rank.rank,
+                            .count = rank.count,
+                            .median_s = rank.median_s,
+                            .algorithm_gb_s = rate(mean_work, rank.median_s),
+                            .bus_gb_s = rate(mean_work * factor, rank.median_s)});
+      }
       out.collectives.push_back(std::move(to));
       break;
     }
@@ -350,6 +368,7 @@ std::string OperationAnalysis::sample_name(const OperationKey& key) const {
 std::vector<OperationSamples> OperationAnalysis::samples() const {
   std::map<std::pair<OperationKind, std::string>, Sum> sums;
   std::map<std::pair<OperationKind, std::string>, Sum> transfers;
+  std::map<std::pair<OperationKind, std::string>, Sum> skews;
   for (const auto& [key, number] : index_) {
     if (key.kind == OperationKind::kernel) {
       continue;
@@ -360,6 +379,9 @@ std::vector<OperationSamples> OperationAnalysis::samples() const {
     to.out.kind = key.kind;
     to.out.name = id.second;
     to.out.count += static_cast<int64_t>(row.durations.count());
+    if (key.kind == OperationKind::matmul) {
+      to.out.work = mean_of(row.work, row.durations.count());
+    }
     to.blocks.add(row.blocks);
     const double count = static_cast<double>(row.durations.count());
     to.total_s += row.durations.total_s() * (row.calls_known && count > 0 ? row.calls / count : 1);
@@ -368,17 +390,27 @@ std::vector<OperationSamples> OperationAnalysis::samples() const {
       sum += rank.median_s;
       ++rows;
     }
-    if (const std::vector<double> blocks = meetings_.transfer_blocks(number); !blocks.empty()) {
-      Sum& transfer = transfers[id];
-      transfer.out.kind = key.kind;
-      transfer.out.transfer = true;
-      transfer.out.name = id.second;
-      transfer.out.count += static_cast<int64_t>(row.durations.count());
-      transfer.blocks.add(blocks);
+    const auto put = [&](std::map<std::pair<OperationKind, std::string>, Sum>& all, SampleMeasure measure,
+                         const std::vector<double>& blocks) {
+      if (!blocks.empty()) {
+        Sum& sum = all[id];
+        sum.out.kind = key.kind;
+        sum.out.measure = measure;
+        sum.out.name = id.second;
+        sum.out.count += static_cast<int64_t>(row.durations.count());
+        sum.blocks.add(blocks);
+      }
+    };
+    put(transfers, SampleMeasure::transfer, meetings_.transfer_blocks(number));
+    put(skews, SampleMeasure::skew, meetings_.skew_blocks(number));
+    for (const auto& [rank, mean_s] : meetings_.skew_of_ranks(number)) {
+      auto& [sum, rows] = skews[id].ranks[rank];
+      sum += mean_s;
+      ++rows;
     }
   }
   std::vector<OperationSamples> out;
-  for (auto* all : {&sums, &transfers}) {
+  for (auto* all : {&sums, &transfers, &skews}) {
     for (auto& [id, sum] : *all) {
       sum.out.blocks = seconds(sum.blocks.means());
       for (const auto& [rank, value] : sum.ranks) {

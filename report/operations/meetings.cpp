@@ -50,12 +50,27 @@ struct RowSums {
   model::Lateness out;
   DurationSketch transfers;
   std::vector<std::pair<int64_t, float>> series;  // time of the last arrival, transfer in ns
+  std::vector<std::pair<int64_t, float>> skews;   // likewise, from the first arrival to the last one
+  struct Skew {
+    double sum_ns = 0;
+    int64_t count = 0;
+  };
+  std::map<base::Rank, Skew> rank_skews;
   std::map<uint32_t, model::LateRank> ranks;
 };
 
 void add_to(RowSums& row, Gathering all, const std::vector<RankPlace>& ranks) {
   const auto& last = *std::max_element(all.begin(), all.end(),
                                        [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+  const int64_t first = std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+                          return a.begin_ns < b.begin_ns;
+                        })->begin_ns;
+  row.skews.emplace_back(last.begin_ns, static_cast<float>(last.begin_ns - first));
+  for (const RankArrival& one : all) {
+    RowSums::Skew& skew = row.rank_skews[ranks[one.rank].rank];
+    skew.sum_ns += static_cast<double>(one.begin_ns - first);
+    ++skew.count;
+  }
   int64_t wait = 0;
   for (const RankArrival& one : all) {
     wait += std::max<int64_t>(std::min(last.begin_ns, one.end_ns) - one.begin_ns, 0);
@@ -139,6 +154,10 @@ std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPla
   for (auto& [number, row] : rows) {
     row.out.transfer_s = row.transfers.quantile_s(0.5);
     transfer_blocks_[number] = blocks_of(row.series);
+    skew_blocks_[number] = blocks_of(row.skews);
+    for (const auto& [rank, skew] : row.rank_skews) {
+      rank_skews_[number][rank] = skew.sum_ns * 1e-9 / static_cast<double>(skew.count);
+    }
     for (const auto& [rank, late] : row.ranks) {
       row.out.ranks.push_back(late);
     }
@@ -150,9 +169,14 @@ std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPla
   return out;
 }
 
-std::vector<double> Meetings::transfer_blocks(uint32_t row) const {
-  const auto found = transfer_blocks_.find(row);
-  return found == transfer_blocks_.end() ? std::vector<double>() : found->second;
+std::vector<double> Meetings::of_row(const Blocks& blocks, uint32_t row) {
+  const auto found = blocks.find(row);
+  return found == blocks.end() ? std::vector<double>() : found->second;
+}
+
+std::map<base::Rank, double> Meetings::skew_of_ranks(uint32_t row) const {
+  const auto found = rank_skews_.find(row);
+  return found == rank_skews_.end() ? std::map<base::Rank, double>() : found->second;
 }
 
 }  // namespace xpurun::report

@@ -33,16 +33,25 @@ class Meetings {
   // By row. Once: the arrivals are dropped. Clocks of hosts are corrected by the ends of the collectives.
   std::map<uint32_t, model::Lateness> lateness(const std::vector<RankPlace>& ranks);
   // Of a row, after lateness(): seconds from the last arrival to the last end, as medians of blocks.
-  std::vector<double> transfer_blocks(uint32_t row) const;
+  std::vector<double> transfer_blocks(uint32_t row) const { return of_row(transfer_blocks_, row); }
+  // Likewise from the first arrival to the last one.
+  std::vector<double> skew_blocks(uint32_t row) const { return of_row(skew_blocks_, row); }
+  // Of each rank, by rank: mean time in s from the first arrival to its own.
+  std::map<base::Rank, double> skew_of_ranks(uint32_t row) const;
 
  private:
+  using Blocks = std::map<uint32_t, std::vector<double>>;  // ns, by row
+
+  static std::vector<double> of_row(const Blocks& blocks, uint32_t row);
   void thin_out();
   void align_hosts(const std::vector<RankPlace>& ranks);
 
   size_t most_;
   uint64_t mask_ = 0;  // meetings with one of these bits are not kept
   std::vector<RankArrival> arrivals_;
-  std::map<uint32_t, std::vector<double>> transfer_blocks_;  // ns, by row
+  Blocks transfer_blocks_;
+  Blocks skew_blocks_;
+  std::map<uint32_t, std::map<base::Rank, double>> rank_skews_;  // s, by row
 };
 
 }  // namespace xpurun::report

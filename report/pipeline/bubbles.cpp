@@ -26,6 +26,8 @@ struct Part {
   std::vector<Interval> passes;
   int forwards = 0;
   int backwards = 0;
+  bool at_least = false;   // a pass may have lasted longer
+  bool all_on_gpu = true;  // all passes are in GPU time
   double busy_s() const { return static_cast<double>(length_of(united(passes))) / kNsPerS; }
 };
 
@@ -41,6 +43,8 @@ std::vector<std::vector<Part>> parts_of(const Pipeline& pipeline) {
       part.passes.push_back({job.begin_ns, job.end_ns()});
       part.forwards += job.kind == JobKind::forward ? 1 : 0;
       part.backwards += job.kind == JobKind::backward ? 1 : 0;
+      part.at_least = part.at_least || job.at_least;
+      part.all_on_gpu = part.all_on_gpu && job.gpu;
     }
   }
   return out;
@@ -53,6 +57,7 @@ void measure_step(PipelineStep& step, const std::vector<Part>& parts) {
   step.complete = step.jobs > 0;
   for (const Part& part : parts) {
     step.complete = step.complete && part.forwards == step.jobs && part.backwards == step.jobs;
+    step.at_least = step.at_least || part.at_least;
     for (const Interval& pass : part.passes) {
       begin = std::min(begin, pass.begin);
       end = std::max(end, pass.end);
@@ -88,34 +93,54 @@ int usual_jobs(const std::vector<PipelineStep>& steps) {
   return most == counts.end() ? 0 : most->first;
 }
 
-double median_duration(const PipelineStage& stage, const std::vector<PipelineStep>& steps, JobKind kind) {
+// The steps that medians are taken over: the complete ones whose jobs all were timed whole on the GPU, if
+// there are such, else all complete ones.
+std::vector<bool> counted_steps(const std::vector<PipelineStep>& steps,
+                                const std::vector<std::vector<Part>>& parts) {
+  std::vector<bool> whole;
+  std::vector<bool> complete;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool on_gpu =
+        std::all_of(parts[i].begin(), parts[i].end(), [](const Part& p) { return p.all_on_gpu; });
+    complete.push_back(steps[i].complete);
+    whole.push_back(steps[i].complete && on_gpu && !steps[i].at_least);
+  }
+  return std::find(whole.begin(), whole.end(), true) != whole.end() ? whole : complete;
+}
+
+double median_duration(const PipelineStage& stage, const std::vector<bool>& counted, JobKind kind) {
   std::vector<double> out;
   for (const PipelineJob& job : stage.jobs) {
-    if (job.kind == kind && job.step >= 0 && steps[static_cast<size_t>(job.step)].complete) {
+    if (job.kind == kind && job.step >= 0 && counted[static_cast<size_t>(job.step)]) {
       out.push_back(static_cast<double>(job.duration_ns) / kNsPerS);
     }
   }
   return median(std::move(out));
 }
 
-void measure_stage(Pipeline& pipeline, size_t s, const std::vector<std::vector<Part>>& parts) {
+double share_of(const std::vector<PipelineJob>& jobs, bool PipelineJob::*what) {
+  const auto count =
+      std::count_if(jobs.begin(), jobs.end(), [&](const PipelineJob& job) { return job.*what; });
+  return jobs.empty() ? 0 : static_cast<double>(count) / static_cast<double>(jobs.size());
+}
+
+void measure_stage(Pipeline& pipeline, size_t s, const std::vector<std::vector<Part>>& parts,
+                   const std::vector<bool>& counted) {
   PipelineStage& stage = pipeline.stages[s];
   std::vector<double> busy;
   std::vector<double> idle;
   for (size_t i = 0; i < pipeline.steps.size(); ++i) {
-    if (pipeline.steps[i].complete) {
+    if (counted[i]) {
       busy.push_back(parts[i][s].busy_s());
       idle.push_back(pipeline.steps[i].idle[s]);
     }
   }
   stage.busy_s = median(std::move(busy));
   stage.bubble = median(std::move(idle));
-  stage.forward_s = median_duration(stage, pipeline.steps, JobKind::forward);
-  stage.backward_s = median_duration(stage, pipeline.steps, JobKind::backward);
-  const auto on_gpu =
-      std::count_if(stage.jobs.begin(), stage.jobs.end(), [](const PipelineJob& j) { return j.gpu; });
-  stage.gpu_share =
-      stage.jobs.empty() ? 0 : static_cast<double>(on_gpu) / static_cast<double>(stage.jobs.size());
+  stage.forward_s = median_duration(stage, counted, JobKind::forward);
+  stage.backward_s = median_duration(stage, counted, JobKind::backward);
+  stage.gpu_share = share_of(stage.jobs, &PipelineJob::gpu);
+  stage.at_least_share = share_of(stage.jobs, &PipelineJob::at_least);
 }
 
 // A step lasts as long as the busiest stage works, besides filling and draining the pipeline. So at most the
@@ -156,19 +181,23 @@ void measure(Pipeline& pipeline) {
     measure_step(pipeline.steps[i], parts[i]);
   }
   const int jobs = usual_jobs(pipeline.steps);
-  std::vector<double> durations;
   for (PipelineStep& step : pipeline.steps) {
     step.complete = step.complete && step.jobs == jobs;
     step.critical = step.complete ? step.critical : -1;
-    if (step.complete) {
-      durations.push_back(step.duration_s);
+  }
+  const std::vector<bool> counted = counted_steps(pipeline.steps, parts);
+  std::vector<double> durations;
+  for (size_t i = 0; i < pipeline.steps.size(); ++i) {
+    if (counted[i]) {
+      durations.push_back(pipeline.steps[i].duration_s);
+      pipeline.at_least = pipeline.at_least || pipeline.steps[i].at_least;
     }
   }
   const bool any = !durations.empty();
   pipeline.step_s = median(std::move(durations));
   double sum = 0;
   for (size_t s = 0; s < pipeline.stages.size(); ++s) {
-    measure_stage(pipeline, s, parts);
+    measure_stage(pipeline, s, parts, counted);
     sum += pipeline.stages[s].bubble;
   }
   if (any) {

@@ -60,6 +60,7 @@ PipelineOfRun read_pipeline(const std::vector<std::string>& operands, const Pipe
     return read_logs(operands, options);
   }
   TraceInputs inputs = find_inputs(operands);
+  leave_out_open_calls(inputs);
   PipelineOfRun out{.problems = std::move(inputs.problems)};
   if (!may_be_pipeline(inputs, options)) {
     return out;

@@ -96,6 +96,7 @@ model::PipelineStage stage_of(int number, const RankJobs& rank, int64_t shift_ns
                         .micro_batch = job.micro_batch,
                         .chunk = job.chunk,
                         .gpu = job.gpu,
+                        .at_least = job.at_least,
                         .begin_ns = job.begin_ns + shift_ns,
                         .duration_ns = job.end_ns - job.begin_ns});
   }

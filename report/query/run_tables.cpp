@@ -229,6 +229,7 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
     add_run(out.database, operand);
   }
   TraceInputs inputs = find_inputs(operands);
+  leave_out_open_calls(inputs);
   out.problems = std::move(inputs.problems);
   // Twice, because only all ranks together show the differences of the clocks.
   ClockAlignment clocks;

@@ -154,6 +154,7 @@ void put_timeline(data& page, const CallsPicture& picture, const PageLimits& lim
     kinds.push_back(d);
   }
   page.set("timeline_kinds", kinds);
+  page.set("timeline_open", picture.svg.find("\"tl-open\"") != std::string::npos);
 }
 
 void put_verdict(data& page, const RunReport& report) {

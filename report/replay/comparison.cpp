@@ -82,6 +82,7 @@ class Comparer {
                         .epilogue = epilogue_name(from.key.epilogue),
                         .flop = flop_of(from),
                         .count = from.count,
+                        .overlapped = from.overlapped,
                         .share = all_s > 0 ? from.total_s / all_s : 0,
                         .median_s = from.median_s,
                         .tflops = rate(flop_of(from), from.median_s, 1e12),
@@ -101,7 +102,12 @@ class Comparer {
                             .median_s = r.median_s,
                             .tflops = rate(to.flop, r.median_s, 1e12),
                             .of_median = ratio(to.median_s, r.median_s),
-                            .of_replay = ratio(to.replay.median_s, r.median_s)};
+                            .of_replay = ratio(to.replay.median_s, r.median_s),
+                            .only_overlapped = r.only_overlapped};
+      if (r.only_overlapped) {
+        to.ranks.push_back(on);  // shown, not judged
+        continue;
+      }
       on.slow = from.ranks.size() > 1 && on.of_median < out_.factor;
       RankSum& sum = sums_[r.rank];
       const auto count = static_cast<double>(r.count);
@@ -184,6 +190,14 @@ class Comparer {
     if (std::any_of(measured_.matmuls.begin(), measured_.matmuls.end(),
                     [](const auto& m) { return m.tf32; })) {
       out_.notes.emplace_back("fp32 matmuls that were faster than fp32 can be are replayed as TF32");
+    }
+    int64_t overlapped = 0;
+    for (const RunMatmul& m : run_.matmuls) {
+      overlapped += m.overlapped;
+    }
+    if (overlapped > 0) {
+      out_.notes.push_back(
+          fmt::format("{} timed matmuls beside a collective are left out: both share the GPU", overlapped));
     }
     if (run_.other_calls > 0) {
       out_.notes.push_back(

@@ -17,12 +17,50 @@ using wire::OpClass;
 
 // Memory is bounded: collectives beyond this number are not looked at.
 constexpr size_t kMostMeetings = size_t{4} << 20;
+constexpr uint64_t kLatestNs = uint64_t{1} << 62;
 constexpr uint64_t kLongestNs = 3'600'000'000'000;
 
 bool is_gpu_time(const wire::Event& e) {
   const auto source = static_cast<wire::Source>(e.source);
   return (source == wire::Source::events || source == wire::Source::nccl_profiler) &&
          (e.flags & wire::kEventHostBegin) == 0 && e.duration_ns > 0 && e.duration_ns < kLongestNs;
+}
+
+// A shorter overlap, as a share of the matmul, does not change its duration visibly.
+constexpr double kLeastOverlap = 0.05;
+
+Interval interval_of(const wire::Event& e) {
+  const auto begin = static_cast<int64_t>(e.begin_ns);
+  return {begin, begin + static_cast<int64_t>(e.duration_ns)};
+}
+
+// When a timed collective, send or receive of the rank was running.
+std::vector<Interval> timed_collectives(const RankInput& rank) {
+  std::vector<Interval> out;
+  for (const EventFile& file : rank.events) {
+    for (const EventFile::Entry& entry : file.events) {
+      const auto op = file.ops.find(entry.event.op);
+      if (op != file.ops.end() && is_gpu_time(entry.event) && entry.event.begin_ns < kLatestNs &&
+          static_cast<OpClass>(op->second.key.op_class) == OpClass::collective) {
+        out.push_back(interval_of(entry.event));
+      }
+    }
+  }
+  return united(std::move(out));
+}
+
+bool is_beside(const wire::Event& e, const std::vector<Interval>& collectives) {
+  if (e.begin_ns >= kLatestNs) {
+    return false;
+  }
+  const Interval matmul = interval_of(e);
+  auto at = std::partition_point(collectives.begin(), collectives.end(),
+                                 [&](const Interval& c) { return c.end <= matmul.begin; });
+  int64_t shared = 0;
+  for (; at != collectives.end() && at->begin < matmul.end; ++at) {
+    shared += std::min(at->end, matmul.end) - std::max(at->begin, matmul.begin);
+  }
+  return static_cast<double>(shared) >= kLeastOverlap * static_cast<double>(matmul.end - matmul.begin);
 }
 
 // What is equal for calls that are alike; the rest is zero.
@@ -86,7 +124,7 @@ size_t RunOperationCollector::collective_of(const EventFile::Op& op, int size) {
   return it->second;
 }
 
-double RunOperationCollector::add(const EventFile& file) {
+double RunOperationCollector::add(const EventFile& file, const std::vector<Interval>& collectives) {
   uint64_t first_ns = std::numeric_limits<uint64_t>::max();
   uint64_t last_ns = 0;
   CallNumbers numbers;
@@ -111,7 +149,9 @@ double RunOperationCollector::add(const EventFile& file) {
       if (added) {
         it->second.matmul = matmul_of(op);
       }
-      matmuls_[it->second.matmul].ns.push_back(static_cast<float>(e.duration_ns));
+      Matmul& matmul = matmuls_[it->second.matmul];
+      (is_beside(e, collectives) ? matmul.overlapped_ns : matmul.ns)
+          .push_back(static_cast<float>(e.duration_ns));
       it->second.ns += static_cast<double>(e.duration_ns);
       numbers.add({0, e.op}, e.sequence);
       first_ns = std::min(first_ns, e.begin_ns);
@@ -140,8 +180,9 @@ void RunOperationCollector::add(const RankInput& rank) {
   out_.ranks.push_back(
       {.rank = rank.rank, .host = base::sanitize(rank.host), .gpu = base::sanitize(rank.gpu)});
   double window_ns = 0;
+  const std::vector<Interval> collectives = timed_collectives(rank);
   for (const EventFile& file : rank.events) {
-    window_ns += add(file);
+    window_ns += add(file, collectives);
   }
   end_rank(window_ns);
 }
@@ -149,15 +190,21 @@ void RunOperationCollector::add(const RankInput& rank) {
 void RunOperationCollector::end_rank(double window_ns) {
   double scaled_ns = 0;
   for (Matmul& m : matmuls_) {
-    if (!m.ns.empty()) {
+    if (!m.ns.empty() || !m.overlapped_ns.empty()) {
+      const auto overlapped = static_cast<int64_t>(m.overlapped_ns.size());
+      const std::vector<float>& counted = m.ns.empty() ? m.overlapped_ns : m.ns;
       m.matmul.ranks.push_back({.rank = out_.ranks.size() - 1,
-                                .count = static_cast<int64_t>(m.ns.size()),
-                                .median_s = median_of(m.ns) * 1e-9});
+                                .count = static_cast<int64_t>(counted.size()),
+                                .median_s = median_of(counted) * 1e-9,
+                                .overlapped = overlapped,
+                                .only_overlapped = m.ns.empty()});
       m.matmul.count += static_cast<int64_t>(m.ns.size());
+      m.matmul.overlapped += overlapped;
       m.matmul.total_s += m.scaled_ns * 1e-9;
       scaled_ns += m.scaled_ns;
     }
     m.ns.clear();
+    m.overlapped_ns.clear();
     m.scaled_ns = 0;
   }
   if (window_ns > 0 && scaled_ns > 0) {
@@ -168,8 +215,12 @@ void RunOperationCollector::end_rank(double window_ns) {
 RunOperations RunOperationCollector::finish() {
   for (Matmul& m : matmuls_) {
     std::vector<double> medians;
+    const bool any_alone = std::any_of(m.matmul.ranks.begin(), m.matmul.ranks.end(),
+                                       [](const MatmulOnRank& r) { return !r.only_overlapped; });
     for (const MatmulOnRank& r : m.matmul.ranks) {
-      medians.push_back(r.median_s);
+      if (!any_alone || !r.only_overlapped) {
+        medians.push_back(r.median_s);
+      }
     }
     m.matmul.median_s = median(std::move(medians));
     out_.matmuls.push_back(std::move(m.matmul));

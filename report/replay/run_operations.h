@@ -2,6 +2,7 @@
 // added one after the other.
 #pragma once
 
+#include "report/operations/intervals.h"
 #include "report/speed/rank_input.h"
 
 #include <cstdint>
@@ -12,10 +13,14 @@
 
 namespace xpurun::report {
 
+// A matmul beside a collective of the same GPU shares its multiprocessors and memory, so its duration is no
+// measure of the GPU: such calls count only where a rank has no other calls of the shape.
 struct MatmulOnRank {
   size_t rank = 0;    // index into RunOperations::ranks
   int64_t count = 0;  // of timed calls
   double median_s = 0;
+  int64_t overlapped = 0;        // timed calls beside a timed collective, not in `count` and `median_s`
+  bool only_overlapped = false;  // all of them: `median_s` and `count` are theirs
 };
 
 // Calls that are equal in function, shape, types, transposes, compute type, epilogue and flags.
@@ -24,8 +29,9 @@ struct RunMatmul {
   std::string function;
   uint64_t flop = 0;  // of one call
   int64_t count = 0;
-  double total_s = 0;   // of all calls of all ranks, timed or not; an estimate
-  double median_s = 0;  // median of the ranks' medians
+  int64_t overlapped = 0;  // of the calls beside a collective; not in `count`
+  double total_s = 0;      // of all calls of all ranks, timed or not; an estimate
+  double median_s = 0;     // median of the ranks' medians
   std::vector<MatmulOnRank> ranks;
 };
 
@@ -62,8 +68,9 @@ class RunOperationCollector {
  private:
   struct Matmul {
     RunMatmul matmul;
-    std::vector<float> ns;  // of the rank that is being added
-    double scaled_ns = 0;   // of all its calls
+    std::vector<float> ns;             // of the rank that is being added
+    std::vector<float> overlapped_ns;  // likewise, beside a collective
+    double scaled_ns = 0;              // of all its calls
   };
   struct Meeting {
     uint32_t collective = 0;
@@ -72,7 +79,7 @@ class RunOperationCollector {
   };
 
   // Returns the time between the first and the last matmul, ns.
-  double add(const model::EventFile& file);
+  double add(const model::EventFile& file, const std::vector<Interval>& collectives);
   size_t matmul_of(const model::EventFile::Op& op);
   size_t collective_of(const model::EventFile::Op& op, int size);
   void end_rank(double window_ns);

@@ -40,16 +40,17 @@ TextTable matmul_table(const model::Replay& replay) {
   TextTable out{.id = "matmuls",
                 .title = "Matmuls",
                 .about = "TFLOP/s in the run (got) and in the replay (expected), at the medians."};
-  out.columns = {{"m x n x k", false, 9},  {"Type", false, 8},       {"Op", false, 8},
-                 {"Share %", true, 3},     {"Calls", true, 1},       {"Got", true, 9},
-                 {"Expected", true, 9},    {"Got %", true, 8},       {"Got ms", true, 2},
-                 {"Expected ms", true, 2}, {"Slow ranks", false, 6}, {"MHz", true, 4}};
+  out.columns = {{"m x n x k", false, 9}, {"Type", false, 8},       {"Op", false, 8},
+                 {"Share %", true, 3},    {"Calls", true, 1},       {"Beside collectives", true, 1},
+                 {"Got", true, 9},        {"Expected", true, 9},    {"Got %", true, 8},
+                 {"Got ms", true, 2},     {"Expected ms", true, 2}, {"Slow ranks", false, 6},
+                 {"MHz", true, 4}};
   out.all_rows = replay.matmuls.size();
   for (const model::ReplayedMatmul& m : replay.matmuls) {
     out.rows.push_back({base::sanitize(m.shape), m.types, with_epilogue(m), percent_of(m.share),
-                        fmt::format("{}", m.count), short_number(m.tflops), short_number(m.replay_tflops),
-                        percent_of(m.of_replay), ms_text(m.median_s), ms_text(m.replay.median_s),
-                        slow_ranks(m), mhz(m.replay.sm_clock_mhz)});
+                        fmt::format("{}", m.count), fmt::format("{}", m.overlapped), short_number(m.tflops),
+                        short_number(m.replay_tflops), percent_of(m.of_replay), ms_text(m.median_s),
+                        ms_text(m.replay.median_s), slow_ranks(m), mhz(m.replay.sm_clock_mhz)});
   }
   return out;
 }

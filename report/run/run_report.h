@@ -4,8 +4,8 @@
 
 #include "common/base/tr.h"
 #include "common/model/dump_manifest.h"
-#include "common/model/names.h"
 #include "common/model/evidence/gpu_state.h"
+#include "common/model/names.h"
 #include "common/model/run_manifest.h"
 #include "common/model/speed/pipeline.h"
 #include "common/model/timing/speed_report.h"

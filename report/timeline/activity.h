@@ -55,6 +55,8 @@ struct Call {
   uint64_t work = 0;           // FLOP of a matmul, bytes of the others; 0: unknown
   double bus_factor = 0;       // collective: bus bandwidth / algorithm bandwidth; 0: no bandwidth
   bool ends_together = false;  // no rank can leave before all have entered, and the end is GPU time
+  bool open = false;           // a collective that had not ended: its slices end with a dump
+  bool captured = false;       // a record of CUPTI: no delay is known
   std::string function;        // vendor function; empty: none
   model::Stage stage = model::Stage::other;  // of Python
 };
@@ -101,6 +103,14 @@ struct Counter {
   std::vector<Sample> samples;
 };
 
+// Wall times of the rank's host.
+struct Period {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;  // after begin_ns
+
+  bool operator==(const Period&) const = default;
+};
+
 struct Activity {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
@@ -114,8 +124,9 @@ struct Activity {
   std::vector<Communicator> communicators;
   std::vector<ShortCalls> short_calls;
   std::vector<Counter> counters;
-  uint64_t lost = 0;     // events that found no room
-  bool complete = true;  // false if a file was damaged
+  std::vector<Period> untimed;  // when calls of GPU work may lack slices; in order
+  uint64_t lost = 0;            // events that found no room
+  bool complete = true;         // false if a file was damaged
 
   // Index of the track, which is added if new.
   uint32_t track(TrackKind kind, uint32_t number, std::string_view name = {});

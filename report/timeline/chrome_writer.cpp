@@ -99,8 +99,12 @@ void put_collective(ordered_json& args, const Call& call) {
 
 class Writer {
  public:
-  Writer(OutputFile& out, const Activity& activity, int64_t shift_ns)
-      : out_(out), activity_(activity), shift_ns_(shift_ns), device_(std::max(activity.local_rank, 0)) {
+  Writer(OutputFile& out, const Activity& activity, const ChromeOptions& options)
+      : out_(out),
+        activity_(activity),
+        options_(options),
+        shift_ns_(options.shift_ns - options.base_ns),
+        device_(std::max(activity.local_rank, 0)) {
     for (const Call& call : activity.calls) {
       ordered_json args = ordered_json::object();
       put_arguments(args, call.arguments);
@@ -114,7 +118,7 @@ class Writer {
     }
   }
 
-  void put(const std::string& title, int64_t base_ns) {
+  void put(const std::string& title) {
     int world = 1;
     for (const Communicator& c : activity_.communicators) {
       world = std::max(world, c.size);
@@ -124,10 +128,10 @@ class Writer {
         "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, "
         "\"world_size\": "
         "{}}},\n\"deviceProperties\": [{{\"id\": {}, \"name\": {}}}],\n\"displayTimeUnit\": \"ms\",\n"
-        "\"baseTimeNanoseconds\": {},\n\"traceName\": {},\n\"traceEvents\": [\n",
+        "\"baseTimeNanoseconds\": {},\n\"traceName\": {},\n{}\"traceEvents\": [\n",
         std::max(activity_.rank, 0), std::max(world, activity_.rank + 1), device_, dump(activity_.gpu),
-        base_ns, dump(title)));
-    shift_ns_ -= base_ns;
+        options_.base_ns, dump(title),
+        options_.missing.empty() ? "" : fmt::format("\"missing\": {},\n", dump(options_.missing))));
     put_meta(title);
     put_steps();
     for (const Slice& slice : activity_.slices) {
@@ -162,7 +166,8 @@ class Writer {
       if (track.kind == TrackKind::python || track.kind == TrackKind::host) {
         name("thread_name", activity_.pid, track.number, fmt::format("thread {}", track.number));
       } else {
-        name("thread_name", device_, stream_of(track), fmt::format("stream {}", track.number));
+        name("thread_name", device_, stream_of(track),
+             track.name.empty() ? fmt::format("stream {}", track.number) : base::sanitize(track.name));
       }
     }
   }
@@ -213,6 +218,13 @@ class Writer {
     const Track& track = activity_.tracks[slice.track];
     ordered_json args = known.args;
     put_arguments(args, activity_.extras[slice.extra]);
+    if (call.open) {
+      // No kernel for tools that add up kernels: its end is that of the dump.
+      args["sequence"] = slice.sequence;
+      put_complete(dump(call.name), "not_finished", device_, stream_of(track), slice.begin_ns,
+                   slice.duration_ns, args);
+      return;
+    }
     if (!is_gpu(call)) {
       const bool launches = slice.launch != 0;
       if (launches) {
@@ -259,6 +271,7 @@ class Writer {
 
   OutputFile& out_;
   const Activity& activity_;
+  const ChromeOptions& options_;
   int64_t shift_ns_;
   int device_;
   std::vector<Known> calls_;
@@ -277,9 +290,9 @@ std::string chrome_file_name(const TraceSource& source, const Activity& activity
   return out + ".json";
 }
 
-uint64_t write_chrome(OutputFile& out, const Activity& activity, const std::string& title, int64_t shift_ns,
-                      int64_t base_ns) {
-  Writer(out, activity, shift_ns).put(title, base_ns);
+uint64_t write_chrome(OutputFile& out, const Activity& activity, const std::string& title,
+                      const ChromeOptions& options) {
+  Writer(out, activity, options).put(title);
   return activity.slices.size();
 }
 

@@ -8,16 +8,23 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace xpurun::report {
 
 // "rank-3.json"; the last part differs between processes of one directory.
 std::string chrome_file_name(const TraceSource& source, const Activity& activity);
 
-// Times in the file count from `base_ns`, which should be equal for all ranks. Returns the number of slices.
+struct ChromeOptions {
+  int64_t shift_ns = 0;              // added to all times
+  int64_t base_ns = 0;               // times count from here; equal for all ranks
+  std::vector<std::string> missing;  // what traces do not hold
+};
+
+// Returns the number of slices.
 // Every GPU slice gets a call on the host with the same correlation: the traced one, else one of 1 us at the
 // time of the call, marked as without duration.
-uint64_t write_chrome(OutputFile& out, const Activity& activity, const std::string& title, int64_t shift_ns,
-                      int64_t base_ns);
+uint64_t write_chrome(OutputFile& out, const Activity& activity, const std::string& title,
+                      const ChromeOptions& options);
 
 }  // namespace xpurun::report

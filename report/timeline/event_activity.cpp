@@ -123,6 +123,7 @@ bool is_captured(const wire::Event& event) {
 Call describe_captured(const EventFile::Op& op) {
   Call call;
   call.category = category_of(op.key.op_class);
+  call.captured = true;
   call.function = base::sanitize(op.function);
   call.name = model::kernel_name(op.function);
   call.work = op.work;

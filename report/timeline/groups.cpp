@@ -60,6 +60,24 @@ base::Result<GroupOrder> GroupOrder::parse(std::string_view text) {
   return out;
 }
 
+base::Status GroupOrder::check(const model::RankSet& ranks, int world_size) const {
+  const std::vector<base::Rank> all = ranks.ranks();
+  const base::Rank known = all.empty() ? 0 : all.back() + 1;
+  if (world_size > 0 ? world_size != world_ : known > world_) {
+    return base::fail({.what = fmt::format("these groups have {} {}, the job has {}{}", world_,
+                                           world_ == 1 ? "rank" : "ranks", world_size > 0 ? "" : "at least ",
+                                           world_size > 0 ? world_size : known),
+                       .hint = "the sizes of all types, multiplied, are the number of ranks: tp2-dp4 for 8"});
+  }
+  // Of a job whose size is unknown the files of some ranks may be missing, but not of all groups.
+  if (!all.empty() && static_cast<size_t>(types_.front().size) > all.size()) {
+    return base::fail(fmt::format("a group of {}{} has {} ranks, but only {} {} there", types_.front().name,
+                                  types_.front().size, types_.front().size, all.size(),
+                                  all.size() == 1 ? "is" : "are"));
+  }
+  return {};
+}
+
 std::vector<int> GroupOrder::indices(base::Rank rank) const {
   std::vector<int> out;
   for (const GroupType& type : types_) {

@@ -30,6 +30,8 @@ class GroupOrder {
   // Whether the rank is in the first group of a type: its index is 0 in every other type.
   bool is_in_a_first_group(base::Rank rank) const;
   base::Rank world() const { return world_; }
+  // An error if these cannot be the groups of the job. `world_size`: of the job; 0: unknown.
+  base::Status check(const model::RankSet& ranks, int world_size) const;
 
  private:
   std::vector<int> indices(base::Rank rank) const;

@@ -4,9 +4,11 @@
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
+#include "common/model/speed/trace_manifest.h"
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
 #include "report/timeline/counters/counters.h"
+#include "report/timeline/coverage/untimed_calls.h"
 #include "report/timeline/event_activity.h"
 #include "report/timeline/foreign/torch_profiler.h"
 #include "report/timeline/foreign/xpu_timer_trace.h"
@@ -60,6 +62,19 @@ std::vector<std::string> files_below(const std::string& operand) {
   return out;
 }
 
+std::vector<std::string> traces_below(const std::string& operand) {
+  std::vector<std::string> out;
+  std::error_code ec;
+  for (auto it = fs::recursive_directory_iterator(operand, fs::directory_options::skip_permission_denied, ec);
+       !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
+    if (it->path().filename() == model::kTraceFile && it->is_regular_file(ec) && !it->is_symlink(ec)) {
+      out.push_back(it->path());
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 // The two header lines, with the reader of whole files.
 base::Result<model::EventFileHeader> read_header(const std::string& path) {
   XPURUN_TRY_ASSIGN(const std::string head, base::read_file_start(path, kLongestHeader));
@@ -101,13 +116,84 @@ base::Result<TraceSource> identify(const std::string& path) {
 
 void note_run(const std::string& operand, TraceInputs& out) {
   const auto manifest = model::load_run_manifest(model::RunDir(operand).run_json());
-  if (manifest && manifest->started_wall_ns > 0) {
+  if (!manifest) {
+    return;
+  }
+  out.world_size = std::max(out.world_size, manifest->world_size);
+  if (manifest->started_wall_ns > 0) {
     out.run_began_ns = out.run_began_ns == 0 ? manifest->started_wall_ns
                                              : std::min(out.run_began_ns, manifest->started_wall_ns);
   }
 }
 
-base::Status add_file(Activity& out, const std::string& path, TraceFormat format) {
+// The run directory of a directory of a trace or a capture; empty: it is none.
+std::string run_around(const std::string& operand) {
+  std::error_code ec;
+  const fs::path dir = fs::canonical(operand, ec);
+  const std::string kind = dir.parent_path().filename();
+  const fs::path run = dir.parent_path().parent_path();
+  return !ec && (kind == "traces" || kind == "captures") && fs::exists(run / "run.json", ec) ? run.string()
+                                                                                             : "";
+}
+
+// The span files of the run of a trace, by rank; they count in the time of its events.
+void give_spans(const std::string& run, std::vector<TraceSource>& sources) {
+  for (const std::string& path : files_below(run + "/ranks")) {
+    if (!path.ends_with(model::kSpanFileSuffix)) {
+      continue;
+    }
+    const auto of = identify(path);
+    for (TraceSource& source : sources) {
+      if (of && source.rank == of->rank && source.rank != base::kNoRank && source.host == of->host &&
+          source.format == TraceFormat::xpurun &&
+          std::find(source.files.begin(), source.files.end(), path) == source.files.end()) {
+        source.beside.push_back(path);
+      }
+    }
+  }
+}
+
+// Leaves of the spans those that overlap the other slices, and of the counters what lies between these.
+void cut_spans(Activity& activity) {
+  int64_t from = kLatestNs;
+  int64_t until = 0;
+  const auto is_python = [&](const Slice& s) { return activity.tracks[s.track].kind == TrackKind::python; };
+  for (const Slice& s : activity.slices) {
+    if (!is_python(s) && !activity.calls[s.call].open) {
+      from = std::min(from, s.begin_ns - int64_t{s.delay_us} * 1'000);
+      until = std::max(until, s.end_ns());
+    }
+  }
+  std::erase_if(activity.slices,
+                [&](const Slice& s) { return is_python(s) && (s.end_ns() < from || s.begin_ns > until); });
+  for (Counter& counter : activity.counters) {
+    std::erase_if(counter.samples, [&](const Counter::Sample& sample) {
+      return sample.wall_ns < from || sample.wall_ns > until;
+    });
+  }
+  std::erase_if(activity.short_calls, [&](const ShortCalls& calls) {
+    return calls.begin_ns + calls.duration_ns < from || calls.begin_ns > until;
+  });
+}
+
+// A rank of which nothing else is known gets a source of its own.
+void give_open_calls(const std::string& operand, std::vector<TraceSource>& sources) {
+  for (auto& [rank, calls] : open_calls(operand)) {
+    const std::string& host = calls.front().host;
+    auto at = std::find_if(sources.begin(), sources.end(), [&, rank = rank](const TraceSource& s) {
+      return s.rank == rank && s.format == TraceFormat::xpurun && (s.host == host || host.empty());
+    });
+    if (at == sources.end()) {
+      const auto behind = std::find_if(sources.begin(), sources.end(), [rank = rank](const TraceSource& s) {
+        return s.rank == base::kNoRank || s.rank > rank;
+      });
+      at = sources.insert(behind, {.rank = rank, .host = host});
+    }
+    std::move(calls.begin(), calls.end(), std::back_inserter(at->open));
+  }
+}
+
+base::Status add_file(Activity& out, UntimedCalls& untimed, const std::string& path, TraceFormat format) {
   switch (format) {
     case TraceFormat::xpurun:
       break;
@@ -125,8 +211,10 @@ base::Status add_file(Activity& out, const std::string& path, TraceFormat format
   if (path.ends_with(model::kEventFileSuffix)) {
     XPURUN_TRY_ASSIGN(const model::EventFile file, model::load_event_file(path));
     head(file.header);
+    const RecordedCalls recorded = recorded_calls(file, path);
     add_events(out, file);
-    add_gpu_counters(out, file, path);
+    add_gpu_counters(out, file, recorded, path);
+    untimed.add(file, recorded);
   } else {
     XPURUN_TRY_ASSIGN(const model::SpanFile file, model::load_span_file(path));
     head(file.header);
@@ -168,17 +256,41 @@ TraceInputs find_inputs(const std::vector<std::string>& operands) {
   for (auto& [key, source] : found) {
     out.sources.push_back(std::move(source));
   }
+  for (const std::string& operand : operands) {
+    give_open_calls(operand, out.sources);
+    if (const std::string run = run_around(operand); !run.empty()) {
+      give_spans(run, out.sources);
+      note_run(run, out);
+    }
+    const std::vector<std::string> traces = traces_below(operand);
+    out.traces.insert(out.traces.end(), traces.begin(), traces.end());
+  }
   return out;
+}
+
+void leave_out_open_calls(TraceInputs& inputs) {
+  for (TraceSource& source : inputs.sources) {
+    source.open.clear();
+  }
+  std::erase_if(inputs.sources, [](const TraceSource& source) { return source.files.empty(); });
+}
+
+base::Result<int64_t> file_begin_ns(const std::string& path) {
+  XPURUN_TRY_ASSIGN(const model::EventFileHeader header, read_header(path));
+  return header.wall_ns;
 }
 
 Activity read_source(const TraceSource& source, std::vector<base::Error>& problems) {
   Activity out;
   out.rank = source.rank;
   out.host = source.host;
-  for (const std::string& path : source.files) {
+  UntimedCalls untimed;
+  std::vector<std::string> files = source.files;
+  files.insert(files.end(), source.beside.begin(), source.beside.end());
+  for (const std::string& path : files) {
     const bool was_complete = out.complete;
     out.complete = true;
-    if (const auto added = add_file(out, path, source.format); !added) {
+    if (const auto added = add_file(out, untimed, path, source.format); !added) {
       problems.push_back(added.error());
     }
     if (!out.complete) {
@@ -186,6 +298,11 @@ Activity read_source(const TraceSource& source, std::vector<base::Error>& proble
     }
     out.complete = out.complete && was_complete;
   }
+  if (!source.beside.empty()) {
+    cut_spans(out);
+  }
+  out.untimed = untimed.periods();
+  add_open_calls(out, source.open);
   put_in_order(out);
   return out;
 }

@@ -464,6 +464,25 @@ PerfettoWriter::PerfettoWriter(OutputFile& out, int64_t begin_ns) : out_(out) {
   out_.write(bytes);
 }
 
+void PerfettoWriter::write_missing(const std::vector<std::string>& lines) {
+  if (lines.empty()) {
+    return;
+  }
+  std::string bytes;
+  {
+    pbf_writer file(bytes);
+    pbf_writer w(file, trace::kPacket);
+    w.add_uint32(packet::kSequenceId, 1);
+    pbf_writer bundle(w, packet::kChromeEvents);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      pbf_writer entry(bundle, metadata::kMetadata);
+      entry.add_string(metadata::kName, fmt::format("xpurun-missing-{}", i + 1));
+      entry.add_string(metadata::kString, lines[i]);
+    }
+  }
+  out_.write(bytes);
+}
+
 void PerfettoWriter::write(const Activity& activity, const std::string& title, int64_t shift_ns) {
   Process(*this, activity, shift_ns).put(title);
   ++processes_;

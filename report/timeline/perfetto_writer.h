@@ -28,6 +28,9 @@ class PerfettoWriter {
   // in the order of the calls. `shift_ns` is added to all times.
   void write(const Activity& activity, const std::string& title, int64_t shift_ns);
 
+  // What traces do not hold, as metadata "xpurun-missing-1", ...
+  void write_missing(const std::vector<std::string>& lines);
+
   const TraceCounts& counts() const { return counts_; }
 
  private:

@@ -4,6 +4,7 @@
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
 #include "report/timeline/chrome_writer.h"
+#include "report/timeline/coverage/trace_gaps.h"
 #include "report/timeline/inputs.h"
 
 #include <fmt/format.h>
@@ -89,6 +90,16 @@ std::string title_of(const TraceSource& source, const Activity& activity, const 
                                               : fmt::format("{}, {}", out, model::name_of(source.format));
 }
 
+model::RankSet ranks_of(const TraceInputs& inputs) {
+  model::RankSet out;
+  for (const TraceSource& source : inputs.sources) {
+    if (source.rank != base::kNoRank) {
+      out.insert(source.rank);
+    }
+  }
+  return out;
+}
+
 bool is_wanted(const TraceSource& source, const TimelineOptions& options) {
   return (!options.ranks || options.ranks->contains(source.rank)) &&
          (!options.first_group || !options.groups || options.groups->is_in_a_first_group(source.rank));
@@ -153,11 +164,19 @@ class Target {
     const std::string path = fmt::format("{}/{}{}", options_->out, chrome_file_name(source, activity),
                                          options_->compression == Compression::gzip ? ".gz" : "");
     XPURUN_TRY_ASSIGN(OutputFile file, OutputFile::create(path, options_->compression));
-    result.counts.slices += write_chrome(file, activity, title, shift_ns, base_ns_);
+    result.counts.slices += write_chrome(file, activity, title, {shift_ns, base_ns_, missing_});
     XPURUN_TRY(file.finish());
     result.bytes += file.written();
     result.files.push_back(path);
     return {};
+  }
+
+  // As metadata of the trace.
+  void note_missing(const std::vector<std::string>& lines) {
+    if (perfetto_ != nullptr) {
+      perfetto_->write_missing(lines);
+    }
+    missing_ = lines;
   }
 
   // Of a Perfetto trace.
@@ -177,6 +196,7 @@ class Target {
  private:
   const TimelineOptions* options_ = nullptr;
   int64_t base_ns_ = 0;
+  std::vector<std::string> missing_;
   std::unique_ptr<OutputFile> file_;
   std::unique_ptr<PerfettoWriter> perfetto_;
 };
@@ -194,6 +214,9 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
       sources.push_back(&source);
     }
   }
+  if (options.groups) {
+    XPURUN_TRY(options.groups->check(ranks_of(inputs), inputs.world_size));
+  }
   const bool is_perfetto = options.format == TimelineFormat::perfetto;
   const Survey all = survey(sources, is_perfetto ? options.extra : nullptr, result);
   if (all.slices == 0) {
@@ -207,6 +230,8 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
     result.families = all.groups.families();
   }
   XPURUN_TRY_ASSIGN(Target target, Target::create(options, all));
+  result.missing = trace_gaps(inputs.traces, options.ranks.value_or(model::RankSet()));
+  target.note_missing(result.missing);
   const Window window = window_of(options, inputs.run_began_ns > 0 ? inputs.run_began_ns : all.first_ns);
   base::Status status;
   if (is_perfetto && options.extra != nullptr) {

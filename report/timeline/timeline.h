@@ -55,6 +55,7 @@ struct TimelineResult {
   uint64_t lost = 0;  // events that the ranks could not record
   ClockAlignment::Residual clocks;
   std::vector<GroupFinder::Family> families;  // inferred; empty if the groups were given
+  std::vector<std::string> missing;           // what traces do not hold (coverage/trace_gaps.h)
   std::vector<base::Error> problems;          // files that are left out or damaged
 };
 

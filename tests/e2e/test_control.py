@@ -162,6 +162,8 @@ class Control(xpurun_test.Case):
         self.assertIn("/traces/1-x (no rank uses a GPU)\n", traced.stdout)
         trace = json.loads((self.out / "traces/1-x/trace.json").read_text())
         self.assertEqual((trace["schema"], trace["ranks"]), ("xpurun.trace/1", []))
+        # All nodes that are asked within a second begin with the same one.
+        self.assertLess(min(-trace["start_wall_ns"] % 10**9, trace["start_wall_ns"] % 10**9), 10**8)
         self.assertEqual(self.ctl("trace", "--at", "+1h", "--background").returncode, 0)
         busy = self.ctl("trace")
         self.assertEqual((busy.returncode, "traces/2 is not finished" in busy.stderr), (1, True), busy.stderr)

@@ -199,7 +199,7 @@ class Metrics(xpurun_test.Case):
         url = self.url_of(self.out)
         program = xpurun_test.PROGRAM
         trace = subprocess.Popen(
-            [program, "ctl", "--run", self.out, "trace", "--count", "15", "--name", "later"],
+            [program, "ctl", "--run", self.out, "trace", "--count", "15", "--name", "later", "--at", "0"],
             text=True,
             stdout=subprocess.PIPE,
         )
@@ -281,6 +281,8 @@ class Metrics(xpurun_test.Case):
                 "100000",
                 "--timeout",
                 "3s",
+                "--at",
+                "0",
             ],
             text=True,
             stdout=subprocess.PIPE,

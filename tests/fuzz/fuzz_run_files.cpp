@@ -1,10 +1,12 @@
 // Input: a byte with the kind of file, then a small file of a run or its user: the manifests of a run and of
 // a dump (separated by a NUL byte), a verdict, a live status, a configuration file, a rank set, an error
-// file. Everything that can be read can be diagnosed, rendered and written, and reading the written file
-// gives the same.
+// file, trace.json of a trace, clocks.json and gpu.json of a capture. Everything that can be read can be
+// diagnosed, rendered and written, and reading the written file gives the same.
 #include "common/base/strings.h"
 #include "common/model/evidence/error_file.h"
 #include "common/model/json_fields.h"
+#include "common/model/speed/gpu_capture.h"
+#include "common/model/speed/trace_manifest.h"
 #include "launcher/options/settings.h"
 #include "launcher/output/ink.h"
 #include "launcher/output/live_status.h"
@@ -176,6 +178,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'e':
       explain(text);
+      break;
+    case 't':
+      if (const auto trace = read<model::TraceManifest>(text, model::trace_manifest_from_json)) {
+        static_cast<void>(trace->has_all_gpu_work());
+      }
+      break;
+    case 'k':
+      read<model::ClockSamples>(text, model::clock_samples_from_json);
+      break;
+    case 'g':
+      read<model::GpuCapture>(text, model::gpu_capture_from_json);
       break;
     case 'm':
       measure(text);

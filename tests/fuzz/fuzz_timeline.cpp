@@ -61,7 +61,7 @@ void write(const Activity& activity) {
   PerfettoWriter perfetto(*out, 1);
   perfetto.write(activity, "rank 1", -7);
   expect(perfetto.counts().slices == activity.slices.size());
-  expect(write_chrome(*out, activity, "rank 1", -7, 0) == activity.slices.size());
+  expect(write_chrome(*out, activity, "rank 1", {.shift_ns = -7}) == activity.slices.size());
   expect(out->finish().has_value());
 }
 

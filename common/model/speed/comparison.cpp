@@ -10,6 +10,12 @@ void fields(V& visit, M& m) {
   visit("name", m.name);
   visit("a_s", m.a_s);
   visit("b_s", m.b_s);
+  visit("a_spread_s", m.a_spread_s, WhenEmpty::omit);
+  visit("b_spread_s", m.b_spread_s, WhenEmpty::omit);
+  if (m.kind == MetricKind::matmul) {
+    visit("a_tflops", m.a_tflops);
+    visit("b_tflops", m.b_tflops);
+  }
   visit("a_count", m.a_count);
   visit("b_count", m.b_count);
   visit("effect", m.effect);

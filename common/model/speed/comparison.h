@@ -24,13 +24,14 @@ enum class MetricKind {
   matmul,      // duration of one call; so are the following
   collective,  // of a rank's own call, with waiting for others
   transfer,    // from the last rank's arrival at a collective to the last end
+  skew,        // from the first rank's arrival at a collective to the last one
   memory,
   program_call,  // of torch.distributed
   delay,         // from the call of a matmul to its start on the GPU
 };
 template <>
-inline constexpr std::array<std::string_view, 9> kNames<MetricKind> = {
-    "step", "own", "stage", "matmul", "collective", "transfer", "memory", "program_call", "delay"};
+inline constexpr std::array<std::string_view, 10> kNames<MetricKind> = {
+    "step", "own", "stage", "matmul", "collective", "transfer", "skew", "memory", "program_call", "delay"};
 
 enum class Judgement {
   same,     // within the noise
@@ -46,6 +47,11 @@ struct ComparedMetric {
   std::string name;  // "forward", "1000x1000x1000 bf16 TN"; empty for step and own
   double a_s = 0;    // median of the blocks
   double b_s = 0;
+  // Least value, quartiles and largest value of the blocks; empty: there are none.
+  std::vector<double> a_spread_s;
+  std::vector<double> b_spread_s;
+  double a_tflops = -1;  // of a matmul, at the medians
+  double b_tflops = -1;
   int64_t a_count = 0;  // of steps or timed calls
   int64_t b_count = 0;
   double effect = 0;       // b_s / a_s - 1

@@ -51,6 +51,15 @@ void fields(V& visit, M& m) {
   visit("slowest", m.slowest);
 }
 
+template <typename V, Self<CollectiveOnRank> C>
+void fields(V& visit, C& c) {
+  visit.rank("rank", c.rank);
+  visit("count", c.count);
+  visit("median_s", c.median_s);
+  visit("algorithm_gb_s", c.algorithm_gb_s);
+  visit("bus_gb_s", c.bus_gb_s);
+}
+
 template <typename V, Self<CollectiveRow> C>
 void fields(V& visit, C& c) {
   visit("communicator", c.communicator);
@@ -68,6 +77,7 @@ void fields(V& visit, C& c) {
   visit("transfer_algorithm_gb_s", c.transfer_algorithm_gb_s);
   visit("transfer_bus_gb_s", c.transfer_bus_gb_s);
   visit("lateness", c.lateness);
+  visit("ranks", c.ranks, WhenEmpty::omit);
 }
 
 template <typename V, Self<MemoryRow> M>

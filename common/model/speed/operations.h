@@ -54,6 +54,16 @@ struct MatmulRow {
   std::vector<SlowestRank> slowest;
 };
 
+// A rank's own calls of a collective.
+struct CollectiveOnRank {
+  base::Rank rank = base::kNoRank;
+  int64_t count = 0;  // of timed calls
+  double median_s = 0;
+  // 1e9 bytes at the median, with waiting for others; negative: unknown.
+  double algorithm_gb_s = -1;
+  double bus_gb_s = -1;
+};
+
 struct CollectiveRow {
   std::string communicator;  // its name; may be empty
   std::string group;         // "all ranks", "4 by 1"; may be empty
@@ -72,6 +82,7 @@ struct CollectiveRow {
   double transfer_algorithm_gb_s = -1;
   double transfer_bus_gb_s = -1;
   Lateness lateness;
+  std::vector<CollectiveOnRank> ranks;
 };
 
 struct MemoryRow {

@@ -13,6 +13,7 @@ void fields(V& visit, J& j) {
   visit("chunk", j.chunk);
   visit("step", j.step);
   visit("gpu", j.gpu);
+  visit("at_least", j.at_least, WhenEmpty::omit);
   visit("begin_ns", j.begin_ns);
   visit("duration_ns", j.duration_ns);
 }
@@ -30,6 +31,7 @@ void fields(V& visit, S& s) {
   visit("busy_s", s.busy_s);
   visit("bubble", s.bubble);
   visit("gpu_share", s.gpu_share);
+  visit("at_least_share", s.at_least_share);
   visit("jobs", s.jobs, WhenEmpty::omit);
 }
 
@@ -39,6 +41,7 @@ void fields(V& visit, S& s) {
   visit("begin_s", s.begin_s);
   visit("duration_s", s.duration_s);
   visit("complete", s.complete);
+  visit("at_least", s.at_least);
   visit("jobs", s.jobs);
   visit("bubble", s.bubble);
   visit("critical", s.critical);
@@ -50,6 +53,7 @@ void fields(V& visit, P& p) {
   visit("name", p.name);
   visit("stages", p.stages);
   visit("steps", p.steps);
+  visit("at_least", p.at_least);
   visit("step_s", p.step_s);
   visit("bubble", p.bubble);
   visit("schedule", p.schedule);

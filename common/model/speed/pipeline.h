@@ -44,17 +44,19 @@ struct PipelineJob {
   JobKind kind = JobKind::other;
   std::string type;  // "forward"; Paddle's own word of a log: "forward0", "lr"
   int64_t number = 0;
-  int micro_batch = -1;  // from 0; negative: none
-  int chunk = -1;        // of the stages that one rank holds; negative: unknown
-  int step = -1;         // index into Pipeline::steps; negative: outside of all steps
-  bool gpu = false;      // begin and end are GPU time, otherwise host time
-  int64_t begin_ns = 0;  // since PipelineReport::begin_ns
+  int micro_batch = -1;   // from 0; negative: none
+  int chunk = -1;         // of the stages that one rank holds; negative: unknown
+  int step = -1;          // index into Pipeline::steps; negative: outside of all steps
+  bool gpu = false;       // begin and end are GPU time, otherwise host time
+  bool at_least = false;  // a part of its work on the GPU was not timed, so that it may have lasted longer
+  int64_t begin_ns = 0;   // since PipelineReport::begin_ns
   int64_t duration_ns = 0;
 
   int64_t end_ns() const { return begin_ns + duration_ns; }
 };
 
-// One rank of a pipeline. Medians are over complete steps.
+// One rank of a pipeline. Medians are over complete steps; those in which all jobs were timed whole, if there
+// are such.
 struct PipelineStage {
   int stage = 0;
   base::Rank rank = base::kNoRank;  // Paddle: the position of the log among all
@@ -64,9 +66,10 @@ struct PipelineStage {
   JobSource source = JobSource::calls;
   double forward_s = 0;  // median of a job
   double backward_s = 0;
-  double busy_s = 0;     // of a step in forward and backward jobs
-  double bubble = 0;     // share of a step outside of these; 0 without a complete step
-  double gpu_share = 0;  // of the jobs that are known in GPU time
+  double busy_s = 0;          // of a step in forward and backward jobs
+  double bubble = 0;          // share of a step outside of these; 0 without a complete step
+  double gpu_share = 0;       // of the jobs that are known in GPU time
+  double at_least_share = 0;  // of the jobs that may have lasted longer
   std::vector<PipelineJob> jobs;
 };
 
@@ -76,6 +79,7 @@ struct PipelineStep {
   double begin_s = 0;  // since PipelineReport::begin_ns
   double duration_s = 0;
   bool complete = false;     // every stage has as many backward jobs as forward jobs, and all stages the same
+  bool at_least = false;     // jobs may have lasted longer: the bubbles are upper limits
   int jobs = 0;              // forward jobs of a stage: micro-batches times chunks
   double bubble = 0;         // mean of the stages
   int critical = -1;         // index of the busiest stage; negative: not complete
@@ -86,11 +90,12 @@ struct Pipeline {
   std::string name;  // "dp1"; empty if there is one pipeline
   std::vector<PipelineStage> stages;
   std::vector<PipelineStep> steps;
-  double step_s = 0;    // median duration of a complete step
-  double bubble = 0;    // mean of the stages
-  double schedule = 0;  // bubble of equal stages: (p - 1) / (jobs + p - 1)
-  int critical = -1;    // index of the stage that sets the pace; negative: none stands out
-  double saving_s = 0;  // what a step would be shorter at most if that stage were as busy as the second
+  bool at_least = false;  // jobs of the counted steps may have lasted longer: bubbles are upper limits
+  double step_s = 0;      // median duration of a complete step
+  double bubble = 0;      // mean of the stages
+  double schedule = 0;    // bubble of equal stages: (p - 1) / (jobs + p - 1)
+  int critical = -1;      // index of the stage that sets the pace; negative: none stands out
+  double saving_s = 0;    // what a step would be shorter at most if that stage were as busy as the second
   std::string sentence;
 };
 

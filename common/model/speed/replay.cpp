@@ -13,6 +13,7 @@ void fields(V& visit, R& r) {
   visit("of_median", r.of_median);
   visit("of_replay", r.of_replay);
   visit("slow", r.slow);
+  visit("only_overlapped", r.only_overlapped, WhenEmpty::omit);
 }
 
 template <typename V, Self<ReplayTimes> T>
@@ -34,6 +35,7 @@ void fields(V& visit, M& m) {
   visit("epilogue", m.epilogue);
   visit("flop", m.flop);
   visit("count", m.count);
+  visit("overlapped", m.overlapped);
   visit("share", m.share);
   visit("median_s", m.median_s);
   visit("tflops", m.tflops);

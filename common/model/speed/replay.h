@@ -24,9 +24,10 @@ struct ShapeOnRank {
   int64_t count = 0;  // of timed calls
   double median_s = 0;
   double tflops = -1;
-  double of_median = 1;   // speed over the median of the ranks' speeds
-  double of_replay = -1;  // speed over that of the replay
-  bool slow = false;      // of_median is below the factor
+  double of_median = 1;          // speed over the median of the ranks' speeds
+  double of_replay = -1;         // speed over that of the replay
+  bool slow = false;             // of_median is below the factor
+  bool only_overlapped = false;  // all its calls were beside a collective: not judged, and in no median
 };
 
 // The repetitions of one operation on this machine.
@@ -47,8 +48,10 @@ struct ReplayedMatmul {
   std::string epilogue;  // "bias", "gelu, bias"; empty: none
   double flop = 0;       // of one call
   int64_t count = 0;     // of timed calls, all ranks
-  double share = 0;      // of the time of all matmuls of the run
-  double median_s = 0;   // in the run: median of the ranks' medians
+  int64_t overlapped =
+      0;                // timed calls beside a collective of the same rank, which are left out of the medians
+  double share = 0;     // of the time of all matmuls of the run
+  double median_s = 0;  // in the run: median of the ranks' medians
   double tflops = -1;
   ReplayTimes replay;
   double replay_tflops = -1;

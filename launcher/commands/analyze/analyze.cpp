@@ -76,9 +76,10 @@ int analyze_command(const Invocation& call) {
     speed->samples.side.name = operands.front();
     comparison = report::compare(before->samples, speed->samples);
   }
-  return print(name == "json"       ? json_text(speed->report, comparison)
-               : name == "systrace" ? report::systrace_results(speed->report)
-                                    : people_text(speed->report, comparison));
+  const int printed = print(name == "json"       ? json_text(speed->report, comparison)
+                            : name == "systrace" ? report::systrace_results(speed->report)
+                                                 : people_text(speed->report, comparison));
+  return printed != 0 ? printed : status_of(*speed);
 }
 
 }  // namespace xpurun::launcher

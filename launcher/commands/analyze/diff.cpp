@@ -36,8 +36,11 @@ std::string text_of(const model::Comparison& comparison, const std::string& form
   if (format == "json") {
     return to_json(comparison).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
-  return format == "html" ? report::comparison_page(comparison)
-                          : comparison_text(comparison, help_columns(STDOUT_FILENO));
+  if (format == "html") {
+    const base::Speaking speaking(base::command_language());
+    return report::comparison_page(comparison);
+  }
+  return comparison_text(comparison, help_columns(STDOUT_FILENO));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "launcher/options/exit_status.h"
 
 #include <fmt/format.h>
 
@@ -20,6 +21,10 @@ base::Result<report::JobRuns> read_runs(const std::vector<std::string>& operands
 }
 
 }  // namespace
+
+int status_of(const report::SpeedOfRun& speed) {
+  return speed.notes.empty() ? 0 : kExitFailure;
+}
 
 base::Result<report::SpeedOfRun> read_run_speed(const std::vector<std::string>& operands,
                                                 const report::SpeedReading& reading) {

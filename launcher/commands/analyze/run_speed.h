@@ -14,4 +14,7 @@ namespace xpurun::launcher {
 base::Result<report::SpeedOfRun> read_run_speed(const std::vector<std::string>& operands,
                                                 const report::SpeedReading& reading);
 
+// Of a command that has printed the numbers: a failure if files were damaged or could not be read.
+int status_of(const report::SpeedOfRun& speed);
+
 }  // namespace xpurun::launcher

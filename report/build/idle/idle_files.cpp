@@ -1,16 +1,12 @@
 #include "report/build/idle/idle_files.h"
 
 #include "common/base/clock.h"
-#include "common/base/os/io.h"
 #include "common/base/strings.h"
-#include "common/model/json_fields.h"
 #include "common/model/speed/gpu_capture.h"
+#include "common/model/speed/trace_manifest.h"
 #include "common/model/timing/event_file.h"
-#include "common/model/timing/trace_schema.h"
-#include "report/gpu_work/trace_kinds.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -23,12 +19,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using nlohmann::json;
-
 constexpr size_t kMostRecords = 4;
 // Each may have a million events.
 constexpr size_t kMostEventFiles = 512;
-constexpr size_t kLargestManifest = size_t{16} << 20;
 constexpr int64_t kLargestClockOffsetNs = int64_t{86'400'000} * 1'000'000'000;  // 1,000 days
 // Nodes begin a trace with the same second, or one later.
 constexpr int64_t kTogetherNs = 1'500'000'000;
@@ -65,11 +58,7 @@ IdleFiles::IdleFiles(const JobRuns& job, const model::RankSet& ranks) : ranks_(r
 
 void IdleFiles::find(const NodeRun& node, const char* kind) {
   for (const std::string& name : directories(fmt::format("{}/{}", node.path, kind))) {
-    try {
-      find_files(node, fmt::format("{}/{}", kind, name));
-    } catch (const json::exception& e) {
-      notes_.push_back(fmt::format("{}/{}/{}: {}", node.path, kind, name, base::sanitize(e.what())));
-    }
+    find_files(node, fmt::format("{}/{}", kind, name));
   }
 }
 
@@ -103,21 +92,17 @@ void IdleFiles::find_files(const NodeRun& node, const std::string& dir) {
       }
     }
   } else if (fs::exists(path + "/trace.json", ec)) {
-    const auto text = base::read_regular_file(path + "/trace.json", kLargestManifest);
-    const json trace = text ? model::parse_json(*text) : json();
-    if (!trace.is_object() || trace.value("schema", "") != model::kTraceSchema) {
-      notes_.push_back(fmt::format("{}/trace.json is not {}", path, model::kTraceSchema));
+    const auto trace = model::load_trace_manifest(path + "/trace.json");
+    if (!trace) {
+      notes_.push_back(base::to_line(trace.error()));
       return;
     }
-    if (!has_all_gpu_work(trace)) {
+    if (!trace->has_all_gpu_work()) {
       return;
     }
-    out.wall_ns = model::integer<int64_t>(trace, "start_wall_ns", 0) - offset;
-    const auto count = model::integer<uint64_t>(trace, "count", 0);
-    const json* of_ranks = model::member(trace, "ranks");
-    for (const json& rank : of_ranks != nullptr && of_ranks->is_array() ? *of_ranks : json::array()) {
-      put(model::integer<base::Rank>(rank, "rank", base::kNoRank), rank.value("file", ""),
-          model::integer<uint64_t>(rank, "events", 0) >= count);
+    out.wall_ns = trace->start_wall_ns - offset;
+    for (const model::TraceManifest::Rank& rank : trace->ranks) {
+      put(rank.rank, rank.file, rank.events >= trace->count);
     }
   }
   if (!out.files.empty()) {

@@ -17,9 +17,6 @@ namespace {
 
 constexpr size_t kGapsOfARank = 10;
 constexpr size_t kMostGaps = 200;
-// At the end of a record, in which the work of other streams may be missing.
-constexpr int64_t kLongestTailNs = 50'000'000;
-constexpr int64_t kTailPart = 20;
 
 double seconds_of(int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
@@ -31,7 +28,7 @@ int64_t end_of(const RecordedWork& work, bool open_end) {
     last = std::max(last, w.end);
   }
   const int64_t whole = last - work.works.front().begin;
-  return last - (open_end ? std::min(whole / kTailPart, kLongestTailNs) : 0);
+  return last - (open_end ? uncertain_end_ns(whole) : 0);
 }
 
 // The innermost span around a moment: the one that began last.

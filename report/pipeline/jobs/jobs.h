@@ -21,6 +21,8 @@ struct Job {
   int64_t number = -1;  // Paddle's number of the job; negative: none
   std::string type;     // Paddle's word; empty: that of the kind
   bool gpu = false;     // GPU time
+  bool at_least =
+      false;  // some of its work on the GPU was not timed: it may have begun earlier or ended later
 };
 
 struct RankJobs {

@@ -246,9 +246,10 @@ class Picture {
   }
 
   std::string title_of(const PipelineJob& job) const {
-    return base::tr("{}{}{}, {}, step {}", model::word_of(job.kind),
+    return base::tr("{}{}{}, {}{}, step {}", model::word_of(job.kind),
                     job.micro_batch < 0 ? "" : base::tr(" of micro-batch {}", job.micro_batch),
                     job.chunk < 0 ? "" : base::tr(", chunk {}", job.chunk),
+                    job.at_least ? base::tr("at least ") : "",
                     short_seconds(static_cast<double>(job.duration_ns) / 1e9),
                     pipeline_.steps[static_cast<size_t>(job.step)].number);
   }

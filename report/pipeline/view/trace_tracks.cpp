@@ -63,8 +63,9 @@ class Rows {
   }
 
   uint32_t call_of(const PipelineJob& job) {
-    const auto [known, is_new] = calls_.emplace(std::tuple(job.type, job.micro_batch, job.chunk, job.gpu),
-                                                static_cast<uint32_t>(out_.calls.size()));
+    const auto [known, is_new] =
+        calls_.emplace(std::tuple(job.type, job.micro_batch, job.chunk, job.gpu, job.at_least),
+                       static_cast<uint32_t>(out_.calls.size()));
     if (is_new) {
       Call call{.name = job.micro_batch < 0 ? job.type : fmt::format("{} {}", job.type, job.micro_batch),
                 .category = Category::pipeline,
@@ -76,6 +77,9 @@ class Rows {
         call.arguments.push_back({"chunk", int64_t{job.chunk}});
       }
       call.arguments.push_back({"clock", std::string(job.gpu ? "gpu" : "host")});
+      if (job.at_least) {
+        call.arguments.push_back({"timed_in_part", int64_t{1}});
+      }
       out_.calls.push_back(std::move(call));
     }
     return known->second;
@@ -84,7 +88,7 @@ class Rows {
   const Pipeline& pipeline_;
   int64_t begin_ns_;
   Activity out_;
-  std::map<std::tuple<std::string, int, int, bool>, uint32_t> calls_;
+  std::map<std::tuple<std::string, int, int, bool, bool>, uint32_t> calls_;
 };
 
 }  // namespace

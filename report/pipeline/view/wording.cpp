@@ -64,6 +64,9 @@ std::string pipeline_sentence(const model::Pipeline& pipeline) {
       "alone costs {}",
       percent(pipeline.bubble), short_seconds(pipeline.step_s), pipeline.stages.size(), jobs,
       jobs == 1 ? base::tr("forward job") : base::tr("forward jobs"), percent(pipeline.schedule));
+  if (pipeline.at_least) {
+    out += base::tr("; a part of the GPU work was not timed, so the stages may be less idle");
+  }
   if (pipeline.critical < 0) {
     return out + base::tr("; no stage stands out as the busiest");
   }
@@ -95,9 +98,16 @@ std::string source_words(const model::Pipeline& pipeline) {
     }
     gpu += stage.gpu_share >= kMostlyGpu ? 1 : 0;
   }
-  return out + (gpu == pipeline.stages.size() ? base::tr(", in GPU time.")
-                : gpu > 0                     ? base::tr(", in GPU or host time.")
-                                              : base::tr(", in host time."));
+  out += gpu == pipeline.stages.size() ? base::tr(", in GPU time.")
+         : gpu > 0                     ? base::tr(", in GPU or host time.")
+                                       : base::tr(", in host time.");
+  if (pipeline.at_least) {
+    out += base::tr(
+        " Jobs whose GPU work was timed in part lasted at least as long as shown; a trace (--timeline, "
+        "xpurun ctl "
+        "trace) or a capture times all of it.");
+  }
+  return out;
 }
 
 TextTable stage_table(const model::Pipeline& pipeline, size_t most) {
@@ -111,14 +121,15 @@ TextTable stage_table(const model::Pipeline& pipeline, size_t most) {
                             {"bubble %", true, 8},
                             {"forward ms", true, 5},
                             {"backward ms", true, 4},
-                            {"GPU time %", true, 2}},
+                            {"GPU time %", true, 2},
+                            {std::string(base::later("timed in part %")), true, 1}},
                 .all_rows = pipeline.stages.size()};
   for (size_t i = 0; i < pipeline.stages.size() && i < most; ++i) {
     const model::PipelineStage& s = pipeline.stages[i];
     const bool critical = static_cast<int>(i) == pipeline.critical;
     out.rows.push_back({fmt::format("{}{}", s.stage, critical ? base::tr(" (critical)") : ""), place_words(s),
                         base::sanitize(s.host), ms(s.busy_s), share(s.bubble), ms(s.forward_s),
-                        ms(s.backward_s), share(s.gpu_share)});
+                        ms(s.backward_s), share(s.gpu_share), share(s.at_least_share)});
   }
   return out;
 }
@@ -137,8 +148,9 @@ TextTable step_table(const model::Pipeline& pipeline, size_t most) {
   for (size_t i = first; i < pipeline.steps.size(); ++i) {
     const model::PipelineStep& s = pipeline.steps[i];
     out.rows.push_back(
-        {fmt::format("{}{}", s.number, s.complete ? "" : base::tr(" (incomplete)")), ms(s.duration_s),
-         fmt::format("{}", s.jobs), s.complete ? share(s.bubble) : "",
+        {fmt::format("{}{}{}", s.number, s.complete ? "" : base::tr(" (incomplete)"),
+                     s.at_least ? base::tr(" (timed in part)") : ""),
+         ms(s.duration_s), fmt::format("{}", s.jobs), s.complete ? share(s.bubble) : "",
          s.critical < 0 ? "" : fmt::format("{}", pipeline.stages[static_cast<size_t>(s.critical)].stage)});
   }
   for (size_t i = 0; i < pipeline.stages.size() && i < kMostStageColumns; ++i) {

@@ -1,10 +1,12 @@
 #include "report/render/comparison/comparison_page.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/compare/comparison_table.h"
 #include "report/compare/metric_test.h"
 #include "report/compare/verdict.h"
 #include "report/flamegraph/escape.h"
+#include "report/render/comparison/spread_pair.h"
 #include "report/render/parts/page_parts.h"
 #include "templates/templates.h"
 
@@ -85,10 +87,10 @@ std::string effect_plot(const model::Comparison& comparison) {
   const double unit = (kForestWidth - kText - 180) / 2 / most;
   const double height = static_cast<double>(shown.size()) * kRow + 8;
   std::string out = fmt::format(
-      "<svg class=\"effects\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Change from A to B of {} "
-      "metrics\">\n"
+      "<svg class=\"effects\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n"
       "<path class=\"rule\" d=\"M{:.1f} 0V{}\"/>\n",
-      kForestWidth, height, shown.size(), middle, height);
+      kForestWidth, height, escape_attribute(base::tr("Change from A to B of {} metrics", shown.size())),
+      middle, height);
   for (size_t i = 0; i < shown.size(); ++i) {
     const model::ComparedMetric& m = *shown[i];
     const double y = static_cast<double>(i) * kRow + 6;
@@ -112,10 +114,11 @@ std::string comparison_page(const model::Comparison& comparison) {
   const bool step_differs = !comparison.metrics.empty() && is_told(comparison.metrics.front());
   const bool slower = step_differs && comparison.metrics.front().effect > 0;
   const bool any = std::any_of(comparison.metrics.begin(), comparison.metrics.end(), is_told);
+  page.set("lang", base::spoken() == base::Language::chinese ? "zh-CN" : "en");
   page.set("look", slower ? "bad" : any ? "suspected" : "");
   page.set("icon", slower ? "!" : any ? "≠" : "=");
-  page.set("kind", any ? "Difference" : "No difference");
-  page.set("headline", capitalized(comparison.sentence));
+  page.set("kind", any ? base::tr("Difference") : base::tr("No difference"));
+  page.set("headline", capitalized(comparison_sentence(comparison)));
   data sides{data::type::list};
   sides.push_back(side_data("A", comparison.a));
   sides.push_back(side_data("B", comparison.b));
@@ -129,6 +132,7 @@ std::string comparison_page(const model::Comparison& comparison) {
   }
   put_list(page, "only", only);
   put_text(page, "plot", effect_plot(comparison));
+  put_text(page, "spread", spread_pairs(comparison));
   const TextTable table = comparison_table(comparison, kMostDifferences);
   page.set("about", table.about);
   data columns{data::type::list};
@@ -141,7 +145,7 @@ std::string comparison_page(const model::Comparison& comparison) {
   put_list(page, "rows", rows_of(table));
   page.set("css", std::string(templates::kReportCss));
   page.set("scripts", std::string(templates::kWordsJs) + std::string(templates::kReportJs));
-  mustache page_template{std::string(templates::kComparisonMustache)};
+  mustache page_template{base::tr_template(templates::kComparisonMustache)};
   page_template.set_custom_escape([](const std::string& text) { return escape_attribute(text); });
   return page_template.render(page);
 }

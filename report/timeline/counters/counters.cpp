@@ -1,16 +1,11 @@
 #include "report/timeline/counters/counters.h"
 
-#include "common/base/os/io.h"
 #include "common/base/strings.h"
-#include "common/model/json_fields.h"
 #include "common/model/resources/resource_file.h"
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/speed/resource_use.h"
 #include "report/gpu_work/queue_length.h"
-#include "report/gpu_work/trace_kinds.h"
 #include "report/timeline/event_activity.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -22,7 +17,6 @@ namespace {
 
 constexpr size_t kMostQueueSamples = 20'000;
 constexpr size_t kMostResourceSamples = 20'000;  // of each resource
-constexpr size_t kLargestManifest = size_t{16} << 20;
 // A rank has less CPU time than this many seconds in a second; more comes from damage.
 constexpr double kMostCores = 1e5;
 
@@ -149,19 +143,13 @@ void add_resources(Activity& activity, const std::string& resource_file) {
   }
 }
 
-void add_gpu_counters(Activity& activity, const model::EventFile& file, const std::string& path) {
-  const std::filesystem::path where(path);
-  if (!where.filename().string().starts_with("rank-")) {
-    return;  // a rank's own file, which holds samples only
+void add_gpu_counters(Activity& activity, const model::EventFile& file, RecordedCalls recorded,
+                      const std::string& path) {
+  if (recorded == RecordedCalls::some) {
+    return;
   }
-  const std::filesystem::path dir = where.parent_path();
+  const std::filesystem::path dir = std::filesystem::path(path).parent_path();
   std::error_code ec;
-  if (const std::filesystem::path trace = dir / "trace.json"; std::filesystem::exists(trace, ec)) {
-    const auto text = base::read_regular_file(trace.string(), kLargestManifest);
-    if (!text || !has_all_gpu_work(model::parse_json(*text))) {
-      return;
-    }
-  }
   add_queue(activity, file);
   add_clocks(activity, file, (dir / "clocks.json").string());
   if (const auto samples = std::filesystem::path(path).replace_extension(model::kResourceFileSuffix);

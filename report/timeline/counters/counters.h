@@ -4,6 +4,7 @@
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span.h"
 #include "report/timeline/activity.h"
+#include "report/timeline/coverage/recorded_calls.h"
 
 #include <string>
 
@@ -22,6 +23,7 @@ void add_resources(Activity& activity, const std::string& resource_file);
 
 // What lies beside the file `path` and is known of it: queue, clocks and hardware counters for the files of
 // traces and captures.
-void add_gpu_counters(Activity& activity, const model::EventFile& file, const std::string& path);
+void add_gpu_counters(Activity& activity, const model::EventFile& file, RecordedCalls recorded,
+                      const std::string& path);
 
 }  // namespace xpurun::report

@@ -9,6 +9,7 @@ namespace trace {
 inline constexpr int kPacket = 1;
 }
 namespace packet {
+inline constexpr int kChromeEvents = 5;  // its metadata are texts with names, which trace processors list
 inline constexpr int kClockSnapshot = 6;
 inline constexpr int kTimestamp = 8;
 inline constexpr int kSequenceId = 10;
@@ -20,6 +21,11 @@ inline constexpr int kFirstOnSequence = 87;
 inline constexpr uint32_t kStateCleared = 1;
 inline constexpr uint32_t kNeedsState = 2;
 }  // namespace packet
+namespace metadata {
+inline constexpr int kMetadata = 2;
+inline constexpr int kName = 1;
+inline constexpr int kString = 2;
+}  // namespace metadata
 namespace event {
 inline constexpr int kCategoryIids = 3;
 inline constexpr int kAnnotations = 4;

@@ -1,5 +1,6 @@
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
+#include "common/model/speed/trace_manifest.h"
 #include "launcher/collect/event_files.h"
 #include "launcher/collect/trace.h"
 #include "launcher/storage/direct_storage.h"
@@ -187,6 +188,31 @@ TEST_CASE("a trace records the requested events") {
   CHECK(json["ranks"][1]["events"] == 2);
   CHECK(json["ranks"][2]["events"] == 0);
   CHECK_FALSE(json["ranks"][2].contains("file"));
+  // What is missing.
+  CHECK_FALSE(json["ranks"][0].contains("problem"));
+  CHECK(json["ranks"][1]["problem"] == "2 of 5 calls in 60 s");
+  CHECK(json["ranks"][2]["problem"] == "0 of 5 calls in 60 s");
+}
+
+TEST_CASE("a trace of chosen steps says which ranks had more calls than it holds") {
+  const std::string dir = make_dir();
+  const auto memory = segment();
+  const auto problem_of = [&](size_t rank) {
+    const auto trace = model::load_trace_manifest(dir + "/trace.json");
+    REQUIRE(trace);
+    return trace->ranks.at(rank).problem;
+  };
+  Trace trace(disk, {.count = 20, .timeline = "steps:3-900", .count_is_limit = true}, dir, 0);
+  trace.expect(0);
+  trace.expect(1);
+  trace.expect(2);
+  trace.add({.pid = 7, .rank = 0}, events(0, 19), *memory);
+  trace.add({.pid = 8, .rank = 1}, events(0, 40), *memory);
+  trace.flush();
+  trace.finish(kTraceComplete);
+  CHECK(problem_of(0).empty());
+  CHECK(problem_of(1) == "only the first 20 calls are there: later ones found no room");
+  CHECK(problem_of(2) == "no call was timed");
 }
 
 TEST_CASE("a trace has host calls on request, and kernels if all GPU kinds are requested") {

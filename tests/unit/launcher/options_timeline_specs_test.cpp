@@ -25,6 +25,12 @@ TEST_CASE("time lines: first, steps and every, in the order of their steps") {
   CHECK((*specs)[2] == TimelineSpec{.first = 100, .last = 110, .text = "steps:100-110"});
   CHECK((*specs)[3].kind == TimelineSpec::Kind::every);
   CHECK((*specs)[3].every_s == 600);
+  const auto with_host = timeline_specs("first:5+host");
+  REQUIRE(with_host);
+  CHECK(with_host->at(0).host);
+  CHECK(with_host->at(0).last == 5);
+  CHECK_FALSE(specs->at(0).host);
+  CHECK_FALSE(timeline_specs("+host"));
   CHECK(timeline_specs("")->empty());
   CHECK(timeline_specs("steps:10001-20000")->size() == 1);
 }

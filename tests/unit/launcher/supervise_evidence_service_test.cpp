@@ -16,7 +16,7 @@ struct EvidenceScene : test::JobScene {
                           [this](bool of_a_stall) { collected.push_back(of_a_stall); }};
 
   std::optional<EvidenceRequest> request(DumpReason why) const {
-    return service.request_for({.why = why}, "/runs/1/dumps/1");
+    return service.request_for({.why = why, .trigger_rank = 1}, "/runs/1/dumps/1");
   }
 };
 
@@ -39,8 +39,9 @@ TEST_CASE("evidence is collected for dumps that may explain a hang or a death") 
   for (const DumpReason why : {DumpReason::crash, DumpReason::death}) {
     const auto death = s.request(why);
     REQUIRE(death);
-    CHECK(death->ranks.empty());  // ranks that are ended cannot answer
-    CHECK(death->limit_s == 3);   // people wait for the exit status
+    REQUIRE(death->ranks.size() == 1);  // rank 1 has failed and cannot answer
+    CHECK(death->ranks[0].rank == 0);
+    CHECK(death->limit_s == 3);  // people wait for the exit status
   }
   s.options.evidence_timeout_s = 2;
   CHECK(s.request(DumpReason::death)->limit_s == 2);

@@ -202,12 +202,12 @@ TEST_CASE("in the time line of the run progress ends where the stall begins") {
   r.run.verdict = r.verdict;
   // A stall that passed, and one that xpurun ended: the ranks react to SIGTERM at 90 s and end at 92 s.
   r.run.stalls = {{.n = 1, .at_s = 30, .since_s = 20, .cleared_s = 40, .dump = "dumps/0-hang"},
-                     {.n = 2,
-                      .at_s = 80,
-                      .since_s = 60,
-                      .cleared_s = 90,
-                      .action = model::HangAction::kill,
-                      .dump = "dumps/1-hang"}};
+                  {.n = 2,
+                   .at_s = 80,
+                   .since_s = 60,
+                   .cleared_s = 90,
+                   .action = model::HangAction::kill,
+                   .dump = "dumps/1-hang"}};
   for (int rank = 0; rank < 4; ++rank) {
     r.run.processes.push_back({.pid = 100 + rank,
                                .role = model::ProcessRole::rank,

@@ -46,7 +46,9 @@ class TimelinePage(page_tests.PageTests):
         whole = self.view()
         self.press("ArrowDown", "ArrowDown", "ArrowRight")
         self.assertIn("matmul", self.view()["selected"])
-        self.assertIn("rank 0, compute: matmul", self.js("document.getElementById('tl-info').textContent"))
+        told = self.js("document.getElementById('tl-info').textContent")
+        self.assertIn("rank 0, compute: matmul", told)
+        self.assertRegex(told, r"transposes \w\w, flop \d+, [\d.]+ TFLOP/s")
         self.press("+", "+")
         near = self.view()
         self.assertLess(near["to"] - near["from"], (whole["to"] - whole["from"]) / 3)
@@ -67,6 +69,14 @@ class TimelinePage(page_tests.PageTests):
         self.js("(q => { q.value = 'reducesc'; q.dispatchEvent(new Event('input')); })"
                 "(document.getElementById('tl-query'))")
         self.assertEqual(self.js("document.getElementById('tl-found').textContent"), f"{20 * RANKS} calls")
+        hits = []
+        for _ in range(3):
+            self.js("document.getElementById('tl-next').click()")
+            hits.append(self.js("document.getElementById('tl-info').textContent"))
+        self.assertEqual(len(set(hits)), 3, hits)
+        for told in hits:
+            self.assertIn("rank 0, communication: ReduceScatter", told)
+            self.assertRegex(told, r"bytes \d+, .*, [\d.]+ GB/s")
 
     def test_still_picture(self):
         self.load()

@@ -1,5 +1,6 @@
 #include "report/compare/compare.h"
 
+#include "common/base/tr.h"
 #include "report/compare/comparison_table.h"
 #include "report/operations/analysis.h"
 #include "report/render/comparison/comparison_page.h"
@@ -125,12 +126,40 @@ TEST_CASE("a slower matmul is named with its ranks") {
   CHECK(m->judgement == Judgement::slower);
   CHECK(m->effect == doctest::Approx(0.2).epsilon(0.05));
   CHECK(m->ranks == "all ranks");
+  CHECK(m->a_tflops == doctest::Approx(2e9 / m->a_s / 1e12));
+  CHECK(m->b_tflops == doctest::Approx(2e9 / m->b_s / 1e12));
+  CHECK(m->a_spread_s.size() == 5);
+  CHECK(m->a_spread_s[2] == m->a_s);
+  CHECK(metric(all, MetricKind::memory)->a_tflops < 0);
   CHECK(judgement(all, MetricKind::memory) == Judgement::same);
   CHECK(all.sentence.find("the matmul 1000x1000x1000 bf16 TN takes ") != std::string::npos);
   CHECK(all.least_effect == kLeastEffectOnGpus);
 
   const Comparison one = compare(a, samples(gpu_job(2, {1, 1, 1.3, 1})));
   CHECK(metric(one, MetricKind::matmul)->ranks == "2");
+}
+
+TEST_CASE("the skew of the ranks at a collective is compared") {
+  // Rank 1 begins later than rank 0, by `late_us`; all end together.
+  const auto job = [](double late_us) {
+    auto ranks = gpu_job(1, {1, 1});
+    for (uint32_t r = 0; r < 2; ++r) {
+      for (uint32_t i = 0; i < 200; ++i) {
+        const double late = r * (late_us + 0.01 * (i % 7));
+        tests::add_call(ranks[r], tests::kAllReduce, 1000.0 * i + 300 + late, 400 - late, i + 1);
+      }
+    }
+    return samples(ranks);
+  };
+  const Comparison c = compare(job(50), job(150));
+  const ComparedMetric* m = metric(c, MetricKind::skew);
+  REQUIRE(m != nullptr);
+  CHECK(m->a_s == doctest::Approx(50e-6).epsilon(0.01));
+  CHECK(m->b_s == doctest::Approx(150e-6).epsilon(0.01));
+  CHECK(m->judgement == Judgement::slower);
+  CHECK(c.sentence.find("the skew of the ranks at AllReduce of ") != std::string::npos);
+  // Below what the clocks of hosts can tell.
+  CHECK(judgement(compare(job(4), job(12)), MetricKind::skew) == Judgement::same);
 }
 
 TEST_CASE("operations of one side only are listed") {
@@ -178,7 +207,14 @@ TEST_CASE("the page and the table hold every metric") {
   CHECK(page.find("runs/&lt;b&gt;") != std::string::npos);
   CHECK(page.find("the matmul 1000x1000x1000 bf16 TN") != std::string::npos);
   CHECK(page.find("<svg class=\"effects\"") != std::string::npos);
+  CHECK(page.find("<svg class=\"spread pairs\"") != std::string::npos);
+  CHECK(page.find("A TFLOP/s") != std::string::npos);
   CHECK(page.find("src=") == std::string::npos);
   CHECK(page.find("href=\"http") == std::string::npos);
   CHECK(effect_plot({}).empty());
+  const base::Speaking speaking(base::Language::chinese);
+  const std::string chinese = comparison_page(c);
+  CHECK(chinese.find("<html lang=\"zh-CN\">") != std::string::npos);
+  CHECK(chinese.find("从 A 到 B 的变化") != std::string::npos);
+  CHECK(chinese.find("矩阵乘 1000x1000x1000 bf16 TN") != std::string::npos);
 }

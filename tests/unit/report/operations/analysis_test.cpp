@@ -71,6 +71,11 @@ TEST_CASE("matmuls, collectives and copies become rows") {
   CHECK(c.times.sources == "nccl_profiler");
   CHECK(c.algorithm_gb_s == doctest::Approx(5).epsilon(0.01));  // 1 MB in 200 us
   CHECK(c.bus_gb_s == doctest::Approx(7.5).epsilon(0.01));
+  REQUIRE(c.ranks.size() == 4);
+  CHECK(c.ranks[2].rank == 2);
+  CHECK(c.ranks[2].count == 50);
+  CHECK(c.ranks[2].algorithm_gb_s == doctest::Approx(1 / 0.17).epsilon(0.01));
+  CHECK(c.ranks[2].bus_gb_s == doctest::Approx(1.5 / 0.17).epsilon(0.01));
   CHECK(c.lateness.meetings == 50);
   CHECK(c.lateness.transfer_s == doctest::Approx(170e-6).epsilon(0.01));
   CHECK(c.transfer_algorithm_gb_s == doctest::Approx(1 / 0.17).epsilon(0.01));

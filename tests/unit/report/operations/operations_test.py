@@ -52,10 +52,10 @@ class Operations(unittest.TestCase):
     def tearDownClass(cls):
         cls.dir.cleanup()
 
-    def analyze(self, *words, columns=80):
+    def analyze(self, *words, columns=80, status=0):
         done = subprocess.run([XPURUN, "analyze", *words], capture_output=True, text=True, check=False,
                               env={"COLUMNS": str(columns), "PATH": "/usr/bin:/bin"})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, status, done.stderr)
         return done.stdout
 
     def test_json(self):
@@ -119,10 +119,10 @@ class Operations(unittest.TestCase):
             # A damaged trace is named and the rest is shown.
             (trace / "rank-1.xev").write_bytes(b"xpurun")
             (trace / "trace.json").write_text((trace / "trace.json").read_text().replace("rank-3", "../../rank-3"))
-            told = json.loads(self.analyze("--format", "json", run))["operations"]
+            told = json.loads(self.analyze("--format", "json", run, status=1))["operations"]
             self.assertEqual([row["rank"] for row in told["idle"][0]["ranks"]], [0, 2, 3])
             (trace / "trace.json").write_text("{")
-            self.assertEqual(json.loads(self.analyze("--format", "json", run))["operations"]["idle"], [])
+            self.assertEqual(json.loads(self.analyze("--format", "json", run, status=1))["operations"]["idle"], [])
 
     def test_text_fits(self):
         for columns in (40, 80, 200):
@@ -176,7 +176,7 @@ class Operations(unittest.TestCase):
             run = make_run(temporary)
             path = run / "ranks/1/events-1.xev"
             path.write_bytes(path.read_bytes()[:-7])  # the block with the events is not whole
-            told = json.loads(self.analyze("--format", "json", run))["operations"]
+            told = json.loads(self.analyze("--format", "json", run, status=1))["operations"]
             self.assertEqual([rank["rank"] for rank in told["ranks"]], [0, 2, 3])
 
 

@@ -37,6 +37,18 @@ struct Made {
         activity.track(category == Category::collective ? TrackKind::communication : TrackKind::compute, 1),
         begin_us, end_us, delay_us);
   }
+  // A kernel and the call of CUDA that launched it; negative: the call was not captured.
+  void captured(int64_t called_us, int64_t begin_us, int64_t end_us, uint32_t launch) {
+    const auto put = [&](Category category, TrackKind kind, int64_t from_us, int64_t until_us, uint32_t id) {
+      add({.name = "x", .category = category, .captured = true}, activity.track(kind, 9), from_us, until_us,
+          0);
+      activity.slices.back().launch = id;
+    };
+    if (called_us >= 0) {
+      put(Category::host, TrackKind::host, called_us, called_us + 1, launch);
+    }
+    put(Category::kernel, TrackKind::compute, begin_us, end_us, called_us < 0 ? 0 : launch);
+  }
   std::optional<RankJobs> jobs(const JobFunctions& chosen = {}, Evidence evidence = Evidence::needed) {
     put_in_order(activity);
     return jobs_of(activity, chosen, evidence);
@@ -215,6 +227,34 @@ TEST_CASE("a program without a pipeline has no jobs") {
   CHECK_FALSE(rank.jobs());
   rank.activity.rank = base::kNoRank;
   CHECK_FALSE(rank.jobs({}, Evidence::not_needed));
+}
+
+TEST_CASE("captured work belongs to the job that made its call") {
+  Made rank;
+  rank.python(Stage::forward, "micro-batch 0", 0, 20);
+  rank.python(Stage::backward, "micro-batch 0", 20, 30);
+  // Launched by the forward job, begun after the backward job was called.
+  rank.captured(5, 25, 60, 1);
+  rank.captured(22, 60, 90, 2);
+  rank.captured(-1, 26, 500, 3);          // its call is not known
+  rank.captured(1'000, 1'010, 1'020, 1);  // the next capture counts anew
+  const auto jobs = rank.jobs();
+  REQUIRE(jobs);
+  CHECK(text_of(jobs->jobs) == "f25-60 b60-90 ");
+}
+
+TEST_CASE("a job whose last kernel was not timed lasted at least as long as shown") {
+  Made rank;
+  rank.python(Stage::forward, "micro-batch 0", 0, 20);
+  rank.python(Stage::backward, "micro-batch 0", 20, 30);
+  rank.gpu(Category::matmul, 100, 140, 95);   // launched at 5
+  rank.gpu(Category::matmul, 200, 260, 175);  // at 25
+  rank.activity.untimed = {{6 * kUs, 19 * kUs}};
+  const auto jobs = rank.jobs();
+  REQUIRE(jobs);
+  CHECK(text_of(jobs->jobs) == "f100-140 b200-260 ");
+  CHECK(jobs->jobs[0].at_least);
+  CHECK_FALSE(jobs->jobs[1].at_least);
 }
 
 TEST_CASE("jobs in GPU time") {

@@ -62,6 +62,38 @@ TEST_CASE("1F1B of four equal stages with eight micro-batches") {
   CHECK(p.stages[0].jobs.back().step == 2);
 }
 
+TEST_CASE("steps that were timed in part do not count where others were timed whole") {
+  auto ranks = make_ranks({.stages = {{}, {}}, .batches = 4, .steps = 3});
+  const int64_t second = kBegin + 16 * kMs;
+  for (RankJobs& rank : ranks) {
+    for (Job& job : rank.jobs) {
+      job.gpu = true;
+      const bool is_first = job.begin_ns < second;
+      job.at_least = is_first;
+      job.end_ns -= is_first ? (job.end_ns - job.begin_ns) / 2 : 0;
+    }
+  }
+  const auto report = find(ranks);
+  REQUIRE(report);
+  const model::Pipeline& p = report->pipelines[0];
+  CHECK(p.steps[0].at_least);
+  CHECK_FALSE(p.steps[1].at_least);
+  CHECK_FALSE(p.at_least);
+  CHECK(p.stages[0].forward_s == Approx(0.001));
+  CHECK(p.bubble == Approx(0.2));
+  CHECK(p.stages[0].at_least_share == Approx(9.0 / 27));
+  CHECK(p.sentence.find("not timed") == std::string::npos);
+  // All were timed in part: the numbers are limits.
+  for (RankJobs& rank : ranks) {
+    for (Job& job : rank.jobs) {
+      job.at_least = true;
+    }
+  }
+  const auto limits = find(ranks);
+  CHECK(limits->pipelines[0].at_least);
+  CHECK(limits->sentence.find("a part of the GPU work was not timed") != std::string::npos);
+}
+
 TEST_CASE("the slowest stage is critical, and the saving is its excess") {
   const MadePipeline slow{
       .stages = {{}, {}, {.forward_ms = 2, .backward_ms = 4}, {}}, .batches = 8, .steps = 2};

@@ -64,6 +64,36 @@ TEST_CASE("calls that are equal are one operation; the most time comes first") {
   CHECK(run.matmuls[1].flop == 2'000'000'000);
 }
 
+TEST_CASE("matmuls beside a collective are no measure of the GPU") {
+  // Rank 1 makes half of its matmuls, which take 150 us, while an all-reduce runs.
+  std::vector<RankInput> ranks{rank_with(0, 3, 100), tests::made_rank(1, 3), tests::made_rank(2, 3)};
+  for (uint32_t i = 0; i < 100; ++i) {
+    tests::add_call(ranks[1], kMatmul, 1000.0 * i, i % 2 == 0 ? 150 : 100, i);
+    if (i % 2 == 0) {
+      tests::add_call(ranks[1], kAllReduce, 1000.0 * i + 100, 300, i + 1);
+    }
+    // All of rank 2's: shown, but neither judged nor a part of the median.
+    tests::add_call(ranks[2], kMatmul, 1000.0 * i, 400, i);
+    tests::add_call(ranks[2], kAllReduce, 1000.0 * i + 100, 300, i + 1);
+  }
+  RunOperationCollector collector;
+  for (const RankInput& rank : ranks) {
+    collector.add(rank);
+  }
+  const RunOperations run = collector.finish();
+  REQUIRE(run.matmuls.size() == 1);
+  CHECK(run.matmuls[0].count == 150);
+  CHECK(run.matmuls[0].overlapped == 150);
+  CHECK(run.matmuls[0].median_s == doctest::Approx(100e-6));
+  CHECK(run.matmuls[0].ranks[1].median_s == doctest::Approx(100e-6));
+  const model::Replay replay = compare_with_replay(run, replayed(100), 0.9);
+  CHECK(replay.slow.empty());
+  CHECK(replay.matmuls[0].ranks[2].only_overlapped);
+  CHECK_FALSE(replay.matmuls[0].ranks[2].slow);
+  CHECK(replay.matmuls[0].of_replay == doctest::Approx(1));
+  CHECK(replay.notes.back() == "150 timed matmuls beside a collective are left out: both share the GPU");
+}
+
 TEST_CASE("calls that were not timed count by their numbers") {
   RankInput rank = tests::made_rank(0, 1);
   rank.events[0].ops[20] = rank.events[0].ops[kMatmul];

@@ -93,7 +93,8 @@ TEST_CASE("the queue of a trace, and of no other file, in both formats") {
   options.only.clear();
   put_file(trace + "/trace.json", R"({"schema": "xpurun.trace/1", "kinds": ["matmul", "host"]})");
   CHECK(text_of().find("counter") == std::string::npos);  // not all work
-  put_file(trace + "/trace.json", R"({"kinds": ["matmul", "collective", "memory"]})");
+  put_file(trace + "/trace.json",
+           R"({"schema": "xpurun.trace/1", "kinds": ["matmul", "collective", "memory"]})");
   options.format = TimelineFormat::chrome;
   options.out = dir.path() + "/json";
   REQUIRE(make_timeline({dir.path() + "/run"}, options));

@@ -147,6 +147,22 @@ TEST_CASE("groups stand in the names of the ranks") {
   CHECK(job.make(options).processes == 2);
 }
 
+TEST_CASE("groups that cannot be those of the job are refused") {
+  const Job job;
+  TimelineOptions options;
+  options.out = job.path("out");
+  const auto error_of = [&](const char* groups) {
+    options.groups = *GroupOrder::parse(groups);
+    const auto result = make_timeline({job.dir.path()}, options);
+    return result ? std::string() : result.error().what;
+  };
+  CHECK(error_of("tp4") == "a group of tp4 has 4 ranks, but only 2 are there");
+  CHECK(error_of("tp1") == "these groups have 1 rank, the job has at least 2");
+  put_file(job.path("run.json"), R"({"schema": "xpurun.run/1", "world_size": 3})");
+  CHECK(error_of("tp2-dp2") == "these groups have 4 ranks, the job has 3");
+  CHECK(error_of("dp3").empty());
+}
+
 TEST_CASE("gzip holds the same trace") {
   const Job job;
   const std::string plain = (job.make(), job.read("out"));
@@ -188,6 +204,11 @@ TEST_CASE("spans and marks of Python beside the events") {
   CHECK(text.find(fmt::format("1795230915001100000 instant {} mark [python]", track)) != std::string::npos);
   // The inner span begins and ends inside the outer one, on the same row.
   CHECK(text.find("1795230915001030000 end " + track) < text.find("1795230915001100000 end " + track));
+  std::filesystem::remove(job.path("out"));
+  TimelineOptions options;
+  options.format = TimelineFormat::chrome;
+  (void)job.make(options);
+  testing::expect_golden("report/timeline-spans.json", job.read("out/rank-0.json"));
 }
 
 TEST_CASE("Chrome's JSON has the fields that other programs need") {
