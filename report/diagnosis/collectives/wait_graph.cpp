@@ -271,8 +271,11 @@ std::optional<CallFinding> find_circle(const WaitGraph& graph) {
         accused = accused.minus(w->on);
       }
     }
-    std::stable_partition(messages.begin(), messages.end(),
-                          [&](const CallWait* w) { return meet(w->on, accused); });
+    const auto key = [&](const CallWait* w) {
+      return std::tuple(!meet(w->on, accused), w->message->op, -age_of(*w), w->message->sequence);
+    };
+    std::stable_sort(messages.begin(), messages.end(),
+                     [&](const CallWait* a, const CallWait* b) { return key(a) < key(b); });
     CallFinding f = message_finding(messages, accused);
     f.tie = accused.empty();
     f.waiting = circle.minus(f.accused);
@@ -282,6 +285,7 @@ std::optional<CallFinding> find_circle(const WaitGraph& graph) {
       }
     }
     arrange(f.collective, f.accused);
+    f.collective.op = f.tie ? messages.front()->message->op : f.collective.op;
     return f;
   }
   const auto larger = [](const auto& a, const auto& b) {

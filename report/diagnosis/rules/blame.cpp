@@ -312,7 +312,15 @@ Verdict begin_hang(const Scene& scene, const Blamed& finding, const std::vector<
 
 Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting) {
   const auto groups = group_culprits(scene, culprits);
-  Verdict v = begin_hang(scene, finding_of(scene, groups.front(), waiting.size()), groups, waiting);
+  Blamed finding = finding_of(scene, groups.front(), waiting.size());
+  for (const Group& g : groups) {
+    // Which of the culprits has the lowest number does not decide between a lock and another wait.
+    const bool same_state = g.state == groups.front().state;
+    if (same_state && finding_of(scene, g, waiting.size()).id != finding.id) {
+      finding.id = kHangStuck;
+    }
+  }
+  Verdict v = begin_hang(scene, finding, groups, waiting);
   const double waited = std::max(
       longest(waiting), groups.front().state == RankState::busy && waiting.empty() ? longest(culprits) : 0.0);
   if (groups.front().state == RankState::busy) {
