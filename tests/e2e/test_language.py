@@ -88,6 +88,14 @@ class Language(xpurun_test.Case):
         self.assertEqual(self.ask("report", self.out, "--quiet").returncode, 0)
         self.assertIn('<html lang="en">', (self.out / "report.html").read_text())
 
+    def test_the_page_of_stacks(self):
+        self.run_fault("stopped", "--hang-timeout", "2", "--on-hang", "kill")
+        page = self.ask("stacks", "--format", "html", self.out, env={"XPURUN_LANG": "zh"}).stdout
+        self.assertIn('<html lang="zh-CN">', page)
+        self.assertIn("按栈分组的 rank", page)
+        self.assertNotRegex(self.ask("stacks", "--format", "folded", self.out, env={"XPURUN_LANG": "zh"}).stdout,
+                            CHINESE)
+
     def test_narrow_terminals(self):
         self.run_fault("exit")
         for columns in (40, 80):
