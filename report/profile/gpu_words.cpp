@@ -23,7 +23,7 @@ namespace {
 // Reasons with a smaller part of the samples are not told.
 constexpr double kLeastThrottled = 0.01;
 
-std::string ranks_text(const model::RankSet& ranks) {
+std::string named_ranks(const model::RankSet& ranks) {
   return ranks.size() == 1 ? base::tr("rank {}", ranks.brief()) : base::tr("ranks {}", ranks.brief());
 }
 
@@ -78,7 +78,7 @@ std::string recorded(const model::GpuCapture& capture) {
   if (ranks.empty()) {
     return "";
   }
-  return base::tr("CUPTI recorded {} kernels, copies and calls of {} in {}{}.", records, ranks_text(ranks),
+  return base::tr("CUPTI recorded {} kernels, copies and calls of {} in {}{}.", records, named_ranks(ranks),
                   base::human_duration(seconds),
                   busy.empty() ? "" : base::tr("; the GPU was busy for {:.1f} %", 100 * median(busy)));
 }
@@ -144,7 +144,7 @@ std::vector<std::string> gpu_sentences(const model::GpuCapture& capture) {
     }
   }
   for (const auto& [problem, ranks] : problems) {
-    std::string who = ranks_text(ranks);
+    std::string who = named_ranks(ranks);
     who.front() = who.front() == 'r' && base::spoken() == base::Language::english ? 'R' : who.front();
     out.push_back(fmt::format("{}: {}.", who, why(problem.first, problem.second)));
   }

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -131,10 +132,9 @@ class Attach(xpurun_test.Case):
         verdict = self.verdict()
         self.assertEqual((verdict["ranks"], verdict["waiting"][0]["ranks"]), ([1], [0]), verdict)
         self.assertIn("ddp_job.py", verdict["sentence"])
-        top = self.run_xpurun("top", "--once", self.out, out=False)
-        self.assertEqual(top.returncode, 0, top.stderr)
-        self.assertRegex(top.stdout, r"(?m)^ +1! .*stuck .* ddp_job\.py:\d+")
-        self.assertRegex(top.stdout, r"(?m)^ +0  .*waiting ")
+        # The file is written before the supervisor has the verdict.
+        self.wait_for(lambda: re.search(r"(?m)^ +0  .*waiting [\s\S]*^ +1! .*stuck .* ddp_job\.py:\d+",
+                                        self.run_xpurun("top", "--once", self.out, out=False).stdout), "culprit in top")
         watch.send_signal(signal.SIGINT)
         self.assertEqual(self.finish(watch)[0], 0)
         self.assertIsNone(job.poll())

@@ -46,7 +46,7 @@ class Language(xpurun_test.Case):
         self.assertRegex(result.stderr, r"xpurun: 挂起：rank 1 被 SIGSTOP 停在 .* 已 \d+ s")
         self.assertRegex(result.stderr, r"xpurun: 报告：/\S+/report\.html\n")
         self.assertIn("xpurun: 结束任务（--on-hang kill）：TERM", result.stderr)
-        self.assertRegex(result.stderr, r"xpurun:   被停住：rank 1（\d 个中的 1 个）")
+        self.assertRegex(result.stderr, r"xpurun:   被停住：rank 1（1 / \d，pid \d+）")
         self.assertRegex(result.stderr, r"xpurun:   下一步：kill -CONT \d+")
         verdict = self.verdict()
         self.assertEqual((verdict["id"], verdict["ranks"]), ("hang.stopped", [1]))
@@ -54,14 +54,14 @@ class Language(xpurun_test.Case):
         self.english_files()
         page = (self.out / "report.html").read_text()
         self.assertIn('<html lang="zh-CN">', page)
-        self.assertRegex(page, r"<h1 id=\"headline\">rank 1（主机|<h1 id=\"headline\">Rank 1（主机")
+        self.assertRegex(page, r"<h1 id=\"headline\">[Rr]ank 1 被 SIGSTOP")
         for words in ("跳到结论", "证据", "按栈分组的 rank", "罪魁祸首", "合并的栈"):
             self.assertIn(words, page)
         self.assertNotIn("{{", page.split("<script>")[0])
 
     def test_death_by_environment(self):
         result = self.run_fault("killed", env={"XPURUN_LANG": "zh"})
-        self.assertRegex(result.stderr, r"xpurun: 崩溃：rank \d 在 .* 后被 SIGKILL 杀死")
+        self.assertRegex(result.stderr, r"xpurun: 崩溃：rank \d 在 .*后被 SIGKILL 杀死")
         self.english_files()
 
     def test_locale_and_its_encoding(self):
@@ -87,6 +87,14 @@ class Language(xpurun_test.Case):
         self.assertTrue(self.ask("report", "--from", self.out / "report.html").stdout.startswith("退出："))
         self.assertEqual(self.ask("report", self.out, "--quiet").returncode, 0)
         self.assertIn('<html lang="en">', (self.out / "report.html").read_text())
+
+    def test_the_page_of_stacks(self):
+        self.run_fault("stopped", "--hang-timeout", "2", "--on-hang", "kill")
+        page = self.ask("stacks", "--format", "html", self.out, env={"XPURUN_LANG": "zh"}).stdout
+        self.assertIn('<html lang="zh-CN">', page)
+        self.assertIn("按栈分组的 rank", page)
+        self.assertNotRegex(self.ask("stacks", "--format", "folded", self.out, env={"XPURUN_LANG": "zh"}).stdout,
+                            CHINESE)
 
     def test_narrow_terminals(self):
         self.run_fault("exit")

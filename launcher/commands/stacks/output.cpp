@@ -19,6 +19,17 @@ void tell(const StacksTask& task, std::string_view text) {
   }
 }
 
+namespace {
+
+// A page and a merged tree are for people, all else for programs.
+std::string written(report::Format format, report::StackSet set, const StacksTask& task) {
+  const bool for_people = format == report::Format::html || format == report::Format::tree;
+  const base::Speaking speaking(for_people ? base::command_language() : base::Language::english);
+  return report::write_format(format, std::move(set), task.chosen_view());
+}
+
+}  // namespace
+
 int show_stacks(report::StackSet set, const StacksTask& task, const std::string& default_out_dir) {
   const report::Format format = task.chosen_format();
   for (const std::string& note : set.notes) {
@@ -26,20 +37,19 @@ int show_stacks(report::StackSet set, const StacksTask& task, const std::string&
   }
   std::string dir = !task.out_file.empty() ? "" : (task.out_dir.empty() ? default_out_dir : task.out_dir);
   if (!dir.empty()) {
-    const auto written = report::write_stack_set(set, dir, {});
-    if (!written && !task.out_dir.empty()) {
-      return complain(written.error(), kExitFailure);
+    const auto pictures = report::write_stack_set(set, dir, {});
+    if (!pictures && !task.out_dir.empty()) {
+      return complain(pictures.error(), kExitFailure);
     }
-    if (!written) {  // nobody asked for the pictures: a directory of somebody else's, for example
+    if (!pictures) {  // nobody asked for the pictures: a directory of somebody else's, for example
       tell(task, fmt::format("note: no pictures, {}; --out DIR puts them elsewhere",
-                             base::to_line(written.error())));
+                             base::to_line(pictures.error())));
       dir.clear();
     }
   }
   if (!task.out_file.empty()) {
-    const auto written = base::write_file_atomic(
-        task.out_file, report::write_format(format, std::move(set), task.chosen_view()));
-    return written ? 0 : complain(written.error(), kExitFailure);
+    const auto saved = base::write_file_atomic(task.out_file, written(format, std::move(set), task));
+    return saved ? 0 : complain(saved.error(), kExitFailure);
   }
   if (task.quiet) {
     return 0;
@@ -49,7 +59,7 @@ int show_stacks(report::StackSet set, const StacksTask& task, const std::string&
                      .hint = "xpurun stacks ... --out stacks.pb.gz"},
                     kExitFailure);
   }
-  const int status = print(report::write_format(format, std::move(set), task.chosen_view()));
+  const int status = print(written(format, std::move(set), task));
   if (!dir.empty()) {
     tell(task, fmt::format("open {}/merged.svg", base::shell_quote(dir)));
   }
