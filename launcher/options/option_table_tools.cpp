@@ -388,51 +388,6 @@ constexpr OptionSpec kDiff[] = {
     kHelp,
 };
 
-constexpr OptionSpec kTimeline[] = {
-    {.name = "ranks",
-     .kind = ValueKind::text,
-     .metavar = "LIST",
-     .group = kSelection,
-     .help = "only these ranks: 0-7,12"},
-    {.name = "time",
-     .kind = ValueKind::text,
-     .metavar = "INTERVAL",
-     .group = kSelection,
-     .help = "A:B: only from second A to second B of the run; either may be left out"},
-    {.name = "only",
-     .kind = ValueKind::list,
-     .metavar = "LIST",
-     .group = kSelection,
-     .help = "only these, separated by commas: matmul, collective, memory, kernel, graph, host, python, "
-             "pipeline"},
-    {.name = "groups",
-     .kind = ValueKind::text,
-     .metavar = "GROUPS",
-     .group = kSelection,
-     .help = "the parallel groups, fastest first, as in Megatron: tp4-cp2-dp4-pp2; default: from the "
-             "communicators"},
-    {.name = "first-group", .group = kSelection, .help = "with --groups: only the first group of each type"},
-    {.name = "out",
-     .short_name = 'o',
-     .kind = ValueKind::file,
-     .metavar = "FILE",
-     .group = kOutput,
-     .help = "write this file, - for standard output, or with --format chrome this directory; default: "
-             "timeline.perfetto-trace or chrome-traces, in the run directory if it is the only operand"},
-    {.name = "format",
-     .kind = ValueKind::choice,
-     .metavar = "FORMAT",
-     .words = "perfetto chrome",
-     .default_text = "perfetto",
-     .group = kOutput,
-     .help = "perfetto: one file; chrome: JSON for each rank, as torch.profiler writes"},
-    {.name = "compress",
-     .group = kOutput,
-     .help = "compress with gzip, which Perfetto and the other tools read"},
-    {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing on success"},
-    kHelp,
-};
-
 constexpr OptionSpec kReplay[] = {
     {.name = "ranks",
      .kind = ValueKind::text,
@@ -593,9 +548,6 @@ std::span<const OptionSpec> analyze_options() {
 }
 std::span<const OptionSpec> diff_options() {
   return kDiff;
-}
-std::span<const OptionSpec> timeline_options() {
-  return kTimeline;
 }
 std::span<const OptionSpec> replay_options() {
   return kReplay;

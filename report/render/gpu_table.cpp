@@ -1,7 +1,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/names.h"
-#include "report/render/rank_parts.h"
+#include "report/render/parts/rank_parts.h"
 
 #include <fmt/format.h>
 #include <kainjow/mustache.hpp>

@@ -8,11 +8,11 @@
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
 #include "report/timeline/counters/counters.h"
-#include "report/timeline/coverage/untimed_calls.h"
 #include "report/timeline/event_activity.h"
 #include "report/timeline/foreign/torch_profiler.h"
 #include "report/timeline/foreign/xpu_timer_trace.h"
 #include "report/timeline/span_activity.h"
+#include "report/timeline/untimed_calls.h"
 
 #include <fmt/format.h>
 

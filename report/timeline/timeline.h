@@ -6,7 +6,7 @@
 #include "common/model/rank_set.h"
 #include "report/timeline/clock_alignment.h"
 #include "report/timeline/groups.h"
-#include "report/timeline/perfetto_writer.h"
+#include "report/timeline/perfetto/perfetto_writer.h"
 
 #include <optional>
 #include <set>

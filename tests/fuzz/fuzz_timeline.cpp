@@ -11,7 +11,7 @@
 #include "report/timeline/foreign/torch_profiler.h"
 #include "report/timeline/foreign/xpu_timer_trace.h"
 #include "report/timeline/groups.h"
-#include "report/timeline/perfetto_writer.h"
+#include "report/timeline/perfetto/perfetto_writer.h"
 #include "report/timeline/span_activity.h"
 
 #include <cstdint>

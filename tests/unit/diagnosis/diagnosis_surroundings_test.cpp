@@ -1,4 +1,4 @@
-#include "report/diagnosis/host/surroundings.h"
+#include "report/diagnosis/rules/surroundings.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>

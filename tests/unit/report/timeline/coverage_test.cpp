@@ -1,8 +1,8 @@
 // When calls of GPU work lack times, and what traces say of missing calls.
 #include "report/timeline/coverage/recorded_calls.h"
-#include "report/timeline/coverage/untimed_calls.h"
 #include "report/timeline/inputs.h"
 #include "report/timeline/timeline.h"
+#include "report/timeline/untimed_calls.h"
 #include "tests/unit/report/timeline/samples.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "report/timeline/perfetto_writer.h"
+#include "report/timeline/perfetto/perfetto_writer.h"
 
 #include "common/base/strings.h"
 #include "report/timeline/lanes.h"

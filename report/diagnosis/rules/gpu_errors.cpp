@@ -1,8 +1,8 @@
-#include "report/diagnosis/host/gpu_errors.h"
+#include "report/diagnosis/rules/gpu_errors.h"
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
-#include "report/diagnosis/blame.h"
+#include "report/diagnosis/rules/blame.h"
 #include "report/diagnosis/vocabulary.h"
 
 #include <algorithm>

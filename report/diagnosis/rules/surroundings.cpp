@@ -1,8 +1,8 @@
-#include "report/diagnosis/host/surroundings.h"
+#include "report/diagnosis/rules/surroundings.h"
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
-#include "report/diagnosis/host/gpu_errors.h"
+#include "report/diagnosis/rules/gpu_errors.h"
 
 #include <fmt/format.h>
 

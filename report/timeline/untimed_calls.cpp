@@ -1,4 +1,4 @@
-#include "report/timeline/coverage/untimed_calls.h"
+#include "report/timeline/untimed_calls.h"
 
 #include "report/gpu_work/recorded_work.h"
 #include "report/timeline/event_activity.h"

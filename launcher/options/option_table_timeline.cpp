@@ -1,0 +1,105 @@
+// The options of `xpurun pipeline` and `xpurun timeline`.
+#include "launcher/options/option_table.h"
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr std::string_view kStages = "Stages and jobs";
+constexpr std::string_view kSelection = "Selection";
+
+constexpr OptionSpec kPipeline[] = {
+    {.name = "groups",
+     .kind = ValueKind::text,
+     .metavar = "GROUPS",
+     .group = kStages,
+     .help = "the parallel groups, fastest first, as in Megatron: tp2-dp2-pp4; the index in pp is the stage. "
+             "Default: ranks that send to each other are a pipeline, in ascending order"},
+    {.name = "forward",
+     .kind = ValueKind::list,
+     .metavar = "FUNCTION",
+     .group = kStages,
+     .help = "a traced function whose calls are forward jobs, with its name as given to --trace-python"},
+    {.name = "backward",
+     .kind = ValueKind::list,
+     .metavar = "FUNCTION",
+     .group = kStages,
+     .help = "the same for backward jobs"},
+    {.name = "steps",
+     .kind = ValueKind::text,
+     .metavar = "RANGE",
+     .group = kOutput,
+     .help =
+         "with --format svg: the steps in the picture, such as 10-12; default: the last two complete ones"},
+    {.name = "format",
+     .kind = ValueKind::choice,
+     .metavar = "FORMAT",
+     .words = "text json svg paddle",
+     .default_text = "text",
+     .group = kOutput,
+     .help = "paddle: pipeline_profile.json and the same for Perfetto, as Paddle's visualiser writes them"},
+    {.name = "out",
+     .short_name = 'o',
+     .kind = ValueKind::file,
+     .metavar = "FILE",
+     .group = kOutput,
+     .help = "write to this file instead of the standard output; with --format paddle a directory, default: "
+             "the first operand"},
+    kHelp,
+};
+
+constexpr OptionSpec kTimeline[] = {
+    {.name = "ranks",
+     .kind = ValueKind::text,
+     .metavar = "LIST",
+     .group = kSelection,
+     .help = "only these ranks: 0-7,12"},
+    {.name = "time",
+     .kind = ValueKind::text,
+     .metavar = "INTERVAL",
+     .group = kSelection,
+     .help = "A:B: only from second A to second B of the run; either may be left out"},
+    {.name = "only",
+     .kind = ValueKind::list,
+     .metavar = "LIST",
+     .group = kSelection,
+     .help = "only these, separated by commas: matmul, collective, memory, kernel, graph, host, python, "
+             "pipeline"},
+    {.name = "groups",
+     .kind = ValueKind::text,
+     .metavar = "GROUPS",
+     .group = kSelection,
+     .help = "the parallel groups, fastest first, as in Megatron: tp4-cp2-dp4-pp2; default: from the "
+             "communicators"},
+    {.name = "first-group", .group = kSelection, .help = "with --groups: only the first group of each type"},
+    {.name = "out",
+     .short_name = 'o',
+     .kind = ValueKind::file,
+     .metavar = "FILE",
+     .group = kOutput,
+     .help = "write this file, - for standard output, or with --format chrome this directory; default: "
+             "timeline.perfetto-trace or chrome-traces, in the run directory if it is the only operand"},
+    {.name = "format",
+     .kind = ValueKind::choice,
+     .metavar = "FORMAT",
+     .words = "perfetto chrome",
+     .default_text = "perfetto",
+     .group = kOutput,
+     .help = "perfetto: one file; chrome: JSON for each rank, as torch.profiler writes"},
+    {.name = "compress",
+     .group = kOutput,
+     .help = "compress with gzip, which Perfetto and the other tools read"},
+    {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing on success"},
+    kHelp,
+};
+
+}  // namespace
+
+std::span<const OptionSpec> pipeline_options() {
+  return kPipeline;
+}
+std::span<const OptionSpec> timeline_options() {
+  return kTimeline;
+}
+
+}  // namespace xpurun::launcher
