@@ -6,7 +6,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr std::string_view kStages = "Stages and jobs";
-constexpr std::string_view kSelection = "Selection";
+constexpr std::string_view kShown = "Selection";
 
 constexpr OptionSpec kPipeline[] = {
     {.name = "groups",
@@ -52,26 +52,26 @@ constexpr OptionSpec kTimeline[] = {
     {.name = "ranks",
      .kind = ValueKind::text,
      .metavar = "LIST",
-     .group = kSelection,
+     .group = kShown,
      .help = "only these ranks: 0-7,12"},
     {.name = "time",
      .kind = ValueKind::text,
      .metavar = "INTERVAL",
-     .group = kSelection,
+     .group = kShown,
      .help = "A:B: only from second A to second B of the run; either may be left out"},
     {.name = "only",
      .kind = ValueKind::list,
      .metavar = "LIST",
-     .group = kSelection,
+     .group = kShown,
      .help = "only these, separated by commas: matmul, collective, memory, kernel, graph, host, python, "
              "pipeline"},
     {.name = "groups",
      .kind = ValueKind::text,
      .metavar = "GROUPS",
-     .group = kSelection,
+     .group = kShown,
      .help = "the parallel groups, fastest first, as in Megatron: tp4-cp2-dp4-pp2; default: from the "
              "communicators"},
-    {.name = "first-group", .group = kSelection, .help = "with --groups: only the first group of each type"},
+    {.name = "first-group", .group = kShown, .help = "with --groups: only the first group of each type"},
     {.name = "out",
      .short_name = 'o',
      .kind = ValueKind::file,

@@ -141,10 +141,10 @@ std::optional<Verdict> gpu_failed(const Scene& scene) {
   Verdict v = begin_hang(scene, {.id = kHangGpuError},
                          {{.state = culprits.front()->state, .views = culprits}}, waiting);
   const std::string waits = waiting_clause(v.waiting, v.ranks.size());
-  say(v, tr("the GPU of {} failed: {} {}; {} {} been in {} for {}{}", who(culprits), reported(*first),
-            moment_words(scene.facts.run, first->at_s), pick({"the rank", "the ranks"}, culprits.size()),
-            pick({"has", "have"}, culprits.size()), place(v.where), seconds_words(longest(culprits)),
-            waits.empty() ? "" : tr("; ") + waits));
+  say(v, tr("the GPU of {} failed: {} {}; {} {} been in {} for {}{}", scene.names(ranks_of(culprits)),
+            reported(*first), moment_words(scene.facts.run, first->at_s),
+            pick({"the rank", "the ranks"}, culprits.size()), pick({"has", "have"}, culprits.size()),
+            place(v.where), seconds_words(longest(culprits)), waits.empty() ? "" : tr("; ") + waits));
   v.next = {.text = tr("look up the Xid, restart the job without that GPU, and have it checked"),
             .command = "nvidia-smi -q; dmesg | grep -i xid"};
   return v;

@@ -106,7 +106,7 @@ TEST_CASE("a hang: the rank whose GPU failed is the culprit, by its pid or by it
     CHECK(v.level == model::VerdictLevel::confirmed);
     CHECK(v.ranks == model::RankSet{2});
     CHECK(v.sentence ==
-          "hang: the GPU of rank 2 (host a, pid 102) failed: the kernel reported Xid 79 (GPU has fallen off "
+          "hang: the GPU of rank 2 failed: the kernel reported Xid 79 (GPU has fallen off "
           "the bus) of GPU 0000:3b:00 at 49 s; the rank has been in step (train.py:44) for 10 s; ranks "
           "0-1,3 wait for it in all_reduce (train.py:44)");
   }
