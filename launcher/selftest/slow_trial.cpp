@@ -4,7 +4,7 @@
 #include "common/base/strings.h"
 #include "common/model/names.h"
 #include "common/model/run_dir.h"
-#include "report/build/speed_files.h"
+#include "report/build/speed/speed_files.h"
 
 #include <fmt/format.h>
 
