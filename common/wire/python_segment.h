@@ -18,7 +18,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kPythonSegmentMagic = 0x3159'5050'4e52'5058;  // "XPRNPPY1"
-inline constexpr uint32_t kPythonSegmentVersion = 4;
+inline constexpr uint32_t kPythonSegmentVersion = 5;
 
 inline constexpr uint32_t kTorchGroups = 64;
 inline constexpr uint32_t kTorchCollectives = 8;    // latest calls kept per group
@@ -75,7 +75,13 @@ struct TorchGroup {
 enum PythonSpanFlag : uint8_t {
   kShortCalls = 1u << 0,  // a sum, no span: `sequence` calls of the function, each shorter than
                           // --trace-python-min, took `bytes` ns in all, between begin and end
+  // Of a point-to-point call: the direction. `sequence` then holds the peer's rank in the group above
+  // kPeerShift, and below the number of the call, from 1 with this peer in this direction.
+  kSends = 1u << 1,
+  kReceives = 1u << 2,
+  kObjects = 1u << 3,  // with kSends or kReceives: send_object_list or recv_object_list, which count apart
 };
+inline constexpr uint32_t kPeerShift = 40;
 
 struct PythonSpan {
   uint64_t number;    // from 1 in the process; 0 while the span is written; span n is at index (n - 1) %

@@ -305,14 +305,15 @@ constexpr OptionSpec kRun[] = {
      .help = "say so when the steps of a Python job have become slower by this share; off: never",
      .scope = Scope::everywhere},
     {.name = "slow-capture",
-     .kind = ValueKind::duration,
-     .metavar = "DURATION",
-     .words = "off",
+     .kind = ValueKind::text,
+     .metavar = "LENGTH",
      .default_text = "10s",
      .group = kTiming,
      .help =
          "then, and when no step ends for ten times as long as usual, sample the Python stacks of all ranks "
-         "for this long, at most 60s, three times a run",
+         "for this long (10s) or for as long as so many steps take (20steps), at most 60s, three times a "
+         "run; "
+         "off: never",
      .scope = Scope::everywhere},
     {.name = "timeline",
      .kind = ValueKind::list,

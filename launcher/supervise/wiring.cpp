@@ -18,14 +18,15 @@ Reaper::Hooks Supervisor::reaper_hooks() {
   return {.may_be_helper =
               [this](base::Pid pid) {
                 return dumps_.busy() || evidence_.busy() || reports_.busy() || notifier_.busy() ||
-                       captures_.busy() || nodes_.is_helper(pid) || (relay_ && relay_->pid() == pid);
+                       captures_.busy() || gpu_watch_.is_helper(pid) || nodes_.is_helper(pid) ||
+                       (relay_ && relay_->pid() == pid);
               },
           .helper_ended =
               [this](base::Pid pid, base::WaitStatus status) {
                 return dumps_.helper_ended(pid, status) || evidence_.helper_ended(pid, status) ||
                        reports_.helper_ended(pid, status) || notifier_.helper_ended(pid, status) ||
-                       captures_.helper_ended(pid, status) || nodes_.helper_ended(pid, status) ||
-                       (relay_ && relay_->helper_ended(pid, status));
+                       captures_.helper_ended(pid, status) || gpu_watch_.helper_ended(pid, status) ||
+                       nodes_.helper_ended(pid, status) || (relay_ && relay_->helper_ended(pid, status));
               },
           .discover = [this] { watcher_.discover(); },
           .died = [this](const TrackedProcess& p, base::WaitStatus status,
@@ -136,11 +137,13 @@ TimingService::Hooks Supervisor::timing_hooks() {
           .first_gpu_use =
               [this] {
                 speed_.watch().gpu_used();
+                gpu_watch_.start();
                 listeners_.open_metrics();
               },
           .step_s = [this] { return speed_.watch().step_s(); },
           .every_call_timed = [this](bool on) { speed_.watch().every_call_timed(on, loop_.now()); },
-          .slow_events = [this] { return speed_.watch().slow_events(); }};
+          .slow_events = [this] { return speed_.watch().slow_events(); },
+          .gpus = [this] { return gpu_watch_.throttling(); }};
 }
 
 NodeHandler::Hooks Supervisor::node_hooks() {

@@ -20,7 +20,7 @@ IS_PYTHON = 1
 PATIENCE_S = 3
 
 SEGMENT_MAGIC = 0x315950504E525058
-SEGMENT_VERSION = 4
+SEGMENT_VERSION = 5
 GROUPS, COLLECTIVES, OTHERS = 64, 8, 16
 CALL_BYTES = 72
 GROUP_AT, GROUP_BYTES = 128, 64 + (COLLECTIVES + OTHERS) * CALL_BYTES
@@ -33,7 +33,8 @@ RECORD_AT = 32  # whether the supervisor wants spans
 TRACED_AT = 36  # change of the list of traced functions; its bytes, the change that was followed, least duration
 MOST_SITES = 4096
 MOST_TEXT = 4096
-SHORT_CALLS = 1  # flag of a span
+SHORT_CALLS, SENDS, RECEIVES, OBJECTS = 1, 2, 4, 8  # flags of a span
+PEER_SHIFT = 40  # of the peer's rank in a span's number
 
 DATA, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, CHECKPOINT, EVALUATION, GARBAGE, FUNCTION, MARK = range(1, 11)
 

@@ -11,9 +11,10 @@ settings = globals()["settings"]  # given by sitecustomize.py
 
 shared = settings["part"]("xpurun_segment")
 segment = shared["segment"]
-GROUPS, COLLECTIVES, OTHERS, CALL_BYTES, GROUP_AT, GROUP_BYTES, MOST_SITES, COMMUNICATION = (
+(GROUPS, COLLECTIVES, OTHERS, CALL_BYTES, GROUP_AT, GROUP_BYTES, MOST_SITES, COMMUNICATION, SENDS, RECEIVES, OBJECTS,
+ PEER_SHIFT) = (
     shared[name] for name in ("GROUPS", "COLLECTIVES", "OTHERS", "CALL_BYTES", "GROUP_AT", "GROUP_BYTES", "MOST_SITES",
-                              "COMMUNICATION"))
+                              "COMMUNICATION", "SENDS", "RECEIVES", "OBJECTS", "PEER_SHIFT"))
 ASYNC = 1
 
 # Function name: operation, parameter of the tensor (None: no tensor), parameter of the root or the peer.
@@ -205,6 +206,9 @@ class Recorder:
         pack_record, pack_8, pack_4, now = self.pack_record, self.pack_8, self.pack_4, time.monotonic_ns
         wants_spans, add_span = segment.wants_spans, segment.add_span
         counter_at = 32 if is_collective else 48
+        direction = 0 if is_collective else SENDS if partner_name == "dst" else RECEIVES
+        if direction and tensor_name is None:
+            direction |= OBJECTS
 
         def tail_of(kind, reduction, partner, flags, frame, tensor):
             """What is equal for all calls from the same position: a part of the record, and of the span the name, the
@@ -217,7 +221,8 @@ class Recorder:
                 0 if kind is None else self.text(str(kind).replace("torch.", "")),
                 partner if is_collective else -1, -1 if is_collective else partner, file, function_name, line, flags, 0)
             # The code object is kept, because the call's position is known by its id.
-            return tail, name_ref, segment.place_of(frame), getattr(tensor, "element_size", int)(), frame.f_code
+            peer = -1 if is_collective or partner is None else partner
+            return tail, name_ref, segment.place_of(frame), getattr(tensor, "element_size", int)(), peer, frame.f_code
 
         index = {parameter: place for place, parameter in enumerate(names)}
         nothing = (None,) * (len(names) + 1)  # index -1 finds the last one
@@ -297,9 +302,14 @@ class Recorder:
             if is_collective:
                 pack_8(memory, at + 40, sequence)
             if memory is segment.memory and wants_spans():
-                _, name_ref, place, element, _ = tail
-                add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence if is_collective else 0,
-                         count * element)
+                _, name_ref, place, element, peer, _ = tail
+                if is_collective:
+                    add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence, count * element)
+                elif peer >= 0:
+                    add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence | peer << PEER_SHIFT,
+                             count * element, direction)
+                else:  # recv from any rank
+                    add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, 0, count * element)
 
         return shared["wrapper_of"](function, self.c10d, WRAPPER, {"local": local, "enter": enter, "leave": leave})
 

@@ -10,7 +10,7 @@
 #include "report/build/error_files.h"
 #include "report/build/log_tail.h"
 #include "report/build/pipeline_files.h"
-#include "report/build/speed_files.h"
+#include "report/build/speed/speed_files.h"
 #include "report/build/stack_set.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/several_nodes.h"

@@ -32,6 +32,8 @@ class Meetings {
   void add(const RankArrival& arrival);
   // By row. Once: the arrivals are dropped. Clocks of hosts are corrected by the ends of the collectives.
   std::map<uint32_t, model::Lateness> lateness(const std::vector<RankPlace>& ranks);
+  // Of a row, after lateness(): mean seconds after the median of the others, by rank.
+  std::map<base::Rank, double> mean_late(uint32_t row) const;
   // Of a row, after lateness(): seconds from the last arrival to the last end, as medians of blocks.
   std::vector<double> transfer_blocks(uint32_t row) const;
 
@@ -42,7 +44,8 @@ class Meetings {
   size_t most_;
   uint64_t mask_ = 0;  // meetings with one of these bits are not kept
   std::vector<RankArrival> arrivals_;
-  std::map<uint32_t, std::vector<double>> transfer_blocks_;  // ns, by row
+  std::map<uint32_t, std::map<base::Rank, double>> mean_late_;  // s, by row
+  std::map<uint32_t, std::vector<double>> transfer_blocks_;     // ns, by row
 };
 
 }  // namespace xpurun::report

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "report/build/speed_files.h"
+#include "report/build/speed/speed_files.h"
 
 #include <string>
 #include <vector>
