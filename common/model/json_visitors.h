@@ -136,6 +136,13 @@ class JsonWriter {
       return nlohmann::ordered_json(value);
     }
   }
+  static nlohmann::ordered_json to_value(const std::vector<RankSet>& values) {
+    auto list = nlohmann::ordered_json::array();
+    for (const RankSet& value : values) {
+      list.push_back(value.ranks());
+    }
+    return list;
+  }
   template <HasFields T>
   static nlohmann::ordered_json to_value(const std::vector<T>& values) {
     auto list = nlohmann::ordered_json::array();

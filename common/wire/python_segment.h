@@ -76,7 +76,13 @@ enum PythonSpanFlag : uint8_t {
   kShortCalls = 1u << 0,  // a sum, no span: `sequence` calls of the function, each shorter than
                           // --trace-python-min, took `bytes` ns in all, between begin and end
   kInferred = 1u << 1,    // derived from the spans around it; no call of the program has this extent
+  // Of a point-to-point call: the direction. `sequence` then holds the peer's rank in the group above
+  // kPeerShift, and below the number of the call, from 1 with this peer in this direction.
+  kSends = 1u << 2,
+  kReceives = 1u << 3,
+  kObjects = 1u << 4,  // with kSends or kReceives: send_object_list or recv_object_list, which count apart
 };
+inline constexpr uint32_t kPeerShift = 40;
 
 struct PythonSpan {
   uint64_t number;    // from 1 in the process; 0 while the span is written; span n is at index (n - 1) %

@@ -98,12 +98,19 @@ bool CaptureRunner::capture_by_itself(double seconds, std::string_view reason) {
 
 void CaptureRunner::begin() {
   const CaptureRequest& request = current_->request;
-  auto helper =
-      HelperProcess::start({program_, "record", "--run", run_dir_, "--workers", "--quiet", "--duration",
-                            fmt::format("{}ms", static_cast<int64_t>(request.seconds * 1000)), "--rate",
-                            fmt::format("{}", request.rate), "--reason", request.reason, "--format", "json",
-                            "--out", fmt::format("{}/{}/profile.json", run_dir_, current_->dir)},
-                           mask_, stderr_fd_);
+  std::vector<std::string> words{
+      program_,     "record",
+      "--run",      run_dir_,
+      "--workers",  "--quiet",
+      "--duration", fmt::format("{}ms", static_cast<int64_t>(request.seconds * 1000)),
+      "--rate",     fmt::format("{}", request.rate),
+      "--reason",   request.reason,
+      "--format",   "json",
+      "--out",      fmt::format("{}/{}/profile.json", run_dir_, current_->dir)};
+  if (!request.ranks.empty()) {
+    words.insert(words.end(), {"--ranks", request.ranks.text()});
+  }
+  auto helper = HelperProcess::start(words, mask_, stderr_fd_);
   if (!helper) {
     finish(base::to_line(helper.error()));
     return;

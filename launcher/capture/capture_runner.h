@@ -26,7 +26,7 @@ struct CaptureRequest {
   double seconds = 10;
   int rate = 50;         // samples a second of each process
   std::string reason;    // a word kept in the profile: "slow", "silence", "request"
-  model::RankSet ranks;  // whose GPU is captured; empty: all. Python stacks are those of all ranks.
+  model::RankSet ranks;  // that are captured; empty: all
 };
 
 inline constexpr double kLongestCaptureS = 300;

@@ -141,6 +141,9 @@ int dispatch(const std::vector<std::string>& words) {
     if (!words.empty() && words.front() == kClockRole) {
       run_clock_helper(words);
     }
+    if (!words.empty() && words.front() == kWatchRole) {
+      run_watch_helper(words);
+    }
     return dispatch_or_throw(words);
   } catch (const std::exception& e) {
     // Out of memory, or a bug: a library's exception that its wrapper let through.

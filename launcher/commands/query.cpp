@@ -6,6 +6,8 @@
 #include "launcher/commands/run_paths.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
+#include "report/build/capture_files.h"
+#include "report/query/capture_tables.h"
 #include "report/query/run_tables.h"
 
 #include <fmt/format.h>
@@ -155,6 +157,21 @@ std::string list_text() {
   return out;
 }
 
+// Of the operands that are run directories.
+void add_captures_of(const std::vector<std::string>& operands, report::RunTables& tables) {
+  for (const std::string& operand : operands) {
+    const auto run = model::RunDir::find(operand);
+    const auto job = run ? report::read_job(*run) : base::fail("no run");
+    if (job) {
+      const report::Captures captures = report::read_captures(*job);
+      report::add_captures(tables, captures.reports, tables.began_ns);
+      for (const std::string& note : captures.notes) {
+        tables.problems.push_back(base::Error{.what = note});
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int query_command(const Invocation& call) {
@@ -200,6 +217,7 @@ int query_command(const Invocation& call) {
   if (!tables) {
     return complain(tables.error(), kExitFailure);
   }
+  add_captures_of(*found, *tables);
   int status = 0;
   for (const base::Error& problem : tables->problems) {
     status = complain(problem, kExitFailure);

@@ -127,4 +127,46 @@ void run_clock_helper(const std::vector<std::string>& words) {
   ::_exit(written ? 0 : 1);
 }
 
+std::vector<std::string> watch_words(double interval_s) {
+  return {std::string(kWatchRole), fmt::format("{}ms", std::lround(interval_s * 1000))};
+}
+
+std::string watched_line(const std::vector<GpuDevice>& gpus) {
+  auto list = nlohmann::ordered_json::array();
+  for (const GpuDevice& gpu : gpus) {
+    list.push_back({{"uuid", gpu.uuid}, {"mhz", gpu.sm_clock_mhz}, {"reasons", gpu.throttle_reasons}});
+  }
+  return list.dump() + "\n";
+}
+
+std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line) {
+  std::vector<model::GpuClockReading> out;
+  try {
+    for (const nlohmann::json& one : nlohmann::json::parse(line)) {
+      out.push_back({.uuid = one.at("uuid").get<std::string>(),
+                     .sm_mhz = one.at("mhz").get<int>(),
+                     .reasons = one.at("reasons").get<std::vector<std::string>>()});
+    }
+  } catch (const nlohmann::json::exception&) {
+    return {};
+  }
+  return out;
+}
+
+void run_watch_helper(const std::vector<std::string>& words) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const auto seconds = words.size() == 2 ? base::parse_duration_s(words[1]) : std::nullopt;
+  auto gpus = GpuSpeeds::open();
+  if (!seconds || !gpus) {
+    ::_exit(seconds ? 0 : 2);  // a host without NVML is no failure
+  }
+  for (;;) {
+    const std::string line = watched_line(gpus->read());
+    if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) {
+      ::_exit(0);  // nobody reads
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(*seconds));
+  }
+}
+
 }  // namespace xpurun::launcher

@@ -1,9 +1,11 @@
-// The helper that reads the GPUs' clocks, power and throttle reasons during a capture: xpurun itself in
-// another role, because NVML's calls may block. It writes one file (model::ClockSamples) and ends.
+// The helpers that read the GPUs' clocks, power and throttle reasons: xpurun itself in other roles, because
+// NVML's calls may block. One reads often during a capture, writes one file (model::ClockSamples) and ends.
+// The other reads every few seconds during the run, and prints a line of JSON each time.
 #pragma once
 
 #include "common/model/evidence/gpu_state.h"
 #include "common/model/speed/gpu_capture.h"
+#include "common/model/speed/gpu_health.h"
 
 #include <string>
 #include <vector>
@@ -12,6 +14,9 @@ namespace xpurun::launcher {
 
 // First word of the helper's command line. Not an option of xpurun.
 inline constexpr std::string_view kClockRole = "--sample-clocks";
+
+inline constexpr std::string_view kWatchRole = "--watch-clocks";
+inline constexpr double kWatchIntervalS = 5;
 
 // `out` is the file to write.
 std::vector<std::string> clock_words(double seconds, const std::string& out);
@@ -38,7 +43,13 @@ class ClockSummary {
 // Reads every 10 ms for this time. `library`: NVML's.
 model::ClockSamples sample_clocks(double seconds, const std::string& library);
 
-// Does not return.
+std::vector<std::string> watch_words(double interval_s);
+// One line of the helper that watches. From a damaged line: no reading.
+std::string watched_line(const std::vector<model::GpuDevice>& gpus);
+std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line);
+
+// These do not return.
 [[noreturn]] void run_clock_helper(const std::vector<std::string>& words);
+[[noreturn]] void run_watch_helper(const std::vector<std::string>& words);
 
 }  // namespace xpurun::launcher

@@ -18,7 +18,7 @@ using enum FamilyType;
 
 constexpr double kNs = 1e-9;
 // These operations have series of their own; the others of their kind are summed as "other". The list is
-// fixed, so that no counter ever decreases. With all other families: at most 152 series per rank.
+// fixed, so that no counter ever decreases. With all other families: at most 156 series per rank.
 constexpr std::array<std::string_view, 4> kTypes = {"bf16", "fp16", "fp32", "fp8_e4m3"};
 constexpr std::array<std::string_view, 6> kCollectives = {"AllReduce", "AllGather", "ReduceScatter",
                                                           "SendRecv",  "Broadcast", "AlltoAll"};
@@ -287,6 +287,43 @@ void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out)
           number(r.events_unwritten));
 }
 
+// What lowers the clock below that of a GPU with work to do.
+constexpr std::array<std::string_view, 5> kThrottleReasons = {"power_cap", "hardware_slowdown", "thermal",
+                                                              "hardware_thermal", "power_brake"};
+
+void add_throttling(const GpuThrottling& gpu, Families& out) {
+  out.add("xpurun_gpu_clock_observed_seconds", counter, "Time for which a GPU's clock was watched.",
+          {{"gpu_uuid", gpu.uuid}}, gpu.observed_s);
+  for (const std::string_view reason : kThrottleReasons) {
+    const auto seconds = gpu.throttled_s.find(std::string(reason));
+    out.add("xpurun_gpu_throttled_seconds", counter, "Time in which a GPU's clock was lowered, by reason.",
+            {{"gpu_uuid", gpu.uuid}, {"reason", std::string(reason)}},
+            seconds == gpu.throttled_s.end() ? 0 : seconds->second);
+  }
+}
+
+void add_lateness(const RankLateness& l, const std::string& rank, Families& out) {
+  if (l.looked_s <= 0) {
+    return;
+  }
+  const Labels labels = {{"rank", rank}};
+  out.add("xpurun_lateness_seconds", counter,
+          "Time by which the rank arrived at collectives after the median of the node's other ranks, while "
+          "every collective was timed.",
+          labels, l.late_s);
+  out.add("xpurun_lateness_cost_seconds", counter,
+          "Time by which the rank arrived last at collectives, after the last but one.", labels, l.cost_s);
+  out.add("xpurun_lateness_observed_seconds", counter, "Time in which every collective was timed.", labels,
+          l.looked_s);
+  if (l.exposed_share >= 0) {
+    out.add(
+        "xpurun_exposed_communication_ratio", gauge,
+        "Share of that time, the latest of it, in which collectives ran and no recorded compute; an upper "
+        "limit.",
+        labels, l.exposed_share);
+  }
+}
+
 }  // namespace
 
 std::string_view content_type(MetricsFormat format) {
@@ -319,6 +356,7 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
               r.step_s);
       out.add("xpurun_steps", counter, "Steps of training that were seen.", labels, number(r.steps));
     }
+    add_lateness(r.lateness, rank_label(r.rank), out);
     if (timed) {
       add_matmuls(*r.timing, rank_label(r.rank), node.peaks, out);
       add_collectives(*r.timing, rank_label(r.rank), out);
@@ -326,6 +364,9 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
       add_gpu_time(*r.timing, rank_label(r.rank), out);
       add_ourselves(r, rank_label(r.rank), out);
     }
+  }
+  for (const GpuThrottling& gpu : node.gpus) {
+    add_throttling(gpu, out);
   }
   out.add("xpurun_slow_events", counter, "Times that the job was found to have become slower.", {},
           number(node.slow_events));

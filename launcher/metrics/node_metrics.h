@@ -2,8 +2,10 @@
 #pragma once
 
 #include "common/model/timing/peaks.h"
+#include "launcher/collect/lateness.h"
 #include "launcher/collect/rank_timing.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,8 +19,16 @@ struct RankMetrics {
   double still_s = -1;                 // seconds since the last progress; negative: not watched
   uint64_t steps = 0;                  // steps of training that were seen
   double step_s = -1;                  // mean of the last ones; negative: no step was seen
+  RankLateness lateness;               // at collectives
   uint64_t events_unwritten = 0;       // events lost because no event file could be written
   const RankTiming* timing = nullptr;  // nullptr: no GPU call yet
+};
+
+// Of one GPU, from readings every few seconds.
+struct GpuThrottling {
+  std::string uuid;
+  double observed_s = 0;
+  std::map<std::string, double> throttled_s;  // by model::ThrottleReason's names
 };
 
 struct NodeMetrics {
@@ -31,7 +41,8 @@ struct NodeMetrics {
   double last_dump_s = 0;  // duration of the last dump; 0: no dump yet
   bool shapes = false;     // also serve the atorch_* names
   model::Peaks peaks;
-  uint64_t slow_events = 0;  // times that the job became slower
+  uint64_t slow_events = 0;         // times that the job became slower
+  std::vector<GpuThrottling> gpus;  // of the node
   std::vector<RankMetrics> ranks;
 };
 

@@ -305,13 +305,15 @@ constexpr OptionSpec kRun[] = {
      .help = "report when the steps of a Python job have become slower by this share; off: never",
      .scope = Scope::everywhere},
     {.name = "slow-capture",
-     .kind = ValueKind::duration,
-     .metavar = "DURATION",
-     .words = "off",
+     .kind = ValueKind::text,
+     .metavar = "LENGTH",
      .default_text = "10s",
      .group = kTiming,
      .help = "in that case, and when no step ends for ten times as long as usual, sample the Python stacks "
-             "of all ranks for this long; at most 60s, three times a run",
+             "of all "
+             "ranks for this long (10s) or for the duration of a number of steps (20steps), at most 60s, "
+             "three times a "
+             "run; off: never",
      .scope = Scope::everywhere},
     {.name = "timeline",
      .kind = ValueKind::list,

@@ -130,7 +130,8 @@ struct RunOptions {
   NcclProfiler nccl_profiler = NcclProfiler::automatic;
   double overhead_budget = 0;  // most of a thread's time that light timing may cost
   double slow_threshold = 0;   // tell when steps take this much longer, as a share; 0: never
-  double slow_capture_s = 0;   // length of a capture when the job has become slower; 0: none
+  double slow_capture_s = 0;   // length of a capture when the job has become slower; 0: none, or in steps
+  int slow_capture_steps = 0;  // its length in steps; 0: given in seconds
   model::Peaks peaks;          // what devices can do
   int metrics_port = 0;        // 0: kMetricsPort, once a rank is known; kNoPort: no /metrics at all
 

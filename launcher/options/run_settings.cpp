@@ -22,6 +22,7 @@ namespace {
 // About three years. Longer durations would overflow nanoseconds in 64 bits or milliseconds in timers.
 constexpr double kLongestDuration = 1e8;
 constexpr double kLongestSlowCaptureS = 60;
+constexpr int64_t kMostSlowSteps = 100'000;
 // Event files: each of their eight parts must hold a few blocks.
 constexpr uint64_t kSmallestSize = uint64_t{1} << 20;
 constexpr int64_t kLargestNumber = 1'000'000;
@@ -178,6 +179,30 @@ NodeOptions node_options(const Reader& read) {
           .node_rank = read.number("node-rank", -1)};
 }
 
+struct SlowCapture {
+  double seconds = 0;
+  int steps = 0;
+};
+
+// "10s", "20steps", "off"
+base::Result<SlowCapture> slow_capture_of(const std::string& value) {
+  constexpr std::string_view kSteps = "steps";
+  if (value == "off") {
+    return SlowCapture{};
+  }
+  if (value.ends_with(kSteps)) {
+    const auto steps = base::parse_int(std::string_view(value).substr(0, value.size() - kSteps.size()));
+    if (steps && *steps >= 1 && *steps <= kMostSlowSteps) {
+      return SlowCapture{.steps = static_cast<int>(*steps)};
+    }
+  } else if (const auto seconds = base::parse_duration_s(value)) {
+    return SlowCapture{.seconds = std::min(*seconds, kLongestSlowCaptureS)};
+  }
+  return base::fail(
+      base::told("'{}' is not a duration, such as 10s, a number of steps, such as 20steps, or off",
+                 base::sanitize(value)));
+}
+
 base::Status check_nats(const std::string& value) {
   const bool word = value == "auto" || value == "off";
   if (word || value.starts_with("nats://") || value.starts_with("tls://")) {
@@ -298,6 +323,11 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
         checked = base::fail(specs.error());
       }
     }
+    if (checked && o.name == "slow-capture") {
+      if (const auto length = slow_capture_of(s->value); !length) {
+        checked = base::fail(length.error());
+      }
+    }
     if (checked && o.name == "nats") {
       checked = check_nats(s->value);
     }
@@ -347,9 +377,9 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.nccl_profiler = profiler_named(read.text("nccl-profiler"));
   out.overhead_budget = share_of(read.text("overhead-budget")).value_or(0);
   out.slow_threshold = share_of(read.text("slow-threshold")).value_or(0);
-  if (const std::string length = read.text("slow-capture"); length != "off") {
-    out.slow_capture_s = std::min(base::parse_duration_s(length).value_or(0), kLongestSlowCaptureS);
-  }
+  const SlowCapture slow_capture = slow_capture_of(read.text("slow-capture")).value_or(SlowCapture{});
+  out.slow_capture_s = slow_capture.seconds;
+  out.slow_capture_steps = slow_capture.steps;
   if (const std::string peak = read.text("peak"); !peak.empty()) {
     XPURUN_TRY_ASSIGN(out.peaks, model::Peaks::parse(peak));
   }

@@ -28,7 +28,10 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr size_t kWideEnoughForPid = 60;
+constexpr size_t kWideEnoughForSteps = 80;
 constexpr size_t kWideEnoughForRates = 100;
+constexpr size_t kWidthOfSteps = 17;
+constexpr size_t kWidthOfHost = 18;
 // Lines on nodes that are missing, where the ranks have to fit too.
 constexpr size_t kMostGaps = 3;
 
@@ -91,6 +94,8 @@ struct TopCells {
   std::string state;
   std::string still;
   std::string cpu;
+  std::string step;
+  std::string late;
   std::string flops;
   std::string collectives;
   std::string untraced;
@@ -118,6 +123,7 @@ std::string fitted_place(const std::string& place, size_t columns) {
 struct TopColumns {
   bool pid_and_cpu = false;
   bool host = false;
+  bool steps = false;
   bool rates = false;
 };
 
@@ -131,6 +137,9 @@ std::string top_line(const TopCells& c, const TopColumns& columns) {
   }
   out += fmt::format("{}  {} {} {}  ", pad_start(c.pid, 7), pad_end(c.state, 8), pad_start(c.still, 8),
                      pad_start(c.cpu, 6));
+  if (columns.steps) {
+    out += fmt::format("{} {}  ", pad_start(c.step, 7), pad_start(c.late, 7));
+  }
   if (columns.rates) {
     out += fmt::format("{} {}  {}  {}  ", pad_start(c.flops, 7), pad_start(c.collectives, 7),
                        pad_start(c.untraced, 8), pad_end(cut_end(c.last_collective, 20), 20));
@@ -145,6 +154,8 @@ TopCells headings() {
           .state = tr("STATE"),
           .still = tr("STILL"),
           .cpu = tr("CPU"),
+          .step = tr("STEP"),
+          .late = tr("LATE"),
           .flops = tr("TFLOP/S"),
           .collectives = tr("COLL/S"),
           .untraced = tr("UNTRACED"),
@@ -160,6 +171,8 @@ TopCells cells_of(const LiveRank& r, const LiveStatus& s) {
           .state = tr(state_word(r, s)),
           .still = r.alive ? base::human_duration(r.still_s) : "-",
           .cpu = r.cpu_share < 0 ? "-" : fmt::format("{:.0f}%", r.cpu_share * 100),
+          .step = r.step_s < 0 ? "-" : report::short_seconds(r.step_s),
+          .late = r.late_s < 0 ? "-" : report::short_seconds(r.late_s),
           .flops = fmt::format("{:.1f}", r.flops_per_s / 1e12),
           .collectives = fmt::format("{:.0f}", r.collectives_per_s),
           .untraced = r.untraced_share < 0 ? "-" : fmt::format("{:.0f}%", r.untraced_share * 100),
@@ -199,6 +212,7 @@ void fields(V& visit, R& r) {
   visit("untraced_share", r.untraced_share);
   visit("dropped", r.dropped);
   visit.optional("step_s", r.step_s);
+  visit.optional("late_s", r.late_s);
 }
 
 template <typename V, Self<LiveStatus> S>
@@ -297,11 +311,15 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
     add(s.gaps[i], Ink::Colour::doubtful);
   }
   const bool wide = columns >= kWideEnoughForPid;
+  const auto any_rank = [&s](auto&& has) { return std::any_of(s.ranks.begin(), s.ranks.end(), has); };
+  const bool host = wide && any_rank([](const LiveRank& r) { return !r.host.empty(); });
+  const bool steps = columns >= kWideEnoughForSteps + (host ? kWidthOfHost : 0) &&
+                     any_rank([](const LiveRank& r) { return r.step_s >= 0; });
   const TopColumns shown_columns{
       .pid_and_cpu = wide,
-      .host = wide &&
-              std::any_of(s.ranks.begin(), s.ranks.end(), [](const LiveRank& r) { return !r.host.empty(); }),
-      .rates = columns >= kWideEnoughForRates && std::any_of(s.ranks.begin(), s.ranks.end(), uses_gpu)};
+      .host = host,
+      .steps = steps,
+      .rates = columns >= kWideEnoughForRates + (steps ? kWidthOfSteps : 0) && any_rank(uses_gpu)};
   out += ink.paint(Ink::Colour::strong, cut_end(top_line(headings(), shown_columns), columns)) + '\n';
   std::vector<LiveRank> ranks = s.ranks;
   const bool all_fit = rows == 0 || ranks.size() + used <= rows;

@@ -23,6 +23,7 @@ struct LiveRank {
   bool alive = true;      // false: the position is the last one before death
   double still_s = 0;     // seconds since the last progress
   double step_s = -1;     // mean of the last steps of training; negative: not known
+  double late_s = -1;     // by how much it is late at collectives, in a step; negative: not known
   double cpu_share = -1;  // CPU cores in use; negative: not known
   std::string function;   // innermost line of the user's own code; empty without Python
   std::string file;

@@ -70,6 +70,7 @@ void judge_slow_trial(const model::RunManifest& run, Trial& trial) {
     trial.differences.push_back(base::to_line(slow.error()));
     return;
   }
+  trial.analysed = true;
   trial.given = slow_verdict(slow->speed);
   trial.differences = differences(trial.expected, *trial.given);
   for (std::string& one : slow_differences(slow->speed, run.slowdowns, slow->fault_step)) {

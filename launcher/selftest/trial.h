@@ -18,7 +18,8 @@ enum class TrialOutcome { right, wrong, skipped };
 struct Trial {
   const Injection* injection = nullptr;
   TrialOutcome outcome = TrialOutcome::skipped;
-  std::string reason;  // why it was skipped
+  std::string reason;     // why it was skipped
+  bool analysed = false;  // slow jobs: the job ended well, and the differences are those of its analysis
   Expected expected;
   std::optional<model::Verdict> given;
   double seconds = -1;  // from the fault to the verdict; negative: unknown, or no fault

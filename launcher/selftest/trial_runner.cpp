@@ -15,13 +15,6 @@
 
 namespace xpurun::launcher {
 
-namespace {
-
-// Share of the CPUs that other programs may take before a wrong verdict on a slow job says nothing.
-constexpr double kMostOfOthers = 0.1;
-
-}  // namespace
-
 base::Result<TrialRunner> TrialRunner::create(TrialSettings settings, RunnerLimits limits,
                                               std::string xpurun) {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
@@ -55,16 +48,18 @@ void TrialRunner::start_more() {
   while (!waiting_.empty() && running_.size() < limits_.at_a_time) {
     const Injection& injection = *waiting_.front();
     waiting_.pop_front();
-    if (const auto started = start(injection); !started) {
+    if (const auto started = start(injection, 1); !started) {
       done_(failed_trial(injection, settings_, base::to_line(started.error())));
     }
   }
 }
 
-base::Status TrialRunner::start(const Injection& injection) {
+base::Status TrialRunner::start(const Injection& injection, int attempt) {
+  const std::string suffix = attempt > 1 ? fmt::format("-{}", attempt) : "";
   Running trial{.injection = &injection,
-                .directory = fmt::format("{}/{}", settings_.scratch, injection.name),
-                .before = cpu_use_now()};
+                .directory = fmt::format("{}/{}{}", settings_.scratch, injection.name, suffix),
+                .before = cpu_use_now(),
+                .attempt = attempt};
   XPURUN_TRY(base::make_own_dir(trial.directory));
   XPURUN_TRY_ASSIGN(const base::Pid pid,
                     launcher::start({.argv = trial_command(xpurun_, injection, settings_, trial.directory),
@@ -95,7 +90,7 @@ void TrialRunner::ended(Iterator running) {
   running_.erase(running);
   const size_t strays = kill_strays();
   if (signal_ == 0) {
-    done_(result_of(trial, base::WaitStatus(status), strays));
+    tell(trial, result_of(trial, base::WaitStatus(status), strays));
     start_more();
   }
   if (running_.empty()) {
@@ -116,17 +111,25 @@ Trial TrialRunner::result_of(const Running& running, base::WaitStatus status, si
   }
   if (!out.differences.empty()) {
     out.outcome = TrialOutcome::wrong;
-    if (const double others = share_of_others(running); running.injection->slow && others > kMostOfOthers) {
-      out.outcome = TrialOutcome::skipped;
-      out.reason = fmt::format("other programs used {:.0f} % of this machine's CPUs", others * 100);
-    }
   }
+  // Only the analysis can be wrong because all ranks were slow; a job has to end on every machine.
+  out.analysed = out.analysed && !running.expired && strays == 0 && status.succeeded();
   return out;
 }
 
-double TrialRunner::share_of_others(const Running& running) {
+void TrialRunner::tell(const Running& running, Trial trial) {
   const auto now = cpu_use_now();
-  return running.before && now ? launcher::share_of_others(*running.before, *now) : 0;
+  const double others = running.before && now ? share_of_others(*running.before, *now) : 0;
+  if (trial.outcome == TrialOutcome::wrong && trial.analysed && others > limits_.most_of_others) {
+    if (running.attempt < limits_.attempts) {
+      if (start(*running.injection, running.attempt + 1)) {
+        return;
+      }
+    }
+    trial.outcome = TrialOutcome::skipped;
+    trial.reason = fmt::format("other programs used {:.0f} % of this machine's CPUs", others * 100);
+  }
+  done_(trial);
 }
 
 void TrialRunner::interrupted(int signal) {

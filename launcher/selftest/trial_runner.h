@@ -22,6 +22,9 @@ struct RunnerLimits {
   double deadline_s = 120;  // then the trial's xpurun gets SIGTERM
   double grace_s = 15;      // then SIGKILL
   double linger_s = 2;      // for processes that are about to end when their xpurun has ended
+  // Slow jobs: share of the CPUs that other programs may take before a wrong analysis says nothing.
+  double most_of_others = 0.1;
+  int attempts = 3;  // of a slow job on a busy machine; then it is skipped
 };
 
 class TrialRunner {
@@ -41,6 +44,7 @@ class TrialRunner {
     Pidfd process;
     EventLoop::TimerId deadline = 0;
     base::Result<CpuUse> before;  // when it started
+    int attempt = 1;
     bool expired = false;
   };
   using Iterator = std::list<Running>::iterator;
@@ -54,11 +58,12 @@ class TrialRunner {
         inbox_(std::move(inbox)) {}
 
   void start_more();
-  base::Status start(const Injection& injection);
+  base::Status start(const Injection& injection, int attempt);
   void expire(Iterator running);
   void ended(Iterator running);
   Trial result_of(const Running& running, base::WaitStatus status, size_t strays) const;
-  static double share_of_others(const Running& running);
+  // Tells the result, unless other programs may be the reason for it: then the trial is repeated.
+  void tell(const Running& running, Trial trial);
   void interrupted(int signal);
   size_t kill_strays() const;
 

@@ -61,6 +61,21 @@ std::vector<model::Span> SpanReader::adopt(std::vector<model::Span> spans, const
   return spans;
 }
 
+// A send and its recv are a meeting of two ranks: the pair is a group of its own.
+uint32_t SpanReader::pair_of(const wire::PythonSegment& memory, const wire::PythonSpan& span) {
+  const uint64_t peer = span.sequence >> wire::kPeerShift;
+  const auto [known, is_new] = pairs_.try_emplace({span.group, span.flags, peer}, 0);
+  if (is_new) {
+    const wire::TorchGroup& group = memory.group[span.group - 1];
+    const auto own = static_cast<uint64_t>(std::max(group.rank, 0));
+    const bool sends = (span.flags & wire::kSends) != 0;
+    known->second =
+        add_name(model::pair_group(text_at(memory, group.id).substr(0, kLongestName), sends ? own : peer,
+                                   sends ? peer : own, (span.flags & wire::kObjects) != 0));
+  }
+  return known->second;
+}
+
 model::Span SpanReader::span_of(const wire::PythonSegment& memory, const wire::PythonSpan& span) {
   model::Span out{.begin_ns = static_cast<base::MonoNs>(span.begin_ns),
                   .duration_ns = static_cast<int64_t>(span.duration_ns),
@@ -74,7 +89,12 @@ model::Span SpanReader::span_of(const wire::PythonSegment& memory, const wire::P
   out.stage = span.stage < model::kNames<model::Stage>.size() ? static_cast<model::Stage>(span.stage)
                                                               : model::Stage::other;
   if (span.group > 0 && span.group <= wire::kTorchGroups) {
-    out.group = name_of(memory, memory.group[span.group - 1].id);
+    if ((span.flags & (wire::kSends | wire::kReceives)) != 0) {
+      out.group = pair_of(memory, span);
+      out.sequence &= (uint64_t{1} << wire::kPeerShift) - 1;
+    } else {
+      out.group = name_of(memory, memory.group[span.group - 1].id);
+    }
   }
   return out;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,14 +34,16 @@ class SpanReader {
  private:
   uint32_t add_name(std::string text);
   uint32_t name_of(const wire::PythonSegment& memory, wire::TextRef ref);
+  uint32_t pair_of(const wire::PythonSegment& memory, const wire::PythonSpan& span);
   model::Span span_of(const wire::PythonSegment& memory, const wire::PythonSpan& span);
 
   uint64_t next_ = 1;  // number of the next span
   uint64_t lost_ = 0;
   std::vector<model::ShortCalls> short_calls_;
   std::vector<std::string> names_{""};
-  std::map<wire::TextRef, uint32_t> index_;  // into names_
-  std::map<std::string, uint32_t> adopted_;  // likewise
+  std::map<wire::TextRef, uint32_t> index_;                            // into names_
+  std::map<std::string, uint32_t> adopted_;                            // likewise
+  std::map<std::tuple<uint16_t, uint8_t, uint64_t>, uint32_t> pairs_;  // likewise, by group, flags, peer
 };
 
 }  // namespace xpurun::launcher

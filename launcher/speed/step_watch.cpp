@@ -86,12 +86,18 @@ void StepWatch::take(base::Rank rank, State& state, const Span& span) {
     case Stage::mark:
       if (!state.marks) {
         state.marks = true;
-        state.last_end = 0;
+        certain_from_now(state);
       }
       end_step(rank, state, end);
       return;
     case Stage::optimizer:
       state.thread = span.thread;
+      if (!state.optimizer) {
+        state.optimizer = true;
+        if (!state.marks) {
+          certain_from_now(state);
+        }
+      }
       // Several optimizers after one pass, or one that calls another, are one step.
       if (!state.marks && (state.worked || !state.passes)) {
         end_step(rank, state, end);
@@ -100,13 +106,33 @@ void StepWatch::take(base::Rank rank, State& state, const Span& span) {
     case Stage::forward:
     case Stage::backward:
       state.passes = state.worked = true;
-      return;
+      break;
     case Stage::checkpoint:
     case Stage::evaluation:
       state.aside_ns += span.thread == state.thread || state.thread == 0 ? span.duration_ns : 0;
       return;
     default:
-      return;
+      break;
+  }
+  if (!state.marks && !state.optimizer) {
+    if (const auto inferred = state.inferred.take(span)) {
+      state.guessed = true;
+      end_step(rank, state, *inferred);
+    }
+  }
+}
+
+// Steps that were inferred before the first certain one may be parts of steps.
+void StepWatch::certain_from_now(State& state) {
+  state.last_end = 0;
+  state.aside_ns = 0;
+  state.inferred = {};
+  if (state.guessed) {
+    state.guessed = false;
+    state.seen = {};
+    state.latest.clear();
+    reference_ = base::kNoRank;
+    detector_.reset();
   }
 }
 

@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/model/timing/span.h"
 #include "common/model/timing/speed_report.h"
+#include "launcher/speed/inferred_steps.h"
 #include "report/speed/changes/change_points.h"
 
 #include <array>
@@ -59,10 +60,13 @@ class StepWatch {
  private:
   struct State {
     uint64_t process = 0;
-    uint32_t thread = 0;  // that makes the steps; 0: not known yet
-    bool marks = false;   // the program marks the ends of its steps
-    bool passes = false;  // forward or backward passes have been seen
-    bool worked = false;  // since the last end
+    uint32_t thread = 0;     // that makes the steps; 0: not known yet
+    bool marks = false;      // the program marks the ends of its steps
+    bool optimizer = false;  // has been seen
+    InferredSteps inferred;  // as long as there is neither
+    bool guessed = false;    // some of the steps seen were inferred
+    bool passes = false;     // forward or backward passes have been seen
+    bool worked = false;     // since the last end
     base::MonoNs last_end = 0;
     int64_t aside_ns = 0;  // checkpoints and evaluations since the last end
     RankSteps seen;
@@ -77,6 +81,7 @@ class StepWatch {
   };
 
   void take(base::Rank rank, State& state, const model::Span& span);
+  void certain_from_now(State& state);
   void end_step(base::Rank rank, State& state, base::MonoNs end);
   void compare(base::Rank rank, const State& state, base::MonoNs begin, int64_t duration_ns);
   void judge(const model::StepChange& change);

@@ -83,6 +83,12 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
                 {.save_run = [this] { journal_.save_now(); },
                  .uses_gpu = [this] { return speed_.watch().uses_gpu(); },
                  .started = [this](base::Pid pid) { table_.ignore(pid); }}),
+      gpu_watch_({.loop = loop,
+                  .storage = storage,
+                  .file = journal_.dir().file(std::string(model::kGpuHealthFile)),
+                  .signal_mask = inbox_.original_mask(),
+                  .stderr_fd = complaints_.fd(),
+                  .started = [this](base::Pid pid) { table_.ignore(pid); }}),
       nodes_({loop, storage, journal_, table_, watcher_, dumps_, ending_.state(), options},
              {host_, dir_.absolute, inbox_.original_mask(), complaints_.fd()}, node_hooks()),
       verdicts_({journal_, ending_.state(), options}, verdict_hooks()),
@@ -116,7 +122,10 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       status_line_(loop, STDERR_FILENO, setup.footer,
                    [this](size_t columns) { return status_line(columns); }) {
   notices_.on_text([this](base::Pid pid, std::string_view json) { python_.received(pid, json); });
-  python_.on_spans([this](const auto& who, auto spans) { speed_.add(who.rank, who.process, spans); });
+  python_.on_spans([this](const auto& who, auto spans) {
+    speed_.add(who.rank, who.process, spans);
+    timing_.spans_arrived(who.rank, spans, who.names);
+  });
   reports_.set_options({options.source, options.share_with_group, options.language});
   reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); },
                         [this](const ReportResult& result) {

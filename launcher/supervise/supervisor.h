@@ -5,6 +5,7 @@
 
 #include "launcher/capture/activity_session.h"
 #include "launcher/capture/capture_runner.h"
+#include "launcher/capture/gpu_watch.h"
 #include "launcher/control/notice_server.h"
 #include "launcher/dumps/dump_coordinator.h"
 #include "launcher/ending/job_ending.h"
@@ -122,6 +123,7 @@ class Supervisor {
   TimingService timing_;
   ActivitySession activity_;
   CaptureRunner captures_;
+  GpuWatch gpu_watch_;
   NodeHandler nodes_;
   VerdictHandler verdicts_;
   RecordedCalls calls_;

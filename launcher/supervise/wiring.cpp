@@ -14,14 +14,15 @@ Reaper::Hooks Supervisor::reaper_hooks() {
   return {.may_be_helper =
               [this](base::Pid pid) {
                 return dumps_.busy() || evidence_.busy() || reports_.busy() || notifier_.busy() ||
-                       captures_.busy() || nodes_.is_helper(pid) || logs_.is_relay(pid);
+                       captures_.busy() || gpu_watch_.is_helper(pid) || nodes_.is_helper(pid) ||
+                       logs_.is_relay(pid);
               },
           .helper_ended =
               [this](base::Pid pid, base::WaitStatus status) {
                 return dumps_.helper_ended(pid, status) || evidence_.helper_ended(pid, status) ||
                        reports_.helper_ended(pid, status) || notifier_.helper_ended(pid, status) ||
-                       captures_.helper_ended(pid, status) || nodes_.helper_ended(pid, status) ||
-                       logs_.helper_ended(pid, status);
+                       captures_.helper_ended(pid, status) || gpu_watch_.helper_ended(pid, status) ||
+                       nodes_.helper_ended(pid, status) || logs_.helper_ended(pid, status);
               },
           .discover = [this] { watcher_.discover(); },
           .died = [this](const TrackedProcess& p, base::WaitStatus status,
@@ -128,11 +129,13 @@ TimingService::Hooks Supervisor::timing_hooks() {
           .first_gpu_use =
               [this] {
                 speed_.watch().gpu_used();
+                gpu_watch_.start();
                 listeners_.open_metrics();
               },
           .step_s = [this] { return speed_.watch().step_s(); },
           .every_call_timed = [this](bool on) { speed_.watch().every_call_timed(on, loop_.now()); },
-          .slow_events = [this] { return speed_.watch().slow_events(); }};
+          .slow_events = [this] { return speed_.watch().slow_events(); },
+          .gpus = [this] { return gpu_watch_.throttling(); }};
 }
 
 NodeHandler::Hooks Supervisor::node_hooks() {
@@ -230,6 +233,7 @@ EndRecord::Hooks Supervisor::end_record_hooks() {
           .finish_files =
               [this] {
                 timing_.finish();
+                gpu_watch_.finish();
                 python_.save_spans();
               },
           .recorded = [this] { nodes_.job_recorded(); }};

@@ -46,8 +46,12 @@ TimingService::TimingService(Parts parts, model::RunDir dir, std::string host, H
       collector_(static_cast<wire::Level>(parts.options.timing), budget_ppm(parts.options)),
       event_files_(parts.storage, dir_.file("ranks"), parts.options.event_bytes),
       level_(default_level()),
-      looks_(parts.loop,
-             {.step_s = [this] { return hooks_.step_s(); }, .changed = [this] { apply_level(); }}),
+      looks_(parts.loop, {.step_s = [this] { return hooks_.step_s(); },
+                          .changed =
+                              [this] {
+                                apply_level();
+                                lateness_.looking(looks_.looking(), parts_.loop.now());
+                              }}),
       trace_({parts.loop, parts.storage, parts.table, collector_}, dir_.path(), [this] { apply_level(); }),
       timelines_(trace_, parts.storage, dir_.path(), parts.options.timelines,
                  {.look = [this] { return look_at_steps(); }, .ranks = [this] { return timed_ranks(); }}) {
@@ -129,12 +133,21 @@ void TimingService::events_arrived(base::Pid pid, const RankTiming& timing,
                                .gpu = timing.device_name,
                                .gpu_uuid = timing.device_uuid};
   event_files_.add(who, events, memory, timing.health.ring_dropped);
+  lateness_.add(who.rank, events, memory);
   trace_.add(who, events, memory);
+}
+
+void TimingService::spans_arrived(base::Rank rank, std::span<const model::Span> spans,
+                                  const std::vector<std::string>& names) {
+  if (collector_.empty()) {
+    lateness_.add(rank, spans, names);
+  }
 }
 
 void TimingService::drain() {
   const base::MonoNs now = parts_.loop.now();
   collector_.drain(now);
+  lateness_.tick(now);
   event_files_.flush(now);
   trace_.end_if_complete();
   timelines_.tick();
@@ -181,6 +194,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
                    .shapes = parts_.options.shape_metrics,
                    .peaks = parts_.options.peaks,
                    .slow_events = hooks_.slow_events(),
+                   .gpus = hooks_.gpus(),
                    .ranks = {}};
   std::map<base::Rank, RankMetrics> ranks;
   const auto add = [&](const TrackedProcess& p) {
@@ -192,6 +206,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
         .still_s = progress.still_s,
         .steps = progress.steps,
         .step_s = progress.step_s,
+        .lateness = lateness_.of(p.record.rank),
         .events_unwritten = event_files_.failed(p.record.rank),
         .timing = collector_.read({p.record.pid, p.record.rank, p.record.local_rank, p.alive})};
   };

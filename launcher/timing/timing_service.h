@@ -13,6 +13,7 @@
 #include "launcher/processes/process_table.h"
 #include "launcher/storage/storage.h"
 #include "launcher/timing/collective_looks.h"
+#include "launcher/timing/lateness_watch.h"
 #include "launcher/timing/timelines.h"
 #include "launcher/timing/trace_session.h"
 
@@ -53,6 +54,7 @@ class TimingService {
     std::function<void(bool)> every_call_timed = [](bool) {};  // called when it begins and ends
     // Times that the job became slower.
     std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
+    std::function<std::vector<GpuThrottling>()> gpus = [] { return std::vector<GpuThrottling>(); };
   };
   enum class WhichRanks { living, all };
 
@@ -71,6 +73,10 @@ class TimingService {
   // As given on the command line.
   wire::Level default_level() const;
   Collector& collector() { return collector_; }
+  // Spans of a rank; without a GPU, the calls of torch.distributed tell who is late.
+  void spans_arrived(base::Rank rank, std::span<const model::Span> spans,
+                     const std::vector<std::string>& names);
+  RankLateness lateness(base::Rank rank) const { return lateness_.of(rank); }
   TraceSession& trace() { return trace_; }
   const TraceSession& trace() const { return trace_; }
 
@@ -103,6 +109,7 @@ class TimingService {
   EventFiles event_files_;
   wire::Level level_;
   CollectiveLooks looks_;
+  LatenessWatch lateness_;
   TraceSession trace_;
   Timelines timelines_;
   bool every_call_ = false;

@@ -33,7 +33,8 @@ RECORD_AT = 32  # whether the supervisor wants spans
 TRACED_AT = 36  # change of the list of traced functions; its bytes, the change that was followed, least duration
 MOST_SITES = 4096
 MOST_TEXT = 4096
-SHORT_CALLS, INFERRED = 1, 2  # flags of a span
+SHORT_CALLS, INFERRED, SENDS, RECEIVES, OBJECTS = 1, 2, 4, 8, 16  # flags of a span
+PEER_SHIFT = 40  # of the peer's rank in a span's number
 
 DATA, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, CHECKPOINT, EVALUATION, GARBAGE, FUNCTION, MARK = range(1, 11)
 

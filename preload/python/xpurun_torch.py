@@ -11,9 +11,10 @@ settings = globals()["settings"]  # given by sitecustomize.py
 
 shared = settings["part"]("xpurun_segment")
 segment = shared["segment"]
-GROUPS, COLLECTIVES, OTHERS, CALL_BYTES, GROUP_AT, GROUP_BYTES, MOST_SITES, COMMUNICATION = (
+(GROUPS, COLLECTIVES, OTHERS, CALL_BYTES, GROUP_AT, GROUP_BYTES, MOST_SITES, COMMUNICATION, SENDS, RECEIVES, OBJECTS,
+ PEER_SHIFT) = (
     shared[name] for name in ("GROUPS", "COLLECTIVES", "OTHERS", "CALL_BYTES", "GROUP_AT", "GROUP_BYTES", "MOST_SITES",
-                              "COMMUNICATION"))
+                              "COMMUNICATION", "SENDS", "RECEIVES", "OBJECTS", "PEER_SHIFT"))
 tables = settings["part"]("xpurun_torch_calls")
 ASYNC = 1
 
@@ -210,6 +211,9 @@ class Recorder:
         wants_spans, add_span = segment.wants_spans, segment.add_span
         counter_at = 32 if is_collective else 48
         traced_tensors = tables["TRACED_TENSORS"]
+        direction = 0 if is_collective else SENDS if partner_name == "dst" else RECEIVES
+        if direction and tensor_name is None:
+            direction |= OBJECTS
 
         def tail_of(kind, reduction, partner, flags, frame, tensor, tag):
             """What is equal for all calls from the same position: a part of the record, and of the span the name, the
@@ -226,7 +230,8 @@ class Recorder:
                 partner if is_collective else -1, -1 if is_collective else partner, file, function_name, line, flags,
                 tag)
             # The code object is kept, because the call's position is known by its id.
-            return tail, name_ref, segment.place_of(frame), getattr(tensor, "element_size", int)(), frame.f_code
+            peer = -1 if is_collective or partner is None else partner
+            return tail, name_ref, segment.place_of(frame), getattr(tensor, "element_size", int)(), peer, frame.f_code
 
         index = {parameter: place for place, parameter in enumerate(names)}
         if call.names is not None:
@@ -328,9 +333,14 @@ class Recorder:
             if is_collective:
                 pack_8(memory, at + 40, sequence)
             if memory is segment.memory and wants_spans():
-                _, name_ref, place, element, _ = tail
-                add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence if is_collective else 0,
-                         count * element)
+                _, name_ref, place, element, peer, _ = tail
+                if is_collective:
+                    add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence, count * element)
+                elif peer >= 0:
+                    add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence | peer << PEER_SHIFT,
+                             count * element, direction)
+                else:  # recv from any rank
+                    add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, 0, count * element)
 
         return shared["wrapper_of"](function, self.c10d, template, {"local": local, "enter": enter, "leave": leave})
 

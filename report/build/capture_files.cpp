@@ -37,7 +37,7 @@ struct Found {
 // What CUPTI and NVML have recorded in the directories of one capture.
 class GpuPart {
  public:
-  explicit GpuPart(size_t& files) : files_(files) {}
+  explicit GpuPart(size_t& files, const RankRoles& roles = {}) : files_(files), table_(roles) {}
 
   void add(const std::string& directory) {
     std::error_code ec;
@@ -161,7 +161,7 @@ int64_t end_of(const Profile& p) {
 
 }  // namespace
 
-Captures read_captures(const JobRuns& job) {
+Captures read_captures(const JobRuns& job, const RankRoles& roles) {
   Captures out;
   std::vector<Found> found;
   for (const NodeRun& node : job.nodes) {
@@ -185,7 +185,7 @@ Captures read_captures(const JobRuns& job) {
   size_t files = kMostProfiles;
   for (size_t first = 0; first < found.size();) {
     std::vector<Profile> parts;
-    GpuPart gpu(files);
+    GpuPart gpu(files, roles);
     std::set<const NodeRun*> nodes;
     const std::string dir = found[first].dir;
     const int64_t end = end_of(found[first].profile);
@@ -194,7 +194,7 @@ Captures read_captures(const JobRuns& job) {
       gpu.add(found[first].node->path + "/" + found[first].dir);
       parts.push_back(std::move(found[first++].profile));
     }
-    model::CaptureReport report = captured_functions(merged_profile(std::move(parts)));
+    model::CaptureReport report = captured_functions(merged_profile(std::move(parts)), roles);
     report.dir = dir;
     gpu.finish(report);
     out.reports.push_back(std::move(report));

@@ -3,6 +3,7 @@
 
 #include "common/model/speed/capture_report.h"
 #include "report/nodes/job_runs.h"
+#include "report/speed/rank_roles.h"
 
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@ struct Captures {
   std::vector<std::string> notes;  // unreadable files
 };
 
-Captures read_captures(const JobRuns& job);
+// Ranks are compared with those of the same role.
+Captures read_captures(const JobRuns& job, const RankRoles& roles = {});
 // The file profile.json of one capture, and the files beside it.
 base::Result<model::CaptureReport> read_capture(const std::string& path);
 

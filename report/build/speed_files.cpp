@@ -1,72 +1,16 @@
 #include "report/build/speed_files.h"
 
-#include "common/base/tr.h"
 #include "report/build/capture_files.h"
 #include "report/build/idle/idle_files.h"
 #include "report/build/rank_files.h"
+#include "report/build/speed/capture_causes.h"
+#include "report/build/speed/gpu_health_files.h"
 #include "report/operations/analysis.h"
-#include "report/profile/captured_functions.h"
-#include "report/profile/throttling.h"
 #include "report/speed/analysis.h"
-#include "report/speed/wording.h"
-
-#include <fmt/format.h>
 
 #include <utility>
 
 namespace xpurun::report {
-
-namespace {
-
-std::string in_capture(const model::CapturedFunction& f) {
-  return base::tr("; in a capture, ") + ranks_excess(f);
-}
-
-// What the blamed ranks do more than the others, from the newest capture that shows it.
-void name_functions(model::SpeedReport& report, base::Language language) {
-  for (model::SpeedFinding& finding : report.findings) {
-    if (finding.problem != model::SpeedProblem::slow_rank) {
-      continue;
-    }
-    for (auto c = report.captures.rbegin(); c != report.captures.rend(); ++c) {
-      if (const model::CapturedFunction* f = blamed_function(*c, finding.ranks)) {
-        finding.function = place_of(*f);
-        finding.sentence += in_capture(*f);
-        const base::Speaking speaking(language);
-        finding.spoken += in_capture(*f);
-        break;
-      }
-    }
-  }
-}
-
-// Clocks that are lower than the others' explain why the same work takes longer.
-void name_throttling(model::SpeedReport& report, base::Language language) {
-  for (model::SpeedFinding& finding : report.findings) {
-    const bool may_be =
-        finding.cause == model::SlowCause::gpu_compute || finding.cause == model::SlowCause::unknown;
-    if (finding.problem != model::SpeedProblem::slow_rank || !may_be) {
-      continue;
-    }
-    for (auto c = report.captures.rbegin(); c != report.captures.rend(); ++c) {
-      const std::string words = throttling_words(c->gpu, finding.ranks);
-      if (words.empty()) {
-        continue;
-      }
-      for (model::CauseShare& share : report.what_if) {
-        share.cause = share.cause == finding.cause ? model::SlowCause::throttling : share.cause;
-      }
-      finding.cause = model::SlowCause::throttling;
-      finding.next = next_step(finding);
-      finding.sentence += "; in a capture, " + words;
-      const base::Speaking speaking(language);
-      finding.spoken += base::tr("; in a capture, ") + throttling_words(c->gpu, finding.ranks);
-      break;
-    }
-  }
-}
-
-}  // namespace
 
 SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   SpeedOfRun out;
@@ -74,10 +18,12 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   SpeedAnalysis analysis(files.size(), {.language = reading.language});
   OperationAnalysis operations;
   IdleFiles idle(job, reading.ranks);
+  GpuHealthFiles health(job);
   files.read(RankFiles::Kinds::all, [&](const RankInput& input) {
     analysis.add(input);
     operations.add(input);
     idle.add(input);
+    health.add(input);
     ++out.ranks;
   });
   out.notes = files.notes();
@@ -92,11 +38,12 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   if (reading.series) {
     out.samples = samples_of(out.report, steps, operations.samples());
   }
-  Captures captures = read_captures(job);
+  Captures captures = read_captures(job, operations.roles());
   out.notes.insert(out.notes.end(), captures.notes.begin(), captures.notes.end());
   out.report.captures = std::move(captures.reports);
-  name_throttling(out.report, reading.language);
-  name_functions(out.report, reading.language);
+  out.notes.insert(out.notes.end(), health.notes().begin(), health.notes().end());
+  name_from_captures(out.report, reading.language,
+                     [&health](int64_t from, int64_t until) { return health.between(from, until); });
   return out;
 }
 

@@ -5,7 +5,7 @@
 
 namespace xpurun::report {
 
-IdleGaps idle_gaps(const RecordedWork& work, int64_t until, size_t most) {
+IdleGaps idle_gaps(const RecordedWork& work, int64_t until, size_t most, std::span<const int64_t> step_ends) {
   IdleGaps out;
   const std::vector<GpuWork>& works = work.works;
   if (works.empty()) {
@@ -21,6 +21,7 @@ IdleGaps idle_gaps(const RecordedWork& work, int64_t until, size_t most) {
   out.begin = works.front().begin;
   int64_t busy_until = out.begin;
   uint32_t last = works.front().name;
+  int64_t last_launch = works.front().launch;
   for (size_t i = 0; i < works.size() && works[i].begin < until; ++i) {
     const GpuWork& w = works[i];
     ++out.works;
@@ -30,11 +31,14 @@ IdleGaps idle_gaps(const RecordedWork& work, int64_t until, size_t most) {
       const Gap gap{busy_until, w.begin, w.begin - ready, last, w.name};
       out.idle += gap.length();
       out.kernel_wait += gap.kernel_wait;
+      const auto ended = std::upper_bound(step_ends.begin(), step_ends.end(), last_launch);
+      out.between_steps += ended != step_ends.end() && *ended <= w.launch ? gap.length() : 0;
       out.longest.push_back(gap);
     }
     if (w.end >= busy_until) {
       busy_until = w.end;
       last = w.name;
+      last_launch = w.launch;
     }
   }
   out.end = std::min(until, busy_until);

@@ -9,6 +9,8 @@
 #include "report/gpu_work/recorded_work.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace xpurun::report {
@@ -32,12 +34,15 @@ struct IdleGaps {
   size_t works = 0;  // that began in this time
   int64_t idle = 0;
   int64_t kernel_wait = 0;
-  std::vector<Gap> longest;  // the longest first
+  int64_t between_steps = 0;  // idle, with the end of a step between the launches before and after
+  std::vector<Gap> longest;   // the longest first
 
   int64_t host_wait() const { return idle - kernel_wait; }
 };
 
-// Until `until`, or the end of the last work if that is earlier. At most `most` gaps.
-IdleGaps idle_gaps(const RecordedWork& work, int64_t until, size_t most);
+// Until `until`, or the end of the last work if that is earlier. At most `most` gaps. `step_ends`: of the
+// host, in order.
+IdleGaps idle_gaps(const RecordedWork& work, int64_t until, size_t most,
+                   std::span<const int64_t> step_ends = {});
 
 }  // namespace xpurun::report

@@ -1,5 +1,6 @@
 #include "report/operations/analysis.h"
 
+#include "common/base/hash.h"
 #include "common/base/strings.h"
 #include "common/model/timing/op_names.h"
 #include "common/model/timing/peaks.h"
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace xpurun::report {
@@ -19,9 +21,14 @@ namespace {
 constexpr uint32_t kMostRows = 20'000;  // while ranks are added
 constexpr size_t kMostOfATable = 1024;
 constexpr size_t kShownRanks = 8;
+constexpr double kOutlierSpreads = 4;  // robust standard deviations of the ranks of a role
+constexpr double kLeastOutlier = 0.05;
+constexpr size_t kLeastForSpread = 4;  // ranks; fewer have no distribution
 constexpr int64_t kLeastCalls = 3;     // of a rank, for its median to count
 constexpr size_t kLeastSpread = 10;    // calls of a rank, for its quantiles to count
 constexpr size_t kMostDurations = 12;  // rows
+constexpr size_t kMostLateRows = 24;
+constexpr size_t kMostLateColumns = 32;
 
 std::string sources_text(uint32_t sources) {
   std::string out;
@@ -49,22 +56,57 @@ model::RankSet ranks_of(const std::vector<model::SlowestRank>& ranks) {
   return model::RankSet::of(numbers);
 }
 
-// The ranks that need longest, compared with the median of the ranks.
-std::vector<model::SlowestRank> slowest(std::vector<model::SlowestRank> ranks) {
+// Shapes and collectives, whatever the communicator: ranks of one role are in different ones.
+uint64_t hash_of_work(const OperationKey& key) {
+  return base::hash_words(
+      base::hash_text(key.name + '|' + key.type + '|' + key.transposes),
+      {static_cast<uint64_t>(key.kind), static_cast<uint64_t>(key.size), static_cast<uint64_t>(key.bucket)});
+}
+
+// Of one rank: collectives tell roles apart where there are no matmuls.
+WorkCounts counts_of(const RankOperations& of) {
+  WorkCounts matmuls;
+  WorkCounts collectives;
+  for (const OperationRow& row : of.rows) {
+    const double calls = row.calls >= 0 ? row.calls : static_cast<double>(row.ns.size());
+    if (row.key.kind == OperationKind::matmul) {
+      matmuls[hash_of_work(row.key)] += calls;
+    } else if (row.key.kind == OperationKind::collective) {
+      collectives[hash_of_work(row.key)] += calls;
+    }
+  }
+  return matmuls.empty() ? collectives : matmuls;
+}
+
+// The ranks that need longest, compared with the median of the ranks of their role.
+std::vector<model::SlowestRank> slowest(std::vector<model::SlowestRank> ranks, const RankRoles& roles) {
   std::erase_if(ranks, [](const auto& r) { return r.count < kLeastCalls; });
-  std::vector<double> medians;
-  for (const model::SlowestRank& one : ranks) {
-    medians.push_back(one.median_s);
+  std::vector<model::SlowestRank> out;
+  while (!ranks.empty()) {
+    const base::Rank first = ranks.front().rank;
+    const auto others = std::stable_partition(
+        ranks.begin(), ranks.end(), [&](const auto& one) { return roles.may_compare(first, one.rank); });
+    std::vector<model::SlowestRank> alike(ranks.begin(), others);
+    ranks.erase(ranks.begin(), others);
+    std::vector<double> medians;
+    for (const model::SlowestRank& one : alike) {
+      medians.push_back(one.median_s);
+    }
+    const double usual = quantile(medians, 0.5);
+    if (alike.size() < 2 || !(usual > 0)) {
+      continue;
+    }
+    const double spread = alike.size() < kLeastForSpread ? 0 : robust_spread(medians, usual) / usual;
+    for (model::SlowestRank& one : alike) {
+      one.excess = one.median_s / usual - 1;
+      one.outlier = one.excess > std::max(kLeastOutlier, kOutlierSpreads * spread);
+      out.push_back(one);
+    }
   }
-  const double usual = quantile(medians, 0.5);
-  if (ranks.size() < 2 || !(usual > 0)) {
-    return {};
-  }
-  for (model::SlowestRank& one : ranks) {
-    one.excess = one.median_s / usual - 1;
-  }
-  std::stable_sort(ranks.begin(), ranks.end(),
-                   [](const auto& a, const auto& b) { return a.median_s > b.median_s; });
+  ranks = std::move(out);
+  std::stable_sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.outlier, a.excess, a.median_s) > std::tuple(b.outlier, b.excess, b.median_s);
+  });
   ranks.resize(std::min(ranks.size(), kShownRanks));
   return ranks;
 }
@@ -151,6 +193,7 @@ void OperationAnalysis::merge(const OperationRow& from, const RankOperations& of
 
 void OperationAnalysis::add(const RankInput& rank) {
   RankOperations of = operations_of(rank);
+  roles_.add(rank.rank, counts_of(of));
   std::vector<uint32_t> numbers;  // of the rows, in the tables
   for (const OperationRow& row : of.rows) {
     auto it = index_.find(row.key);
@@ -224,7 +267,7 @@ void OperationAnalysis::put(const OperationKey& key, const Row& row, model::Late
                           .transposes = key.transposes,
                           .flop = mean_work,
                           .times = times,
-                          .slowest = slowest(row.ranks)};
+                          .slowest = slowest(row.ranks, roles_)};
       to.tflops = mean_work > 0 && times.median_s > 0 ? mean_work / times.median_s * 1e-12 : -1;
       to.peak_share = to.tflops > 0 && row.peak > 0 ? to.tflops * 1e12 / row.peak : -1;
       out.matmuls.push_back(std::move(to));
@@ -261,7 +304,7 @@ void OperationAnalysis::put(const OperationKey& key, const Row& row, model::Late
                             .mean_bytes = mean_work,
                             .times = times,
                             .gb_s = rate(mean_work, times.median_s),
-                            .slowest = slowest(row.ranks)});
+                            .slowest = slowest(row.ranks, roles_)});
       break;
     case OperationKind::program_call:
       out.program_calls.push_back({.function = key.name,
@@ -301,6 +344,56 @@ void OperationAnalysis::find_families() {
   }
 }
 
+std::string OperationAnalysis::collective_name(const OperationKey& key, double bytes) const {
+  const auto member = communicators_.find({key.identity, key.size});
+  const std::string communicator = member == communicators_.end() ? "" : member->second.name;
+  return fmt::format("{} of {} {} on {}{} ranks", key.name, base::human_size(static_cast<uint64_t>(bytes)),
+                     key.type, communicator.empty() ? "" : communicator + " of ", key.size);
+}
+
+// Of the collectives at which the ranks wait longest.
+void OperationAnalysis::put_lateness(const std::map<uint32_t, model::Lateness>& lateness) {
+  std::vector<std::pair<double, const OperationKey*>> all;
+  for (const auto& [key, number] : index_) {
+    if (const auto found = lateness.find(number); found != lateness.end() && found->second.wait_s > 0) {
+      all.emplace_back(found->second.wait_s, &key);
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  all.resize(std::min(all.size(), kMostLateRows));
+  std::map<base::Rank, double> latest;
+  std::vector<std::map<base::Rank, double>> rows;
+  for (const auto& [wait, key] : all) {
+    rows.push_back(meetings_.mean_late(index_.at(*key)));
+    for (const auto& [rank, late_s] : rows.back()) {
+      latest[rank] = std::max(latest[rank], late_s);
+    }
+  }
+  std::vector<std::pair<double, base::Rank>> order;
+  for (const auto& [rank, late_s] : latest) {
+    order.emplace_back(-late_s, rank);
+  }
+  std::sort(order.begin(), order.end());
+  order.resize(std::min(order.size(), kMostLateColumns));
+  model::LatenessMatrix& out = out_.lateness;
+  for (const auto& [late, rank] : order) {
+    out.ranks.push_back(rank);
+  }
+  std::sort(out.ranks.begin(), out.ranks.end());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const OperationKey& key = *all[i].second;
+    const Row& row = rows_[index_.at(key)];
+    model::LatenessRow& to = out.rows.emplace_back();
+    to.name = key.kind == OperationKind::collective
+                  ? collective_name(key, mean_of(row.work, row.durations.count()))
+                  : sample_name(key);
+    for (const base::Rank rank : out.ranks) {
+      const auto late = rows[i].find(rank);
+      to.late_s.push_back(late == rows[i].end() ? -1 : late->second);
+    }
+  }
+}
+
 // Of the collectives that take the most time.
 void OperationAnalysis::put_durations() {
   std::vector<std::pair<double, const OperationKey*>> all;
@@ -315,11 +408,7 @@ void OperationAnalysis::put_durations() {
     Row& row = rows_[index_.at(*key)];
     keep_unusual(row.spread);
     const double bytes = mean_of(row.work, row.durations.count());
-    const auto member = communicators_.find({key->identity, key->size});
-    const std::string communicator = member == communicators_.end() ? "" : member->second.name;
-    std::string name =
-        fmt::format("{} of {} {} on {}{} ranks", key->name, base::human_size(static_cast<uint64_t>(bytes)),
-                    key->type, communicator.empty() ? "" : communicator + " of ", key->size);
+    std::string name = collective_name(*key, bytes);
     const bool is_known = std::any_of(out_.durations.begin(), out_.durations.end(),
                                       [&name](const auto& one) { return one.name.starts_with(name); });
     out_.durations.push_back(
@@ -334,6 +423,7 @@ model::OperationTables OperationAnalysis::finish() {
   find_families();
   put_durations();
   std::map<uint32_t, model::Lateness> lateness = meetings_.lateness(places_);
+  put_lateness(lateness);
   for (const auto& [key, number] : index_) {
     put(key, rows_[number], std::move(lateness[number]), out_);
   }

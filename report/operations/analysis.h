@@ -8,6 +8,7 @@
 #include "report/operations/duration_sketch.h"
 #include "report/operations/rank_operations.h"
 #include "report/operations/samples.h"
+#include "report/speed/rank_roles.h"
 
 #include <map>
 #include <string>
@@ -23,6 +24,8 @@ class OperationAnalysis {
   model::OperationTables finish();
   // After finish(): for a comparison. Communicators of equal names and sizes are taken together.
   std::vector<OperationSamples> samples() const;
+  // Which ranks do the same work, as far as their calls tell.
+  const RankRoles& roles() const { return roles_; }
 
  private:
   struct Row {
@@ -46,6 +49,8 @@ class OperationAnalysis {
   void put(const OperationKey& key, const Row& row, model::Lateness lateness, model::OperationTables& out);
   std::string sample_name(const OperationKey& key) const;
   void put_durations();
+  void put_lateness(const std::map<uint32_t, model::Lateness>& lateness);
+  std::string collective_name(const OperationKey& key, double bytes) const;
   void put_communicator(const OperationKey& key, const Row& row, model::CollectiveRow& to) const;
 
   struct Member {
@@ -55,6 +60,7 @@ class OperationAnalysis {
   std::map<std::pair<uint64_t, int>, Member> communicators_;
   std::map<std::pair<uint64_t, int>, std::string> families_;
   std::vector<RankPlace> places_;
+  RankRoles roles_;
   std::map<OperationKey, uint32_t> index_;  // into rows_
   std::vector<Row> rows_;
   Meetings meetings_;

@@ -57,7 +57,21 @@ struct RowSums {
   };
   std::map<base::Rank, Skew> rank_skews;
   std::map<uint32_t, model::LateRank> ranks;
+  std::map<uint32_t, std::pair<double, int64_t>> late_ns;  // sum after the median of the others, number
 };
+
+void add_lateness(RowSums& row, Gathering all, std::vector<int64_t>& begins) {
+  begins.clear();
+  for (const RankArrival& one : all) {
+    begins.push_back(one.begin_ns);
+  }
+  std::sort(begins.begin(), begins.end());
+  for (const RankArrival& one : all) {
+    auto& [sum, count] = row.late_ns[one.rank];
+    sum += static_cast<double>(std::max<int64_t>(one.begin_ns - median_of_others(begins, one.begin_ns), 0));
+    ++count;
+  }
+}
 
 void add_to(RowSums& row, Gathering all, const std::vector<RankPlace>& ranks) {
   const auto& last = *std::max_element(all.begin(), all.end(),
@@ -148,7 +162,12 @@ std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPla
   });
   align_hosts(ranks);
   std::map<uint32_t, RowSums> rows;
-  each_gathering(arrivals_, [&](Gathering all) { add_to(rows[all.front().row], all, ranks); });
+  std::vector<int64_t> begins;
+  each_gathering(arrivals_, [&](Gathering all) {
+    RowSums& row = rows[all.front().row];
+    add_to(row, all, ranks);
+    add_lateness(row, all, begins);
+  });
   arrivals_ = {};
   std::map<uint32_t, model::Lateness> out;
   for (auto& [number, row] : rows) {
@@ -157,6 +176,9 @@ std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPla
     skew_blocks_[number] = blocks_of(row.skews);
     for (const auto& [rank, skew] : row.rank_skews) {
       rank_skews_[number][rank] = skew.sum_ns * 1e-9 / static_cast<double>(skew.count);
+    }
+    for (const auto& [rank, late] : row.late_ns) {
+      mean_late_[number][ranks[rank].rank] = late.first * 1e-9 / static_cast<double>(late.second);
     }
     for (const auto& [rank, late] : row.ranks) {
       row.out.ranks.push_back(late);
@@ -167,6 +189,11 @@ std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPla
     out.emplace(number, std::move(row.out));
   }
   return out;
+}
+
+std::map<base::Rank, double> Meetings::mean_late(uint32_t row) const {
+  const auto found = mean_late_.find(row);
+  return found == mean_late_.end() ? std::map<base::Rank, double>() : found->second;
 }
 
 std::vector<double> Meetings::of_row(const Blocks& blocks, uint32_t row) {

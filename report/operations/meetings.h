@@ -32,6 +32,8 @@ class Meetings {
   void add(const RankArrival& arrival);
   // By row. Once: the arrivals are dropped. Clocks of hosts are corrected by the ends of the collectives.
   std::map<uint32_t, model::Lateness> lateness(const std::vector<RankPlace>& ranks);
+  // Of a row, after lateness(): mean seconds after the median of the others, by rank.
+  std::map<base::Rank, double> mean_late(uint32_t row) const;
   // Of a row, after lateness(): seconds from the last arrival to the last end, as medians of blocks.
   std::vector<double> transfer_blocks(uint32_t row) const { return of_row(transfer_blocks_, row); }
   // Likewise from the first arrival to the last one.
@@ -52,6 +54,7 @@ class Meetings {
   Blocks transfer_blocks_;
   Blocks skew_blocks_;
   std::map<uint32_t, std::map<base::Rank, double>> rank_skews_;  // s, by row
+  std::map<uint32_t, std::map<base::Rank, double>> mean_late_;   // s, by row
 };
 
 }  // namespace xpurun::report

@@ -245,7 +245,14 @@ void read_spans(const RankInput& rank, RankOperations& out, Rows& rows) {
       rows.add(row->second, static_cast<double>(span.duration_ns), span.bytes);
       if (span.group != 0 && span.sequence != 0) {
         const auto [group, is_new] = groups.emplace(span.group, 0);
-        group->second = is_new ? base::hash_text(file.names[span.group]) : group->second;
+        if (is_new) {
+          // Clocks are aligned by the ends of meetings; a send may end long before its recv.
+          const std::string& text = file.names[span.group];
+          group->second = model::is_pair_group(text) ? 0 : base::hash_text(text);
+        }
+        if (group->second == 0) {
+          continue;
+        }
         out.arrivals.push_back({.meeting = base::hash_words(group->second, {span.sequence}),
                                 .begin_ns = span.begin_ns + rank.offset_ns,
                                 .end_ns = end + rank.offset_ns,

@@ -43,7 +43,7 @@ double all_seconds(const model::CallTimes& t) {
 }
 
 std::string slowest_text(const std::vector<model::SlowestRank>& ranks) {
-  return ranks.empty() || ranks.front().excess < kWorthNaming
+  return ranks.empty() || !ranks.front().outlier || ranks.front().excess < kWorthNaming
              ? ""
              : fmt::format("{} (+{})", ranks.front().rank, percent(ranks.front().excess));
 }
@@ -289,6 +289,34 @@ TextTable breakdown_table(const std::vector<model::RankBreakdown>& all, size_t m
   return out;
 }
 
+// Of many ranks those that are latest.
+TextTable lateness_table(const model::LatenessMatrix& matrix, size_t most) {
+  TextTable out{.id = "lateness",
+                .title = "Lateness at collectives",
+                .about = base::tr("Mean ms by which a rank arrives after the median of the other ranks.")};
+  out.columns = {{"Collective", false, kNeverLeftOut}};
+  std::vector<double> latest(matrix.ranks.size(), 0);
+  for (const model::LatenessRow& row : matrix.rows) {
+    for (size_t i = 0; i < std::min(latest.size(), row.late_s.size()); ++i) {
+      latest[i] = std::max(latest[i], row.late_s[i]);
+    }
+  }
+  for (size_t i = 0; i < latest.size(); ++i) {
+    const auto later =
+        std::count_if(latest.begin(), latest.end(), [&](double one) { return one > latest[i]; });
+    out.columns.push_back({base::tr("rank {}", matrix.ranks[i]), true,
+                           std::max(kNeverLeftOut - 1 - static_cast<int>(later), 0)});
+  }
+  put_rows(out, matrix.rows, most, [&matrix](const model::LatenessRow& r) {
+    std::vector<std::string> cells{r.name};
+    for (size_t i = 0; i < matrix.ranks.size(); ++i) {
+      cells.push_back(i < r.late_s.size() ? ms(r.late_s[i]) : "");
+    }
+    return cells;
+  });
+  return out;
+}
+
 }  // namespace
 
 std::vector<TextTable> text_tables(const model::OperationTables& operations, size_t most) {
@@ -299,7 +327,8 @@ std::vector<TextTable> text_tables(const model::OperationTables& operations, siz
   }
   for (TextTable& table : std::vector<TextTable>{
            matmul_table(operations.matmuls, most), collective_table(operations.collectives, most),
-           memory_table(operations.memory, most), program_table(operations.program_calls, most)}) {
+           lateness_table(operations.lateness, most), memory_table(operations.memory, most),
+           program_table(operations.program_calls, most)}) {
     tables.push_back(std::move(table));
   }
   for (TextTable& table : tables) {

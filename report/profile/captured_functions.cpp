@@ -105,11 +105,11 @@ struct Share {
   double samples;
 };
 
-bool stands_out(const std::vector<Share>& shares, size_t i) {
+bool stands_out(const std::vector<Share>& shares, size_t i, const RankRoles& roles) {
   std::vector<double> others;
   double samples = 0;
   for (size_t k = 0; k < shares.size(); ++k) {
-    if (k != i) {
+    if (k != i && roles.may_compare(shares[i].rank, shares[k].rank)) {
       others.push_back(shares[k].share);
       samples += shares[k].samples;
     }
@@ -124,11 +124,11 @@ bool stands_out(const std::vector<Share>& shares, size_t i) {
   return shares[i].share - usual > std::max({kLeastExcess, kStandardErrors * error, kSpreads * spread});
 }
 
-model::RankSet outliers(const std::vector<Share>& shares) {
+model::RankSet outliers(const std::vector<Share>& shares, const RankRoles& roles) {
   model::RankSet out;
   size_t count = 0;
   for (size_t i = 0; i < shares.size(); ++i) {
-    if (stands_out(shares, i)) {
+    if (stands_out(shares, i, roles)) {
       out.insert(shares[i].rank);
       ++count;
     }
@@ -142,7 +142,7 @@ int usual_line(const std::map<int, uint64_t>& lines) {
   return most == lines.end() ? 0 : most->first;
 }
 
-model::CapturedFunction function_time(const Key& key, const Groups& groups) {
+model::CapturedFunction function_time(const Key& key, const Groups& groups, const RankRoles& roles) {
   model::CapturedFunction out{.function = key.function, .file = key.file, .worker = key.worker};
   std::vector<Share> totals;
   std::vector<Share> owns;
@@ -156,9 +156,9 @@ model::CapturedFunction function_time(const Key& key, const Groups& groups) {
     }
   }
   // The function that calls library code is of interest, not its callers; a library function has no own time.
-  out.ranks = outliers(owns);
+  out.ranks = outliers(owns, roles);
   if (out.ranks.empty()) {
-    out.ranks = outliers(totals);
+    out.ranks = outliers(totals, roles);
   }
   std::map<int, uint64_t> lines;
   uint64_t own = 0;
@@ -213,7 +213,7 @@ std::string capture_sentence(const model::CaptureReport& c) {
                                            : out;
 }
 
-model::CaptureReport captured_functions(const Profile& profile) {
+model::CaptureReport captured_functions(const Profile& profile, const RankRoles& roles) {
   model::CaptureReport out{.reason = profile.reason,
                            .wall_ns = profile.wall_ns,
                            .seconds = profile.seconds,
@@ -230,7 +230,7 @@ model::CaptureReport captured_functions(const Profile& profile) {
     }
   }
   for (const Key& key : keys) {
-    out.functions.push_back(function_time(key, groups));
+    out.functions.push_back(function_time(key, groups, roles));
   }
   std::stable_sort(out.functions.begin(), out.functions.end(), [](const auto& a, const auto& b) {
     return std::tuple(!a.waits, excess(a), a.own, a.total) > std::tuple(!b.waits, excess(b), b.own, b.total);

@@ -3,6 +3,7 @@
 
 #include "common/model/speed/capture_report.h"
 #include "report/profile/profile.h"
+#include "report/speed/rank_roles.h"
 
 #include <string_view>
 
@@ -11,8 +12,8 @@ namespace xpurun::report {
 // A rank stands out in a function if its share exceeds the others' median by 5 % of the time, by five
 // standard errors (three neighbouring samples count as one) and by four robust standard deviations of the
 // others, and fewer than half of the ranks do so; of two ranks, one may. Functions below 1 % everywhere are
-// left out.
-model::CaptureReport captured_functions(const Profile& profile);
+// left out. Ranks of other roles are no others.
+model::CaptureReport captured_functions(const Profile& profile, const RankRoles& roles = {});
 
 // "train.py:40 (collate)"; "collate (train.py)" without a line.
 std::string place_of(const model::CapturedFunction& f);

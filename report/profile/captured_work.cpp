@@ -88,10 +88,10 @@ struct RankShare {
   double share;
 };
 
-bool stands_out(const std::vector<RankShare>& shares, size_t i, bool below) {
+bool stands_out(const std::vector<RankShare>& shares, size_t i, bool below, const RankRoles& roles) {
   std::vector<double> others;
   for (size_t k = 0; k < shares.size(); ++k) {
-    if (k != i) {
+    if (k != i && roles.may_compare(shares[i].rank, shares[k].rank)) {
       others.push_back(shares[k].share);
     }
   }
@@ -210,7 +210,7 @@ CapturedWork CapturedWorkTable::summary(const Key& key) const {
   }
   size_t count = 0;
   for (size_t i = 0; i < shares.size(); ++i) {
-    if (stands_out(shares, i, key.first == WorkKind::collective)) {
+    if (stands_out(shares, i, key.first == WorkKind::collective, roles_)) {
       out.ranks.insert(shares[i].rank);
       ++count;
     }

@@ -5,6 +5,7 @@
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/timing/event_file.h"
 #include "report/profile/resource_sums.h"
+#include "report/speed/rank_roles.h"
 
 #include <map>
 #include <string>
@@ -15,6 +16,9 @@ namespace xpurun::report {
 
 class CapturedWorkTable {
  public:
+  // Ranks are compared with those of the same role.
+  explicit CapturedWorkTable(const RankRoles& roles = {}) : roles_(roles) {}
+
   // Sets `rank.busy_share`, and with samples the means of `rank.sampling`. Events and samples outside of the
   // rank's time are left out. `samples` may be nullptr.
   void add(model::RankActivity& rank, const model::EventFile& file,
@@ -44,6 +48,7 @@ class CapturedWorkTable {
 
   model::CapturedWork summary(const Key& key) const;
 
+  RankRoles roles_;
   std::vector<Rank> ranks_;
 };
 

@@ -38,14 +38,21 @@ struct Throttled {
   std::string reason;
 };
 
-Throttled throttled(const GpuClocks& c) {
+Throttled throttled(const GpuClocks& c, bool power_cap = true) {
   Throttled out;
   for (size_t i = 0; i < std::min(c.throttle_reasons.size(), c.throttle_shares.size()); ++i) {
-    if (is_throttling(c.throttle_reasons[i]) && c.throttle_shares[i] > out.share) {
+    const bool counts = power_cap || c.throttle_reasons[i] != model::name_of(ThrottleReason::power_cap);
+    if (counts && is_throttling(c.throttle_reasons[i]) && c.throttle_shares[i] > out.share) {
       out = {c.throttle_shares[i], c.throttle_reasons[i]};
     }
   }
   return out;
+}
+
+const GpuClocks* clocks_of(const model::GpuCapture& capture, base::Rank rank) {
+  const auto at = std::find_if(capture.clocks.begin(), capture.clocks.end(),
+                               [rank](const GpuClocks& c) { return c.rank == rank; });
+  return at == capture.clocks.end() ? nullptr : &*at;
 }
 
 }  // namespace
@@ -81,6 +88,34 @@ std::string throttling_words(const model::GpuCapture& capture, const model::Rank
   return base::tr("the SM clock of rank {} was {} MHz{}, that of the others {:.0f} MHz", worst.rank,
                   worst.sm_median_mhz,
                   why.share > 0 ? fmt::format(" ({} {:.0f} %)", why.reason, 100 * why.share) : "", usual);
+}
+
+std::string throttling_of_all_words(const model::GpuCapture& capture, const model::GpuCapture* before) {
+  std::vector<double> clocks;
+  std::vector<double> clocks_before;
+  Throttled worst;
+  for (const GpuClocks& c : capture.clocks) {
+    const GpuClocks* was = before == nullptr ? nullptr : clocks_of(*before, c.rank);
+    const Throttled why = throttled(c, was != nullptr);
+    const bool lower = was != nullptr && c.sm_median_mhz > 0 && c.sm_median_mhz < kLower * was->sm_median_mhz;
+    if (!lower && why.share <= (was == nullptr ? 0 : throttled(*was).share) + kMoreThrottled) {
+      return "";
+    }
+    worst = why.share > worst.share ? why : worst;
+    clocks.push_back(c.sm_median_mhz);
+    if (was != nullptr) {
+      clocks_before.push_back(was->sm_median_mhz);
+    }
+  }
+  if (clocks.empty()) {
+    return "";
+  }
+  const std::string reason =
+      worst.share > 0 ? fmt::format(" ({} {:.0f} %)", worst.reason, 100 * worst.share) : "";
+  return clocks_before.empty()
+             ? base::tr("all GPUs were throttled{}, the SM clock was {:.0f} MHz", reason, median(clocks))
+             : base::tr("all GPUs were throttled{}, the SM clock was {:.0f} MHz, before {:.0f} MHz", reason,
+                        median(clocks), median(clocks_before));
 }
 
 }  // namespace xpurun::report

@@ -1,4 +1,5 @@
-// Whether the GPUs of some ranks ran at lower clocks than those of the others during a capture. Pure.
+// Whether the GPUs of some ranks ran at lower clocks than those of the others during a capture, or all GPUs
+// than before. Pure.
 #pragma once
 
 #include "common/model/rank_set.h"
@@ -12,5 +13,10 @@ namespace xpurun::report {
 // of each of these ranks had a median clock 5 % below the others', or was throttled in 10 % more of the
 // samples.
 std::string throttling_words(const model::GpuCapture& capture, const model::RankSet& ranks);
+
+// "all GPUs were throttled (thermal 60 %), the SM clock was 1200 MHz, before 1980 MHz"; empty unless each GPU
+// was throttled in 10 % more of the samples than in the capture `before`, or its median clock is 5 % lower.
+// Without `before` (nullptr), a cap of the power is no throttling: it is usual under full load.
+std::string throttling_of_all_words(const model::GpuCapture& capture, const model::GpuCapture* before);
 
 }  // namespace xpurun::report

@@ -36,6 +36,20 @@ constexpr TableColumn kColumns[] = {
     {"steps",
      "data_s, forward_s, backward_s, optimizer_s, communication_s, checkpoint_s, evaluation_s, garbage_s",
      "time of the step in each stage"},
+    {"steps", "transfer_s", "in collectives from then on; NULL as wait_s"},
+    {"steps", "cpu_s, run_delay_s, page_faults",
+     "of all threads: CPU time, time that they were ready and had no CPU, major page faults; NULL: unknown"},
+    {"counters", "rank, name, unit, at_s, value", "samples of GPU clocks and hardware counters in captures"},
+    {"captures", "capture, reason, at_s, seconds, sentence", "captures; what differs between the ranks"},
+    {"captured", "capture, kind, name, place",
+     "what ran for 1 % of a capture: kernel, collective, memory, call, or a function of python or of a "
+     "worker"},
+    {"captured", "beta, share", "share of the time on the critical path, after overlap; of all the time"},
+    {"captured", "calls, mean_s, spread",
+     "their number, mean length and its standard deviation; of Python the standard deviation of the share"},
+    {"captured", "resource, mu, sigma",
+     "the resource that fits, its mean use and standard deviation: share of the peak, or bytes a second"},
+    {"captured", "outliers, outliers_share", "the ranks that differ from the others, and their share"},
 };
 
 constexpr ReadyQuestion kQuestions[] = {
@@ -109,6 +123,15 @@ constexpr ReadyQuestion kQuestions[] = {
      "SELECT step, rank, round(begin_s, 3) AS begin_s, round(seconds * 1e3, 2) AS ms, round(data_s * 1e3, 2) "
      "AS "
      "data_ms, round(garbage_s * 1e3, 2) AS garbage_ms FROM steps ORDER BY seconds DESC LIMIT 20"},
+    {"load", "CPU time, waits for a CPU, page faults and transfer of a step by rank",
+     "SELECT rank, count(*) AS steps, round(avg(cpu_s) * 1e3, 2) AS cpu_ms, round(avg(run_delay_s) * 1e3, 2) "
+     "AS run_delay_ms, round(avg(page_faults), 2) AS page_faults, round(avg(transfer_s) * 1e3, 2) AS "
+     "transfer_ms FROM steps GROUP BY rank ORDER BY rank"},
+    {"captured", "the functions with the largest part of the critical path of captures, and outlier ranks",
+     "SELECT capture, kind, name, round(beta, 4) AS beta, resource, round(mu, 4) AS mu, round(sigma, 4) AS "
+     "sigma, outliers, round(outliers_share, 4) AS outliers_share FROM captured ORDER BY beta DESC, share "
+     "DESC "
+     "LIMIT 30"},
     {"failures", "ends and exceptions, in order of time",
      "SELECT round(at_s, 2) AS at_s, rank, pid, status AS what FROM deaths UNION ALL SELECT round(at_s, 2), "
      "rank, "

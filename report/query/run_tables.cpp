@@ -34,7 +34,11 @@ CREATE TABLE spans(rank INTEGER, stage TEXT, name TEXT, place TEXT, begin_s REAL
 CREATE TABLE short_calls(rank INTEGER, name TEXT, calls INTEGER, seconds REAL, begin_s REAL, until_s REAL,
   thread INTEGER);
 CREATE TABLE steps(rank INTEGER, step INTEGER, begin_s REAL, seconds REAL, wait_s REAL, data_s REAL, forward_s REAL,
-  backward_s REAL, optimizer_s REAL, communication_s REAL, checkpoint_s REAL, evaluation_s REAL, garbage_s REAL);
+  backward_s REAL, optimizer_s REAL, communication_s REAL, checkpoint_s REAL, evaluation_s REAL, garbage_s REAL,
+  transfer_s REAL, cpu_s REAL, run_delay_s REAL, page_faults REAL);
+CREATE TABLE captures(capture TEXT, reason TEXT, at_s REAL, seconds REAL, sentence TEXT);
+CREATE TABLE captured(capture TEXT, kind TEXT, name TEXT, place TEXT, beta REAL, share REAL, calls INTEGER,
+  mean_s REAL, spread REAL, resource TEXT, mu REAL, sigma REAL, outliers TEXT, outliers_share REAL);
 CREATE TABLE counters(rank INTEGER, name TEXT, unit TEXT, at_s REAL, value REAL);
 BEGIN;
 )";
@@ -79,7 +83,7 @@ class Loader {
         spans_(out.database.inserter("spans", 11)),
         short_calls_(out.database.inserter("short_calls", 7)),
         counters_(out.database.inserter("counters", 5)),
-        steps_(out.database.inserter("steps", 13)) {}
+        steps_(out.database.inserter("steps", 17)) {}
 
   void add(const Activity& a, int64_t shift_ns) {
     ranks_.add({rank_value(a.rank), int64_t{a.pid}, base::sanitize(a.host), base::sanitize(a.gpu),
@@ -139,7 +143,11 @@ class Loader {
                   stage(model::Stage::data), stage(model::Stage::forward), stage(model::Stage::backward),
                   stage(model::Stage::optimizer), stage(model::Stage::communication),
                   stage(model::Stage::checkpoint), stage(model::Stage::evaluation),
-                  stage(model::Stage::garbage)});
+                  stage(model::Stage::garbage),
+                  measured && step.waits_known ? SqlValue(seconds_of(step.transfer_ns)) : SqlValue(),
+                  step.process_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.process_ns)),
+                  step.run_delay_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.run_delay_ns)),
+                  step.process_ns < 0 ? SqlValue() : SqlValue(step.faults)});
     }
   }
 
@@ -177,6 +185,7 @@ RankInput input_of(const TraceSource& source, int64_t shift_ns) {
                                          : !out.events.empty() ? &out.events.front().header
                                                                : nullptr;
   if (header != nullptr) {
+    out.gpu = header->gpu;
     out.offset_ns = header->wall_ns - header->mono_ns + shift_ns;
   }
   return out;
@@ -246,7 +255,8 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
   clocks.solve();
   std::vector<RankSteps> ranks;
   const size_t most_arrivals = kMostArrivals / std::max<size_t>(inputs.sources.size(), 1);
-  Loader loader(out, inputs.run_began_ns != 0 ? inputs.run_began_ns : first_ns);
+  out.began_ns = inputs.run_began_ns != 0 ? inputs.run_began_ns : first_ns;
+  Loader loader(out, out.began_ns);
   for (const TraceSource& source : inputs.sources) {
     const Activity activity = read_source(source, out.problems);
     const int64_t shift = clocks.offset_ns(activity.host);

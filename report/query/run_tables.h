@@ -4,6 +4,7 @@
 #include "common/base/result.h"
 #include "report/query/database.h"
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@ namespace xpurun::report {
 struct RunTables {
   Database database;
   size_t rows = 0;                    // of calls, spans and steps
+  int64_t began_ns = 0;               // of which times are counted, since 1970
   std::vector<base::Error> problems;  // files that are left out or damaged
 };
 

@@ -158,6 +158,9 @@ class Judge {
     }
     out_.launches = rank_launches(job_, window_);
     add_pauses();
+    for (model::SpeedFinding& f : out_.findings) {
+      f.since_wall_ns = f.since < 0 ? 0 : step_begin_ns(job_, static_cast<size_t>(f.since));
+    }
     std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const auto& a, const auto& b) {
       return std::tuple(b.severity, a.problem, b.share) < std::tuple(a.severity, b.problem, a.share);
     });
@@ -312,12 +315,17 @@ class Judge {
       f.cause = out_.findings.back().cause;
       f.place = out_.findings.back().place;
     } else {
-      cause = cause_of_change(rank_means(job_, own_, slow.before), means_);
+      const std::vector<RankMeans> before = rank_means(job_, own_, slow.before);
+      cause = cause_of_change(job_, {slow.before, before}, {window_, means_});
       f.cause = cause.kind;
       f.place = job_.rank(0).places[static_cast<size_t>(cause.stage)];
     }
     put_sentence(f, [&] { return slower_sentence(f, change, cause, compared_); });
     f.next = next_step(f);
+    if (!by_ranks && std::none_of(out_.what_if.begin(), out_.what_if.end(),
+                                  [&f](const auto& one) { return one.cause == f.cause; })) {
+      put_what_if(f);
+    }
     out_.findings.push_back(std::move(f));
   }
 
@@ -325,7 +333,7 @@ class Judge {
   void add_causes() {
     for (const model::CauseShare& one : out_.what_if) {
       const bool input = one.cause == SlowCause::input;
-      if (one.share < (input ? kLeastInput : kLeastWaste)) {
+      if ((!input && one.cause != SlowCause::gc) || one.share < (input ? kLeastInput : kLeastWaste)) {
         continue;
       }
       const auto stage = static_cast<size_t>(input ? model::Stage::data : model::Stage::garbage);

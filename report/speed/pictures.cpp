@@ -73,23 +73,24 @@ model::DurationRow step_durations(const JobSteps& job, const std::vector<size_t>
   return out;
 }
 
-void put_times(const JobSteps& job, model::SpeedReport& report) {
-  const auto begin_of = [&job](size_t step) -> int64_t {
-    for (size_t r = 0; r < job.ranks(); ++r) {
-      if (const StepRecord* record = job.at(r, step)) {
-        return record->begin_ns;
-      }
+int64_t step_begin_ns(const JobSteps& job, size_t step) {
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    if (const StepRecord* record = job.at(r, step)) {
+      return record->begin_ns;
     }
-    return 0;
-  };
-  report.first_wall_ns = begin_of(0);
+  }
+  return 0;
+}
+
+void put_times(const JobSteps& job, model::SpeedReport& report) {
+  report.first_wall_ns = step_begin_ns(job, 0);
   for (size_t r = 0; r < job.ranks(); ++r) {
     if (const StepRecord* last = job.at(r, job.steps() - 1)) {
       report.last_wall_ns = std::max(report.last_wall_ns, last->begin_ns + last->duration_ns);
     }
   }
   for (model::StepChange& change : report.changes) {
-    change.wall_ns = begin_of(static_cast<size_t>(change.step));
+    change.wall_ns = step_begin_ns(job, static_cast<size_t>(change.step));
   }
 }
 

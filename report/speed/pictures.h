@@ -16,6 +16,8 @@ std::vector<model::StepBin> step_bins(std::span<const double> seconds);
 model::HeatMap heat_map(const JobSteps& job, const OwnTimes& own);
 // Of these steps, without checkpoints and evaluations.
 model::DurationRow step_durations(const JobSteps& job, const std::vector<size_t>& usual);
+// Wall-clock time at which a rank begins the step; 0: no rank has it.
+int64_t step_begin_ns(const JobSteps& job, size_t step);
 // Times of day of the first step and of the changes.
 void put_times(const JobSteps& job, model::SpeedReport& report);
 

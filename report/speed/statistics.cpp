@@ -94,4 +94,12 @@ double rank_sum_probability(std::span<const double> a, std::span<const double> b
   return a.size() < 2 || b.size() < 2 ? 1 : std::erfc(rank_sum(a, b).z / std::sqrt(2.0));
 }
 
+int64_t median_of_others(std::span<const int64_t> sorted, int64_t own) {
+  const auto at = static_cast<size_t>(std::lower_bound(sorted.begin(), sorted.end(), own) - sorted.begin());
+  const auto other = [&](size_t i) { return sorted[i < at ? i : i + 1]; };
+  const size_t others = sorted.size() - 1;
+  return others % 2 != 0 ? other(others / 2)
+                         : other(others / 2 - 1) + (other(others / 2) - other(others / 2 - 1)) / 2;
+}
+
 }  // namespace xpurun::report

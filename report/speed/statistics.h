@@ -1,6 +1,7 @@
 // Robust statistics. Pure. Values are finite; an empty list gives 0 unless stated otherwise.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,9 @@ double quantile(std::vector<double>& values, double q);
 double median(std::vector<double> values);
 // 1.4826 times the median distance from `centre`: the standard deviation of normally distributed values.
 double robust_spread(std::span<const double> values, double centre);
+
+// The median of `sorted` without one value equal to `own`, which is in it; `sorted` has at least two.
+int64_t median_of_others(std::span<const int64_t> sorted, int64_t own);
 
 // The variance that counts for a mean if neighbouring values are alike, from sums of 5 to 30 neighbours; at
 // least the usual one. `residues` are the distances from the mean, in the order of time.

@@ -108,6 +108,18 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
     case SlowCause::network:
       why = tr("collectives take longer");
       break;
+    case SlowCause::gpu_compute:
+      why = tr("the same matmuls take {} longer than before", percent(cause.slowdown));
+      break;
+    case SlowCause::memory:
+      why = tr("the ranks wait for memory pages from disk");
+      break;
+    case SlowCause::host_issue:
+      why =
+          tr("the GPUs wait for work: calls start on the GPU after {}, before after {}; most of the time is "
+             "added in {}",
+             brief_seconds(cause.launch_s), brief_seconds(cause.others_launch_s), stage_words(cause.stage));
+      break;
     default:
       why = cause.excess_s > 0 ? tr("most of the additional time is in {}", stage_words(cause.stage)) : "";
   }

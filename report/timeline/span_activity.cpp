@@ -29,7 +29,7 @@ Call describe(const model::SpanFile& file, const model::Span& span) {
     call.arguments.push_back({"place", base::sanitize(text_of(file, span.place))});
   }
   if (span.group != 0) {
-    call.arguments.push_back({"group", base::sanitize(text_of(file, span.group))});
+    call.arguments.push_back({"group", base::sanitize(model::whole_group(text_of(file, span.group)))});
   }
   if (span.bytes != 0) {
     call.arguments.push_back({"bytes", static_cast<int64_t>(span.bytes)});
@@ -38,7 +38,8 @@ Call describe(const model::SpanFile& file, const model::Span& span) {
 }
 
 uint64_t meeting_of_span(const model::SpanFile& file, const model::Span& span) {
-  return span.group == 0 || span.sequence == 0
+  // Clocks are aligned by the ends of meetings; a send may end long before its recv.
+  return span.group == 0 || span.sequence == 0 || model::is_pair_group(text_of(file, span.group))
              ? 0
              : meeting_of(base::hash_text(text_of(file, span.group)), -1, span.sequence);
 }

@@ -64,9 +64,27 @@ class Pipeline(xpurun_test.Case):
         text = self.pipeline(self.out).stdout
         self.assertIn("stage 1 (rank 1) is critical: it works", " ".join(text.split()))
         self.assertIn("from point-to-point operations", text)
+        self.pairs()
         self.pictures()
         self.trace()
         self.page()
+
+    def pairs(self):
+        """A send and its recv have the same group and number on both ranks."""
+        done = subprocess.run([PROGRAM, "events", "--json", self.out], capture_output=True, text=True, timeout=60,
+                              check=True)
+        calls = {}
+        for line in done.stdout.splitlines():
+            span = json.loads(line)
+            if span.get("stage") == "communication" and span["name"] in ("send", "recv"):
+                calls.setdefault((span["rank"], span["name"]), []).append((span["group"], span["sequence"]))
+        for source, target in ((0, 1), (1, 0)):
+            sent, received = calls[source, "send"], calls[target, "recv"]
+            self.assertEqual([number for _, number in received], list(range(1, STEPS * BATCHES + 1)))
+            self.assertRegex(received[0][0], rf" {source}>{target}$")
+            # Little is recorded before the first send.
+            self.assertLessEqual(len(received) - 1, len(sent))
+            self.assertLessEqual(set(sent), set(received))
 
     def pictures(self):
         svg = self.pipeline("--format", "svg", self.out).stdout

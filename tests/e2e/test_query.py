@@ -62,6 +62,32 @@ class Query(xpurun_test.Case):
             self.assertAlmostEqual(row["n"], STEPS, delta=1)
             self.assertAlmostEqual(row["s"], 0.002, places=5)
 
+    def test_the_load_of_steps(self):
+        load = self.rows("SELECT rank, avg(cpu_s) AS cpu, avg(run_delay_s) AS delay, avg(page_faults) AS faults, "
+                         "count(transfer_s) AS known FROM steps GROUP BY rank")
+        self.assertEqual([(row["cpu"], row["delay"], row["faults"]) for row in load], [(None, None, None)] * RANKS)
+        self.assertEqual(len(self.rows("--ask", "load")), RANKS)
+
+    def test_captured_functions(self):
+        capture = self.run_dir / "captures" / "1"
+        capture.mkdir(parents=True)
+        tracks = [{"rank": rank, "pid": 10, "thread": "MainThread", "worker": False,
+                   "stacks": [[[0, 1], 150 if rank == 2 else 20], [[0], 150 if rank == 2 else 280]]}
+                  for rank in range(RANKS)]
+        (capture / "profile.json").write_text(json.dumps({
+            "schema": "xpurun.profile/1", "reason": "slow", "begin_wall_ns": make_events.WALL + 10**9,
+            "interval_s": 0.02, "about": "run", "host": "h", "torn": 0,
+            "seconds": 6, "frames": [{"function": "train", "file": "/job/train.py", "line": 9},
+                                     {"function": "read", "file": "/job/data.py", "line": 40}],
+            "tracks": tracks, "notes": []}))
+        self.assertEqual(self.rows("SELECT capture, reason, seconds FROM captures"),
+                         [{"capture": "captures/1", "reason": "slow", "seconds": 6}])
+        [read] = self.rows("SELECT kind, place, outliers, outliers_share, beta FROM captured WHERE name = 'read'")
+        self.assertEqual((read["kind"], read["place"], read["outliers"]), ("python", "/job/data.py:40", "2"))
+        self.assertAlmostEqual(read["outliers_share"], 0.5, places=2)
+        self.assertAlmostEqual(read["beta"], 20 / 300, places=2)
+        self.assertIn("read", {row["name"] for row in self.rows("--ask", "captured")})
+
     def test_every_ready_question_has_an_answer(self):
         listed = self.query("--list").stdout
         names = re.findall(r"^  ([a-z-]+) {2,}", listed.split("Tables")[0], re.M)

@@ -64,28 +64,6 @@ class Injections(SelftestCase):
 
 
 @unittest.skipUnless(xpurun_test.have_torch(), "no torch")
-class SlowJobs(SelftestCase):
-    def test_rank_and_cause_of_every_slow_job_are_right(self):
-        done = self.selftest("--slow", "--json", "--keep")
-        report = json.loads(done.stdout)
-        wrong = {trial["injection"]: (trial["differences"], (trial["given"] or {}).get("evidence"))
-                 for trial in report["trials"] if trial["result"] == "wrong"}
-        self.assertEqual(wrong, {})
-        trials = {trial["injection"]: trial for trial in report["trials"]}
-        skipped = {name: trial["reason"] for name, trial in trials.items() if trial["result"] == "skipped"}
-        # Where other programs take the CPUs, nobody can say what is slow by itself.
-        busy = {name for name, reason in skipped.items() if reason.startswith("other programs used")}
-        self.assertEqual(set(skipped) - busy, {"extra-sync", "shared-gpu", "slow-link"})
-        self.assertEqual(len(trials), 10)
-        self.assertEqual(done.returncode, 0)
-        if "slow-loader" not in busy:
-            slow = trials["slow-loader"]
-            self.assertEqual((slow["given"]["id"], slow["given"]["ranks"]), ("slow_rank.input", [1]))
-            self.assertGreater(slow["steps"], 0)
-            self.assertGreater(slow["seconds"], 0)
-
-
-@unittest.skipUnless(xpurun_test.have_torch(), "no torch")
 class Table(SelftestCase):
     def test_a_right_verdict(self):
         done = self.selftest("--inject", "rank-killed", COLUMNS="80")

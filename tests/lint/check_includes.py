@@ -44,7 +44,7 @@ SUBROOMS = {
         "nodes": {"options", "os", "spawn"},
         "journal": {"options", "os", "spawn", "storage"},
         "timing": {"collect", "http", "metrics", "options", "os", "processes", "storage"},
-        "capture": {"collect", "evidence", "os", "processes", "spawn", "storage", "timing"},
+        "capture": {"collect", "evidence", "metrics", "os", "processes", "spawn", "storage", "timing"},
         "dumps": {"journal", "options", "os", "processes", "spawn", "stacks", "storage"},
         "notify": {"journal", "options", "os", "output", "processes", "spawn"},
         "ending": {"journal", "options", "os", "processes", "storage"},

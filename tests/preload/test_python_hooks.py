@@ -244,8 +244,11 @@ class Layout(unittest.TestCase):
         exec(compile(text, "xpurun_segment.py", "exec"), names)
         for name, constant in (("GROUPS", "kTorchGroups"), ("COLLECTIVES", "kTorchCollectives"),
                                ("OTHERS", "kTorchPointToPoint"), ("SEGMENT_VERSION", "kPythonSegmentVersion"),
-                               ("SPANS", "kPythonSpans")):
+                               ("SPANS", "kPythonSpans"), ("PEER_SHIFT", "kPeerShift")):
             self.assertIn(f"{constant} = {names[name]};", header)
+        for name, constant in (("SHORT_CALLS", "kShortCalls"), ("SENDS", "kSends"), ("RECEIVES", "kReceives"),
+                               ("OBJECTS", "kObjects")):
+            self.assertIn(f"{constant} = 1u << {names[name].bit_length() - 1},", header)
         self.assertIn(f"sizeof(PythonSpan) == {names['SPAN_BYTES']}", header)
         self.assertIn(f"offsetof(PythonSegment, records_spans) == {names['RECORD_AT']}", header)
         self.assertIn(f"offsetof(PythonSegment, traced_change) == {names['TRACED_AT']}", header)

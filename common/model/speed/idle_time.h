@@ -26,9 +26,10 @@ struct RankIdle {
   // As in RankBreakdown: of the calls, and of the GPU time. CUPTI records every kernel: untraced is 0 then.
   double timed_share = -1;
   double untraced_share = -1;
-  double idle_s = 0;         // no work was running
-  double host_wait_s = 0;    // of it, nothing had been launched
-  double kernel_wait_s = 0;  // of it, work had been launched and waited
+  double idle_s = 0;            // no work was running
+  double host_wait_s = 0;       // of it, nothing had been launched
+  double kernel_wait_s = 0;     // of it, work had been launched and waited
+  double between_steps_s = -1;  // of idle_s, between the work of two steps; negative: no steps are known
   QueueLength queue;
 };
 

@@ -22,6 +22,7 @@ void fields(V& visit, R& r) {
   visit("count", r.count);
   visit("median_s", r.median_s);
   visit("excess", r.excess);
+  visit("outlier", r.outlier);
 }
 
 template <typename V, Self<LateRank> R>
@@ -134,6 +135,8 @@ void fields(V& visit, R& r) {
   visit("idle_s", r.idle_s);
   visit("host_wait_s", r.host_wait_s);
   visit("kernel_wait_s", r.kernel_wait_s);
+  visit("between_steps_s", r.between_steps_s);
+  visit.derived("void_share", r.window_s > 0 ? r.idle_s / r.window_s : -1.0);
   visit("queue", r.queue);
 }
 
@@ -179,6 +182,18 @@ void fields(V& visit, D& d) {
   visit("ranks", d.ranks);
 }
 
+template <typename V, Self<LatenessRow> R>
+void fields(V& visit, R& r) {
+  visit("name", r.name);
+  visit("late_s", r.late_s);
+}
+
+template <typename V, Self<LatenessMatrix> M>
+void fields(V& visit, M& m) {
+  visit("ranks", m.ranks);
+  visit("rows", m.rows);
+}
+
 template <typename V, Self<OperationTables> O>
 void fields(V& visit, O& o) {
   visit("ranks", o.ranks);
@@ -188,6 +203,7 @@ void fields(V& visit, O& o) {
   visit("collectives", o.collectives);
   visit("memory", o.memory);
   visit("program_calls", o.program_calls);
+  visit("lateness", o.lateness, WhenEmpty::omit);
   visit("left_out", o.left_out);
   visit("lost", o.lost);
 }

@@ -26,7 +26,8 @@ struct SlowestRank {
   base::Rank rank = base::kNoRank;
   int64_t count = 0;
   double median_s = 0;
-  double excess = 0;  // over the median of the ranks' medians: 0.12 is 12 % longer
+  double excess = 0;     // over the median of the ranks that do the same work: 0.12 is 12 % longer
+  bool outlier = false;  // that is far more than these ranks differ
 };
 
 // A rank that arrived last at collectives.
@@ -145,6 +146,19 @@ struct DurationRow {
   std::vector<RankDurations> ranks;
 };
 
+// Mean time by which the ranks arrive at one kind of collective after the median of the others.
+struct LatenessRow {
+  std::string name;  // "AllReduce of 4 MiB bf16 on dp of 8 ranks", "all_reduce at train.py:40 (main)"
+  std::vector<double> late_s;  // in the order of LatenessMatrix::ranks; negative: the rank takes no part
+};
+
+// The collectives at which most time is lost, and of many ranks the latest.
+struct LatenessMatrix {
+  std::vector<base::Rank> ranks;
+  std::vector<LatenessRow> rows;
+  bool empty() const { return rows.empty(); }
+};
+
 struct OperationTables {
   std::vector<RankBreakdown> ranks;
   std::vector<IdleTime> idle;  // of traces and captures, in the order of time
@@ -153,6 +167,7 @@ struct OperationTables {
   std::vector<CollectiveRow> collectives;
   std::vector<MemoryRow> memory;
   std::vector<ProgramCallRow> program_calls;
+  LatenessMatrix lateness;
   int64_t left_out = 0;  // rows beyond the limit of a table
   int64_t lost = 0;      // events and spans that found no room on the ranks
 

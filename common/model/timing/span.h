@@ -38,14 +38,24 @@ struct Span {
   int64_t duration_ns = 0;
   int64_t cpu_ns = -1;  // CPU time of the calling thread; negative: unknown
   Stage stage = Stage::other;
-  uint32_t name = 0;      // index into SpanFile::names: "DataLoader.__next__", "all_reduce"
-  uint32_t place = 0;     // index: nearest caller outside torch, "train.py:40 (collate)"; 0: unknown
-  uint32_t thread = 0;    // thread id as the rank sees it
-  uint32_t group = 0;     // communication: index of the group's id, equal on all its ranks; 0: none
-  uint64_t sequence = 0;  // communication: number of the collective in its group, from 1; 0: none
+  uint32_t name = 0;    // index into SpanFile::names: "DataLoader.__next__", "all_reduce"
+  uint32_t place = 0;   // index: nearest caller outside torch, "train.py:40 (collate)"; 0: unknown
+  uint32_t thread = 0;  // thread id as the rank sees it
+  uint32_t group = 0;   // communication: index of the group's id, equal on all its ranks; 0: none. Of a send
+                        // or recv pair_group()
+  uint64_t sequence = 0;  // communication: number of the call in its group, from 1; 0: none
   uint64_t bytes = 0;     // communication: 0: unknown
   bool inferred = false;  // from the spans around it; a property of the name in files
 };
+
+// The group of a send and its recv: "abc.0 1>2", from rank 1 to rank 2 of the group abc.0.
+// `objects`: of send_object_list, which counts apart.
+std::string pair_group(std::string_view group, uint64_t from, uint64_t to, bool objects);
+// "abc.0" of "abc.0 1>2"; the text itself if it is no pair's.
+std::string_view whole_group(std::string_view group);
+inline bool is_pair_group(std::string_view group) {
+  return whole_group(group).size() != group.size();
+}
 
 // Calls of a traced function that were too short for spans of their own.
 struct ShortCalls {

@@ -3,6 +3,8 @@
 #include "common/base/os/io.h"
 #include "common/model/timing/span_records.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <set>
 
@@ -12,6 +14,12 @@ namespace {
 
 using records::Fields;
 using records::kSpanTimeLimit;
+
+constexpr std::string_view kObjects = " objects";
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 class SpanFileParser {
  public:
@@ -137,6 +145,23 @@ base::Result<SpanFile> load_span_file(const std::string& path) {
     return base::fail(base::Error(parsed.error()).context(path));
   }
   return parsed;
+}
+
+std::string pair_group(std::string_view group, uint64_t from, uint64_t to, bool objects) {
+  return fmt::format("{} {}>{}{}", group, from, to, objects ? kObjects : "");
+}
+
+std::string_view whole_group(std::string_view group) {
+  std::string_view pair = group;
+  if (pair.ends_with(kObjects)) {
+    pair.remove_suffix(kObjects.size());
+  }
+  const size_t arrow = pair.rfind('>');
+  const size_t blank = pair.rfind(' ');
+  const bool is_pair = arrow != std::string_view::npos && blank != std::string_view::npos && blank < arrow &&
+                       is_number(pair.substr(arrow + 1)) &&
+                       is_number(pair.substr(blank + 1, arrow - blank - 1));
+  return is_pair ? group.substr(0, blank) : group;
 }
 
 }  // namespace xpurun::model

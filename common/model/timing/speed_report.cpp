@@ -49,6 +49,7 @@ void fields(V& visit, F& f) {
   visit("place", f.place);
   visit("function", f.function);
   visit("since", f.since);
+  visit("since_wall_ns", f.since_wall_ns);
   visit("lost_s", f.lost_s);
   visit("share", f.share);
   visit("sentence", f.sentence);
@@ -152,6 +153,15 @@ void fields(V& visit, C& c) {
   visit("notes", c.notes);
 }
 
+template <typename V, Self<HeatMap> H>
+void fields(V& visit, H& h) {
+  visit("rows", h.rows);
+  visit("columns", h.columns);
+  visit("first_step", h.first_step);
+  visit("steps", h.steps);
+  visit("own_s", h.own_s);
+}
+
 template <typename V, Self<SpeedReport> R>
 void fields(V& visit, R& r) {
   visit("source", r.source);
@@ -174,6 +184,7 @@ void fields(V& visit, R& r) {
   visit("ranks", r.ranks);
   visit("series", r.series);
   visit("functions", r.functions);
+  visit("heat", r.heat, WhenEmpty::omit);
   visit("operations", r.operations);
 }
 

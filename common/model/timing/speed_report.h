@@ -117,8 +117,9 @@ struct SpeedFinding {
   std::string place;     // "train.py:40 (collate)"; empty: unknown
   std::string function;  // from a capture: where the ranks spend more time than the others; empty: unknown
   int64_t since = -1;    // step; negative: from the beginning
-  double lost_s = 0;     // of a usual step: share times step_s of the report
-  double share = 0;      // of a step: what would be won without these ranks or this cause
+  int64_t since_wall_ns = 0;  // begin of that step
+  double lost_s = 0;          // of a usual step: share times step_s of the report
+  double share = 0;           // of a step: what would be won without these ranks or this cause
   std::string sentence;
   std::string next;
   std::string spoken;  // the sentence in the language of the page; not in the file
@@ -164,7 +165,7 @@ struct StepBin {
   double most_s = 0;
 };
 
-// Steps of several ranks, for the picture only; not written to files.
+// Own times of several ranks over the steps.
 struct HeatMap {
   std::vector<RankSet> rows;
   size_t columns = 0;
@@ -172,6 +173,7 @@ struct HeatMap {
   int64_t steps = 0;
   // By row, then column: mean own time of a step in seconds; negative: no data.
   std::vector<float> own_s;
+  bool empty() const { return own_s.empty(); }
 };
 
 struct SpeedReport {

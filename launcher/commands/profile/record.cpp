@@ -51,6 +51,20 @@ std::string format_of(const Settings& settings, const std::string& out) {
   return text_of(settings, "format");
 }
 
+base::Result<model::RankSet> ranks_given(const Settings& settings, std::string_view option) {
+  const Setting* given = settings.find(option);
+  if (given == nullptr) {
+    return model::RankSet();
+  }
+  const auto parsed = model::RankSet::parse(given->value);
+  if (!parsed || parsed->empty()) {
+    return base::fail(base::Error{.what = base::told("--{}: '{}' is no list of ranks, such as 2 or 0-3,7",
+                                                     option, base::sanitize(given->value)),
+                                  .id = "E-USAGE"});
+  }
+  return *parsed;
+}
+
 base::Result<RecordTask> read_task(const Settings& settings) {
   for (const auto& [name, s] : settings.all()) {
     if (const auto checked = check_value(*find_option(record_options(), name), s.value); !checked) {
@@ -67,14 +81,7 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   out.order.threads = threads == "all"   ? RecordThreads::all
                       : threads == "gil" ? RecordThreads::gil
                                          : RecordThreads::main;
-  if (const Setting* ranks = settings.find("compare")) {
-    const auto parsed = model::RankSet::parse(ranks->value);
-    if (!parsed || parsed->empty()) {
-      return base::fail(base::told("--compare: '{}' is not a list of ranks such as 2 or 0-3,7",
-                                   base::sanitize(ranks->value)));
-    }
-    out.compared = *parsed;
-  }
+  XPURUN_TRY_ASSIGN(out.compared, ranks_given(settings, "compare"));
   out.out = text_of(settings, "out");
   out.format = format_of(settings, out.out);
   if (!out.compared.empty() && (out.format == "folded" || out.format == "json")) {
@@ -85,13 +92,16 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   return out;
 }
 
-base::Result<std::vector<DumpTarget>> targets_of_run(const std::string& word, bool workers) {
+// `ranks`: only these; empty: all.
+base::Result<std::vector<DumpTarget>> targets_of_run(const std::string& word, bool workers,
+                                                     const model::RankSet& ranks) {
   XPURUN_TRY_ASSIGN(const model::RunDir dir, model::RunDir::find(word));
   XPURUN_TRY_ASSIGN(const model::RunManifest run, model::load_run_manifest(dir.run_json()));
   std::vector<DumpTarget> out;
   for (const model::ProcessRecord& p : run.processes) {
     const bool worker = workers && p.role == model::ProcessRole::worker && p.rank != base::kNoRank;
-    if ((worker || p.role == model::ProcessRole::rank) && !p.death.happened) {
+    const bool wanted = ranks.empty() || ranks.contains(p.rank);
+    if (wanted && (worker || p.role == model::ProcessRole::rank) && !p.death.happened) {
       out.push_back({.pid = p.pid, .rank = p.rank, .local_rank = p.local_rank, .role = p.role});
     }
   }
@@ -105,7 +115,8 @@ base::Result<std::vector<DumpTarget>> targets_of_run(const std::string& word, bo
 
 base::Result<std::vector<DumpTarget>> targets_of(const Settings& settings) {
   if (const Setting* run = settings.find("run")) {
-    return targets_of_run(run->value, settings.has("workers"));
+    XPURUN_TRY_ASSIGN(const model::RankSet ranks, ranks_given(settings, "ranks"));
+    return targets_of_run(run->value, settings.has("workers"), ranks);
   }
   const Setting* words = settings.find("pid");
   if (words == nullptr) {

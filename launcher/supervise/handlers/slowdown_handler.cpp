@@ -7,18 +7,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace xpurun::launcher {
 
 namespace {
 constexpr size_t kMostSlowdowns = 1000;  // in run.json
 constexpr double kLookS = 1;
+constexpr double kShortestS = 0.1;
+constexpr double kLongestS = 60;
 }  // namespace
 
 void SlowdownHandler::add(base::Rank rank, uint64_t process, std::span<const model::Span> spans) {
   watch_.add(rank, process, spans);
-  if (timer_ == 0 && options_.slow_capture_s > 0) {
+  if (timer_ == 0 && (options_.slow_capture_s > 0 || options_.slow_capture_steps > 0)) {
     timer_ = loop_.after(kLookS, [this] { look_for_silence(); });
   }
+}
+
+double SlowdownHandler::capture_s() const {
+  return options_.slow_capture_steps > 0
+             ? std::clamp(options_.slow_capture_steps * watch_.step_s(), kShortestS, kLongestS)
+             : options_.slow_capture_s;
 }
 
 void SlowdownHandler::look_for_silence() {
@@ -28,11 +38,11 @@ void SlowdownHandler::look_for_silence() {
   // In a stall there are dumps already.
   const bool recorded = hooks_.recorded() && std::as_const(journal_).open_stall() == nullptr;
   const auto silent_s = silences_.look(seen, loop_.now(), recorded);
-  if (silent_s && hooks_.capture(options_.slow_capture_s, kSilenceReason)) {
+  if (silent_s && hooks_.capture(capture_s(), kSilenceReason)) {
     const base::Speaking speaking(options_.language);
     hooks_.say(base::tr("no step has ended for {}, usually {} each; the next {} are captured",
                         base::human_duration(*silent_s), report::short_seconds(seen.step_s),
-                        base::human_duration(options_.slow_capture_s)));
+                        base::human_duration(capture_s())));
   }
 }
 
@@ -51,7 +61,7 @@ void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin
   const std::string sentence = report::slower_sentence({}, change, {}, report::RanksCompared::not_compared);
   hooks_.say(sentence);
   hooks_.slower(sentence);
-  hooks_.capture(options_.slow_capture_s, kSlowReason);
+  hooks_.capture(capture_s(), kSlowReason);
 }
 
 // Ends all slowdowns that are open: a job may have become slower several times.

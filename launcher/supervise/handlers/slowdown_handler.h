@@ -48,6 +48,7 @@ class SlowdownHandler {
   void became_slower(model::StepChange change, base::MonoNs begin);
   void became_as_fast(const model::StepChange& change);
   void look_for_silence();
+  double capture_s() const;  // length of a capture
 
   EventLoop& loop_;
   Journal& journal_;

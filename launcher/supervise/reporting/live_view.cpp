@@ -112,7 +112,10 @@ LiveStatus live_status(const LiveSources& sources) {
   const auto add = [&](const std::vector<model::RankObservation>& observations, bool alive) {
     for (const model::RankObservation& o : observations) {
       out.ranks.push_back(live_rank(o, alive, sources.timing.read({o.pid, o.rank, -1, alive})));
-      out.ranks.back().step_s = sources.steps.rank(o.rank).step_s;
+      LiveRank& added = out.ranks.back();
+      added.step_s = sources.steps.rank(o.rank).step_s;
+      const double late = sources.timing.lateness(o.rank).late_share;
+      added.late_s = added.step_s >= 0 && late >= 0 ? late * added.step_s : -1;
     }
   };
   add(sources.watcher.living_observations(), true);

@@ -4,6 +4,8 @@
 #include "report/gpu_work/idle_gaps.h"
 #include "report/gpu_work/queue_length.h"
 #include "report/operations/rank_operations.h"
+#include "report/speed/steps/rank_spans.h"
+#include "report/speed/steps/step_ends.h"
 
 #include <fmt/format.h>
 
@@ -56,6 +58,18 @@ std::string span_at(const RankInput& rank, int64_t at) {
   return best->place == 0 ? name : fmt::format("{}, {}", name, text(best->place));
 }
 
+// By the clock of the record. Steps that GPU events tell are those of the GPU, not of the host.
+std::vector<int64_t> step_ends_of(const RankInput& rank) {
+  StepEnds ends = find_step_ends(join_spans(rank), {.rank = rank.rank});
+  if (ends.source == model::StepSource::none) {
+    return {};
+  }
+  for (int64_t& one : ends.boundaries) {
+    one -= rank.offset_ns;
+  }
+  return std::move(ends.boundaries);
+}
+
 std::string call_at(const RecordedWork& work, int64_t at) {
   const HostCall* best = nullptr;
   for (const HostCall& call : work.calls) {
@@ -82,7 +96,8 @@ void IdleAnalysis::add(model::EventFile file, const RankInput& rank, bool open_e
     return;
   }
   const int64_t end = end_of(work, open_end);
-  const IdleGaps gaps = idle_gaps(work, end, kGapsOfARank);
+  const std::vector<int64_t> steps = step_ends_of(rank);
+  const IdleGaps gaps = idle_gaps(work, end, kGapsOfARank, steps);
   if (gaps.end <= gaps.begin) {
     note(fmt::format("rank {}: the work takes no time", rank.rank));
     return;
@@ -94,6 +109,7 @@ void IdleAnalysis::add(model::EventFile file, const RankInput& rank, bool open_e
                       .idle_s = seconds_of(gaps.idle),
                       .host_wait_s = seconds_of(gaps.host_wait()),
                       .kernel_wait_s = seconds_of(gaps.kernel_wait),
+                      .between_steps_s = steps.empty() ? -1 : seconds_of(gaps.between_steps),
                       .queue = {.mean = queue.mean,
                                 .median = static_cast<double>(queue.median),
                                 .p99 = static_cast<double>(queue.p99),

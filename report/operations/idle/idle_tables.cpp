@@ -76,10 +76,11 @@ TextTable idle_table(const IdleTime& idle, size_t most) {
                                   "idle although work was launched. Queue: work launched and not begun, over "
                                   "time. Waiting inside a collective does not count as idle.{}",
                                   idle.dir, idle.source, coverage(idle), about_notes(idle))};
-  out.columns = {{"Rank", true, 9},          {"Seconds", true, 4},    {"Timed %", true, 3},
-                 {"Untraced %", true, 2},    {"Idle %", true, 8},     {"Host wait %", true, 8},
-                 {"Kernel wait %", true, 8}, {"Queue mean", true, 7}, {"Queue p50", true, 6},
-                 {"Queue p99", true, 6},     {"Queue most", true, 1}};
+  out.columns = {{"Rank", true, 9},       {"Seconds", true, 4},     {"Timed %", true, 3},
+                 {"Untraced %", true, 2}, {"Idle %", true, 8},      {"Between steps %", true, 6},
+                 {"In steps %", true, 6}, {"Host wait %", true, 8}, {"Kernel wait %", true, 8},
+                 {"Queue mean", true, 7}, {"Queue p50", true, 6},   {"Queue p99", true, 6},
+                 {"Queue most", true, 1}};
   std::vector<RankIdle> rows = idle.ranks;
   if (rows.size() > most) {
     std::stable_sort(rows.begin(), rows.end(), [](const RankIdle& a, const RankIdle& b) {
@@ -90,8 +91,10 @@ TextTable idle_table(const IdleTime& idle, size_t most) {
   rows.resize(std::min(rows.size(), most));
   for (const RankIdle& r : rows) {
     const auto part = [&r](double seconds) { return as_percent(seconds / r.window_s); };
+    const bool known = r.between_steps_s >= 0;
     out.rows.push_back({fmt::format("{}", r.rank), short_number(r.window_s), as_percent(r.timed_share),
-                        as_percent(r.untraced_share), part(r.idle_s), part(r.host_wait_s),
+                        as_percent(r.untraced_share), part(r.idle_s), known ? part(r.between_steps_s) : "",
+                        known ? part(r.idle_s - r.between_steps_s) : "", part(r.host_wait_s),
                         part(r.kernel_wait_s), short_number(r.queue.mean),
                         fmt::format("{:.0f}", r.queue.median), fmt::format("{:.0f}", r.queue.p99),
                         fmt::format("{}", r.queue.most)});

@@ -19,6 +19,11 @@ constexpr double kMostOfMedian = 20;  // one sample counts at most so many media
 constexpr double kLeastFaults = 1;    // major page faults of a step
 constexpr double kStarved = 20e-6;    // work that starts at once was issued too late
 constexpr double kHalf = 0.5;
+constexpr double kMostRanks = 0.75;   // what happens on so many ranks happens to the job
+constexpr double kSlowFault = 10e-3;  // a page fault waits for one read, here of a slow disk
+constexpr int64_t kLeastLaunches = 64;
+constexpr double kLeastQueue = 50e-6;  // launch latency of a GPU that has work to do
+constexpr double kEmptier = 4;         // the latency before, over that of now
 
 using Part = std::function<double(const RankMeans&)>;
 
@@ -108,6 +113,69 @@ Delays launch_delays(const JobSteps& job, const std::vector<bool>& blamed, StepW
   return out;
 }
 
+// How much longer the same matmuls take than before: the median of the ranks, most of which have to show it;
+// else 0.
+double slower_than_before(const JobSteps& job, StepWindow before, StepWindow after) {
+  std::vector<double> ratios;
+  size_t slow = 0;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    double before_s = 0;
+    double after_s = 0;
+    for (const auto& [shape, samples] : job.rank(r).shapes) {
+      std::vector<double> earlier = within(samples, job, r, before);
+      std::vector<double> later = within(samples, job, r, after);
+      if (std::min(earlier.size(), later.size()) >= kLeastOfShape) {
+        before_s += capped_mean(earlier);
+        after_s += capped_mean(later);
+      }
+    }
+    if (before_s > 0) {
+      ratios.push_back(after_s / before_s - 1);
+      slow += ratios.back() >= kSlowShapes ? 1 : 0;
+    }
+  }
+  const bool most =
+      !ratios.empty() && static_cast<double>(slow) >= kMostRanks * static_cast<double>(ratios.size());
+  return most ? quantile(ratios, 0.5) : 0;
+}
+
+// Launch latencies now and before, if the queues of most GPUs were full before and are empty now; else
+// negative.
+std::pair<double, double> emptier_queues(const JobSteps& job, StepWindow before, StepWindow after) {
+  std::map<base::Rank, double> earlier;
+  for (const model::RankLaunches& one : rank_launches(job, before)) {
+    if (one.calls >= kLeastLaunches) {
+      earlier[one.rank] = one.median_s;
+    }
+  }
+  std::vector<double> now_s;
+  std::vector<double> before_s;
+  size_t emptier = 0;
+  for (const model::RankLaunches& one : rank_launches(job, after)) {
+    const auto was = earlier.find(one.rank);
+    if (one.calls < kLeastLaunches || was == earlier.end()) {
+      continue;
+    }
+    now_s.push_back(one.median_s);
+    before_s.push_back(was->second);
+    emptier +=
+        one.median_s <= kStarved && was->second >= std::max(kLeastQueue, kEmptier * one.median_s) ? 1 : 0;
+  }
+  const bool most =
+      !now_s.empty() && static_cast<double>(emptier) >= kMostRanks * static_cast<double>(now_s.size());
+  return most ? std::pair(quantile(now_s, 0.5), quantile(before_s, 0.5)) : std::pair(-1.0, -1.0);
+}
+
+// A step without pauses.
+double working_part(const RankMeans& m) {
+  double sum = 0;
+  for (size_t s = 0; s < model::kStepStages; ++s) {
+    const auto stage = static_cast<Stage>(s);
+    sum += stage == Stage::checkpoint || stage == Stage::evaluation ? 0 : m.stages[stage];
+  }
+  return sum;
+}
+
 // The stage of the model's own work with the largest excess.
 Stage busiest(const std::function<double(Stage)>& excess) {
   Stage out = Stage::forward;
@@ -180,17 +248,13 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
   return out;
 }
 
-Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after) {
-  const std::vector<bool> all(before.size(), true);
+Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const MeansOfWindow& after) {
+  const std::vector<bool> all(job.ranks(), true);
   const auto excess = [&](const Part& part) {
-    return median_of(after, all, part) - median_of(before, all, part);
+    return median_of(after.means, all, part) - median_of(before.means, all, part);
   };
   const auto stage_excess = [&](Stage stage) { return excess(stage_part(stage)); };
-  double total = 0;
-  for (size_t s = 0; s < model::kStepStages; ++s) {
-    const auto stage = static_cast<Stage>(s);
-    total += stage == Stage::checkpoint || stage == Stage::evaluation ? 0 : stage_excess(stage);
-  }
+  const double total = excess(working_part);
   Cause out{.stage = busiest(stage_excess), .excess_s = total};
   const auto explains = [total](double part) { return part >= kHalf * total; };
   if (total <= 0) {
@@ -206,15 +270,30 @@ Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<Ra
       explains(part)) {
     return {.kind = SlowCause::cpu_contention, .stage = out.stage, .excess_s = std::min(part, total)};
   }
+  const double step_s = median_of(before.means, all, working_part);
+  if (const double slower = slower_than_before(job, before.window, after.window);
+      step_s > 0 && slower >= std::max(kSlowShapes, kHalf * total / step_s)) {
+    return {.kind = SlowCause::gpu_compute, .stage = out.stage, .excess_s = total, .slowdown = slower};
+  }
   if (const double part = stage_excess(Stage::communication); explains(part)) {
     return {.kind = SlowCause::network, .stage = Stage::communication, .excess_s = part};
   }
   const auto transfer = [](const RankMeans& m) { return m.transfer_s; };
-  if (median_of(before, all, transfer) >= 0 && median_of(after, all, transfer) >= 0 &&
+  if (median_of(before.means, all, transfer) >= 0 && median_of(after.means, all, transfer) >= 0 &&
       explains(excess(transfer))) {
     return {.kind = SlowCause::network,
             .stage = Stage::communication,
             .excess_s = std::min(excess(transfer), total)};
+  }
+  if (const double faults = excess([](const RankMeans& m) { return m.faults; });
+      faults >= kLeastFaults && explains(faults * kSlowFault)) {
+    out.kind = SlowCause::memory;
+    return out;
+  }
+  if (const auto [now_s, before_s] = emptier_queues(job, before.window, after.window); now_s >= 0) {
+    out.kind = SlowCause::host_issue;
+    out.launch_s = now_s;
+    out.others_launch_s = before_s;
   }
   return out;
 }

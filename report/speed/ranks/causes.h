@@ -13,7 +13,7 @@ struct Cause {
   double excess_s = 0;                       // of a step, compared with the other ranks or with before
   double slowdown = 0;                       // gpu_compute: 0.2: the same matmuls take 20 % longer
   // host_issue: from the call to the start on the GPU, if the blamed ranks' queues are empty and those of the
-  // others are not; else negative.
+  // others are not; else negative. Of a change on all ranks, `others` is before.
   double launch_s = -1;
   double others_launch_s = -1;
 };
@@ -21,8 +21,14 @@ struct Cause {
 // Compares the blamed ranks with the others, in the window that the means are of.
 Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const Blame& blame,
                StepWindow window);
-// Compares all ranks with an earlier window.
-Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after);
+
+// The means of all ranks in one of two windows that are compared.
+struct MeansOfWindow {
+  StepWindow window;
+  const std::vector<RankMeans>& means;
+};
+// What all ranks spend more time on than before.
+Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const MeansOfWindow& after);
 
 // The share of a step that would be won if no rank spent time on a cause; largest first, those above
 // `least`.

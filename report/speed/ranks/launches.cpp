@@ -87,9 +87,11 @@ bool is_starved(const std::vector<Level>& levels, size_t rank) {
 std::vector<TimedSample> samples_within(const std::vector<TimedSample>& samples, const JobSteps& job,
                                         size_t rank, StepWindow window) {
   const StepRecord* first = job.at(rank, window.first);
+  const StepRecord* after = job.at(rank, window.last);
   std::vector<TimedSample> out;
   for (const TimedSample& one : samples) {
-    if (first != nullptr && one.at_ns >= first->begin_ns) {
+    if (first != nullptr && one.at_ns >= first->begin_ns &&
+        (after == nullptr || one.at_ns < after->begin_ns)) {
       out.push_back(one);
     }
   }

@@ -11,7 +11,7 @@ namespace xpurun::report {
 // Of the ranks with samples in the window; by rank.
 std::vector<model::RankLaunches> rank_launches(const JobSteps& job, StepWindow window);
 
-// The samples of a rank from the begin of the window on.
+// The samples of a rank in the window.
 std::vector<TimedSample> samples_within(const std::vector<TimedSample>& samples, const JobSteps& job,
                                         size_t rank, StepWindow window);
 

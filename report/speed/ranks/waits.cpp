@@ -51,7 +51,7 @@ void align_clocks(JobSteps& job, const Gatherings& gatherings) {
     size_t used = 0;
     for (const Arrival& arrival : job.rank(r).arrivals) {
       const Gathering& g = gatherings.at(arrival.collective);
-      if (g.ranks > 1 && used < kMostForClock) {
+      if (g.ranks > 1 && !arrival.pair && used < kMostForClock) {
         of_host.push_back(static_cast<double>(g.last_end - arrival.end_ns));
         ++used;
       }
@@ -179,7 +179,9 @@ bool measure_waits(JobSteps& job) {
       const int64_t to = std::min(g.last_begin, arrival.end_ns);
       add_wait(rank.steps, step, from, to);
       covered = std::max(covered, to);
-      step->transfer_ns += std::max<int64_t>(arrival.end_ns - std::max(g.last_begin, arrival.begin_ns), 0);
+      if (!arrival.pair) {
+        step->transfer_ns += std::max<int64_t>(arrival.end_ns - std::max(g.last_begin, arrival.begin_ns), 0);
+      }
     }
     rank.arrivals = {};
   }

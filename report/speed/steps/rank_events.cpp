@@ -1,6 +1,7 @@
 #include "report/speed/steps/rank_events.h"
 
 #include "common/base/hash.h"
+#include "report/speed/steps/kept_samples.h"
 
 #include <fmt/format.h>
 
@@ -11,20 +12,14 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr size_t kMostSamples = 512;  // of one shape
+constexpr size_t kMostSamples = 512;  // of one shape, the latest
+constexpr size_t kMostEarlier = 128;  // and of those before
 constexpr size_t kLeastRun = 8;       // collectives one after the other
 constexpr size_t kMostDelays = 4096;
+constexpr size_t kMostEarlierDelays = 512;
 constexpr size_t kMostShapes = 512;
 constexpr int64_t kBefore = std::numeric_limits<int64_t>::min();
 constexpr int64_t kAfter = std::numeric_limits<int64_t>::max();
-
-// Keeps the latest ones.
-void keep(std::vector<TimedSample>& samples, const TimedSample& sample, size_t most) {
-  samples.push_back(sample);
-  if (samples.size() >= 2 * most) {
-    samples.erase(samples.begin(), samples.end() - static_cast<std::ptrdiff_t>(most));
-  }
-}
 
 // A collective of one communicator.
 struct RecordedCall {
@@ -110,8 +105,10 @@ uint64_t collective_key(uint64_t group, uint64_t sequence) {
 
 void add_events(const RankInput& rank, size_t steps, RankSteps& out) {
   Calls calls;
+  std::map<std::string, KeptSamples> shapes;
+  KeptSamples delays(kMostDelays, kMostEarlierDelays);
   for (const model::EventFile& file : rank.events) {
-    std::map<uint32_t, std::vector<TimedSample>*> known;  // by entry
+    std::map<uint32_t, KeptSamples*> known;  // by entry
     for (const model::EventFile::Entry& entry : file.events) {
       const auto op = file.ops.find(entry.event.op);
       if (op == file.ops.end()) {
@@ -127,22 +124,28 @@ void add_events(const RankInput& rank, size_t steps, RankSteps& out) {
         }
       } else if (op_class == wire::OpClass::matmul && (op->second.key.flags & wire::kOpOther) == 0) {
         const auto [it, added] = known.emplace(entry.event.op, nullptr);
-        if (added && out.shapes.size() < kMostShapes) {
-          it->second = &out.shapes[shape_of(op->second)];
+        if (added && shapes.size() < kMostShapes) {
+          it->second = &shapes.try_emplace(shape_of(op->second), kMostSamples, kMostEarlier).first->second;
         }
         if (it->second != nullptr) {
-          keep(*it->second, {begin, static_cast<double>(entry.event.duration_ns) * 1e-9}, kMostSamples);
+          it->second->add({begin, static_cast<double>(entry.event.duration_ns) * 1e-9});
         }
         if ((entry.event.flags & wire::kEventHostBegin) == 0) {
-          keep(out.launch_delays, {begin, entry.event.delay_us * 1e-6}, kMostDelays);
+          delays.add({begin, entry.event.delay_us * 1e-6});
         }
       }
     }
   }
+  for (auto& [shape, samples] : shapes) {
+    out.shapes.emplace(shape, std::move(samples).take());
+  }
+  out.launch_delays = std::move(delays).take();
   for (auto& [identity, of] : calls) {
     put_in_order(of);
     for (const RecordedCall& call : of) {
-      out.arrivals.push_back({collective_key(identity, call.sequence), call.begin_ns, call.end_ns});
+      out.arrivals.push_back({.collective = collective_key(identity, call.sequence),
+                              .begin_ns = call.begin_ns,
+                              .end_ns = call.end_ns});
     }
   }
   if (!calls.empty()) {

@@ -32,6 +32,7 @@ struct Arrival {
   uint64_t collective = 0;  // equal on all ranks of the collective, and on no other
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+  bool pair = false;  // a send or a recv: it ends when its own part is done
 };
 
 // A time in which a communicator had collectives that were not timed.
@@ -61,8 +62,8 @@ struct RankSteps {
   // Place and name of the spans that took most of a stage's time.
   std::array<std::string, model::kStepStages> places;
   std::array<std::string, model::kStepStages> names;
-  // The latest timed matmuls by function and shape, and the latest delays from a call to its start on the
-  // GPU.
+  // Timed matmuls by function and shape, and delays from a call to its start on the GPU: the latest ones, and
+  // some of the earlier ones.
   std::map<std::string, std::vector<TimedSample>> shapes;
   std::vector<TimedSample> launch_delays;
 };

@@ -164,12 +164,20 @@ void find_places(const RankSpans& all, uint32_t thread, RankSteps& out) {
   }
 }
 
-std::vector<Arrival> arrivals_of(const RankSpans& all) {
+// A send or recv of a GPU returns before it is done, and says nothing of waits.
+std::vector<Arrival> arrivals_of(const RankSpans& all, bool gpu) {
   std::vector<Arrival> out;
   for (const Span& span : all.spans) {
-    if (span.stage == Stage::communication && span.group != 0 && span.sequence != 0) {
-      out.push_back({collective_key(std::hash<std::string>()(all.names[span.group]), span.sequence),
-                     span.begin_ns, end_of(span)});
+    if (span.stage != Stage::communication || span.group == 0 || span.sequence == 0) {
+      continue;
+    }
+    const std::string& group = all.names[span.group];
+    const bool pair = model::is_pair_group(group);
+    if (!pair || !gpu) {
+      out.push_back({.collective = collective_key(std::hash<std::string>()(group), span.sequence),
+                     .begin_ns = span.begin_ns,
+                     .end_ns = end_of(span),
+                     .pair = pair});
     }
   }
   return out;
@@ -188,7 +196,7 @@ RankSteps steps_of(const RankInput& rank, size_t most_arrivals) {
                 .why = ends.why};
   add_events(rank, ends.boundaries.size(), out);
   if (out.arrivals.empty()) {
-    out.arrivals = arrivals_of(all);
+    out.arrivals = arrivals_of(all, !rank.gpu.empty());
   }
   if (out.arrivals.size() > most_arrivals) {
     out.arrivals.erase(out.arrivals.begin(), out.arrivals.end() - static_cast<std::ptrdiff_t>(most_arrivals));

@@ -48,3 +48,18 @@ TEST_CASE("clocks: two GPUs by NVML, and none") {
   CHECK(samples.interval_s > 0);
   CHECK(sample_clocks(0.05, "libno-such-nvml.so.1").reason == "libno-such-nvml.so.1 is not installed");
 }
+
+TEST_CASE("clocks: the line of a reading, and back") {
+  const std::string line = watched_line(
+      {{.uuid = "GPU-x", .sm_clock_mhz = 1200, .throttle_reasons = {"thermal"}}, {.uuid = "GPU-y"}});
+  CHECK(line.ends_with("\n"));
+  const auto back = watched_gpus_from(line);
+  REQUIRE(back.size() == 2);
+  CHECK(back[0].uuid == "GPU-x");
+  CHECK(back[0].sm_mhz == 1200);
+  CHECK(back[0].reasons == std::vector<std::string>{"thermal"});
+  CHECK(back[1].sm_mhz == -1);
+  for (const char* damaged : {"", "[", "{}x", "[1]", R"([{"uuid": 3}])", R"([{"uuid": "a", "mhz": "b"}])"}) {
+    CHECK(watched_gpus_from(damaged).empty());
+  }
+}

@@ -80,6 +80,11 @@ TEST_CASE("a capture is recorded by a process of its own") {
         "run/captures/1/profile.json\n");
 }
 
+TEST_CASE("a capture of some ranks samples only these") {
+  CHECK(
+      capture_by("exit 0\n", {.reason = "request", .ranks = {0, 1, 5}}).words.ends_with(" --ranks 0-1,5\n"));
+}
+
 TEST_CASE("a capture that fails says why") {
   CHECK(capture_by("exit 1\n", {.reason = "slow"}).problem ==
         "the process that records exited with status 1");

@@ -173,7 +173,13 @@ TEST_CASE("user programs, and restarts") {
   CHECK(options({"--slow-capture=off"})->slow_capture_s == 0);
   CHECK(options({"--slow-capture=2s"})->slow_capture_s == 2);
   CHECK(options({"--slow-capture=10m"})->slow_capture_s == 60);
-  CHECK(problem({"--slow-capture=often"}).starts_with("--slow-capture: 'often' is not"));
+  CHECK(options({"--slow-capture=20steps"})->slow_capture_steps == 20);
+  CHECK(options({"--slow-capture=20steps"})->slow_capture_s == 0);
+  CHECK(options({"--slow-capture=2s"})->slow_capture_steps == 0);
+  for (const char* wrong : {"often", "steps", "0steps", "-1steps", "1.5steps", "1000000steps", "20 stepsx"}) {
+    CHECK(problem({std::string("--slow-capture=") + wrong}).find("is not a duration, such as 10s") !=
+          std::string::npos);
+  }
   CHECK(problem({"--slow-threshold=often"}).starts_with("--slow-threshold: 'often' is not a share"));
   CHECK(problem({"--on-event-timeout=0"}) == "--on-event-timeout: must be longer than 0");
 }

@@ -96,7 +96,13 @@ NodeMetrics node_of(const RankTiming& timing) {
                    .ranks = {}};
   node.ranks.push_back({.rank = 2, .local_rank = 2, .hung = true, .timing = nullptr});
   node.ranks.push_back(
-      {.rank = 3, .local_rank = 3, .hung = false, .steps = 4120, .step_s = 0.171, .timing = &timing});
+      {.rank = 3,
+       .local_rank = 3,
+       .hung = false,
+       .steps = 4120,
+       .step_s = 0.171,
+       .lateness = {.looked_s = 20, .late_s = 2.5, .cost_s = 1.25, .late_share = 0.125, .exposed_share = 0.3},
+       .timing = &timing});
   return node;
 }
 
@@ -128,14 +134,14 @@ TEST_CASE("properties that readers of the XPU_TIMER_* names rely on") {
     series_of_ours += line.starts_with("xpurun_") && line.find("rank=\"3\"") != std::string::npos ? 1 : 0;
   }
   CHECK(hang_lines == 2);
-  CHECK(series_of_ours <= 152);
+  CHECK(series_of_ours <= 156);
   const std::string text = expose(node_of(timing), MetricsFormat::prometheus);
   // (2 + 6) * 1024^3 FLOP in 1626 us.
   CHECK(text.find("XPU_TIMER_MM_KERNEL_FLOPS{ip=\"10.0.0.1\"") != std::string::npos);
   CHECK(text.find(" 5.28") != std::string::npos);
 }
 
-TEST_CASE("a rank has at most 152 xpurun_* series with any mix of calls") {
+TEST_CASE("a rank has at most 156 xpurun_* series with any mix of calls") {
   RankTiming t = sample();
   t.ops.clear();
   for (int type = 0; type < 40; ++type) {
@@ -168,7 +174,7 @@ TEST_CASE("a rank has at most 152 xpurun_* series with any mix of calls") {
                  ? std::stod(line.substr(line.find("} ") + 2))
                  : 0;
   }
-  CHECK(series <= 152);
+  CHECK(series <= 156);
   CHECK(series > 100);
   double expected = 0;
   for (const OpTotals& o : t.ops) {
@@ -251,4 +257,16 @@ TEST_CASE("histograms are cumulative when shown and exact at their bounds") {
   CHECK(h.counts.front() == 1);
   CHECK(h.counts.back() == 1);
   CHECK(h.total() == 3);
+}
+
+TEST_CASE("the time in which a GPU was throttled has a series for each reason") {
+  NodeMetrics node{.version = "1", .host = "a", .ranks = {}};
+  CHECK(expose(node, MetricsFormat::prometheus).find("xpurun_gpu_") == std::string::npos);
+  node.gpus = {{.uuid = "GPU-x", .observed_s = 100, .throttled_s = {{"thermal", 25}, {"idle", 50}}}};
+  const std::string text = expose(node, MetricsFormat::prometheus);
+  CHECK(text.find("xpurun_gpu_clock_observed_seconds_total{gpu_uuid=\"GPU-x\"} 100\n") != std::string::npos);
+  CHECK(text.find("xpurun_gpu_throttled_seconds_total{gpu_uuid=\"GPU-x\",reason=\"thermal\"} 25\n") !=
+        std::string::npos);
+  CHECK(text.find("reason=\"power_cap\"} 0\n") != std::string::npos);
+  CHECK(text.find("idle") == std::string::npos);
 }

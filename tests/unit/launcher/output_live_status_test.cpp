@@ -358,3 +358,31 @@ TEST_CASE("text is filled up to a number of columns") {
   CHECK(pad_start("\u6b65", 4) == "  \u6b65");
   CHECK(pad_end("abc", 2) == "abc");
 }
+
+TEST_CASE("the table of top shows steps and lateness where they are known and fit") {
+  LiveStatus s = eight_ranks();
+  CHECK(live_table(s, 80, 0, Ink::plain()).find("STEP") == std::string::npos);
+  for (LiveRank& r : s.ranks) {
+    r.step_s = 0.171;
+  }
+  s.ranks[3].late_s = 0.052;
+  const auto back = live_status_from_json(to_json(s).dump());
+  REQUIRE(back);
+  CHECK(back->ranks[3].late_s == 0.052);
+  CHECK(back->ranks[2].late_s < 0);
+  const std::string table = live_table(*back, 80, 0, Ink::plain());
+  CHECK(table.find("RANK     PID  STATE       STILL    CPU     STEP    LATE  WHERE\n") != std::string::npos);
+  CHECK(table.find("171 ms   52 ms  train.py:12 step\n") != std::string::npos);
+  CHECK(table.find("   2     102  moving      0.5 s   100%   171 ms       -  train.py:12 step\n") !=
+        std::string::npos);
+  CHECK(live_table(s, 79, 0, Ink::plain()).find("STEP") == std::string::npos);
+  for (LiveRank& r : s.ranks) {
+    r.host = "h";
+    r.flops_per_s = 1;
+  }
+  CHECK(live_table(s, 97, 0, Ink::plain()).find("STEP") == std::string::npos);
+  CHECK(live_table(s, 98, 0, Ink::plain()).find("STEP") != std::string::npos);
+  CHECK(live_table(s, 116, 0, Ink::plain()).find("TFLOP") == std::string::npos);
+  const std::string wide = live_table(s, 117, 0, Ink::plain());
+  CHECK(wide.find("LATE  TFLOP/S") != std::string::npos);
+}

@@ -102,3 +102,44 @@ TEST_CASE("selftest runner: processes that a trial leaves behind are killed, and
   const int pid = std::stoi(base::read_file(trials[0].directory + "/run/pid").value());
   CHECK(::kill(pid, 0) != 0);
 }
+
+namespace {
+
+constexpr double kAlwaysBusy = -1;  // any share of other programs is above this
+constexpr double kNeverBusy = 1;
+
+// A job that ended well, and of which the analysis finds no steps: wrong for every slow job.
+std::string ends_without_steps() {
+  return writes("none.finished", "none", "");
+}
+
+const Injection* slow_loader() {
+  return find_injection("slow-loader");
+}
+
+}  // namespace
+
+TEST_CASE("selftest runner: a wrong analysis on a quiet machine is wrong at once") {
+  FakeXpurun wrong(ends_without_steps());
+  const auto trials = wrong.run({.most_of_others = kNeverBusy}, {slow_loader()});
+  REQUIRE(trials.size() == 1);
+  CHECK(trials[0].outcome == TrialOutcome::wrong);
+  CHECK(trials[0].directory.ends_with("/slow-loader"));
+}
+
+TEST_CASE("selftest runner: no machine is so busy that a slow job may fail or not end") {
+  const RunnerLimits busy{.linger_s = 0, .most_of_others = kAlwaysBusy};
+  FakeXpurun leaves(ends_without_steps() + "sleep 1000 &");
+  CHECK(leaves.run(busy, {slow_loader()}).at(0).outcome == TrialOutcome::wrong);
+  FakeXpurun fails(ends_without_steps() + "exit 3");
+  CHECK(fails.run(busy, {slow_loader()}).at(0).outcome == TrialOutcome::wrong);
+  FakeXpurun says_nothing("exit 0");
+  CHECK(says_nothing.run(busy, {slow_loader()}).at(0).outcome == TrialOutcome::wrong);
+  RunnerLimits short_deadline = busy;
+  short_deadline.deadline_s = 0.2;
+  short_deadline.grace_s = 0.1;
+  FakeXpurun stuck(ends_without_steps() + "trap '' TERM\nwhile :; do sleep 1; done");
+  const auto trials = stuck.run(short_deadline, {slow_loader()});
+  CHECK(trials.at(0).outcome == TrialOutcome::wrong);
+  CHECK(trials.at(0).differences.size() > 1);  // those of the analysis, and that it did not end
+}

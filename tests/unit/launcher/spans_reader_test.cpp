@@ -78,6 +78,31 @@ TEST_CASE("a span keeps all of its fields") {
   CHECK(reader.lost() == 0);
 }
 
+TEST_CASE("a send and its recv are of one group with one number on both ranks") {
+  // Rank 1 of the group sends to rank 2 for the fifth time.
+  const auto span_of = [](int32_t rank, uint8_t flags, uint64_t peer) {
+    Python python;
+    python.memory().group[0].id = python.text("abc.0");
+    python.memory().group[0].rank = rank;
+    python.write({.begin_ns = 100,
+                  .duration_ns = 50,
+                  .sequence = 5 | peer << wire::kPeerShift,
+                  .name = python.text("send"),
+                  .group = 1,
+                  .stage = static_cast<uint8_t>(model::Stage::communication),
+                  .flags = flags});
+    SpanReader reader;
+    const auto spans = reader.read(python.memory());
+    REQUIRE(spans.size() == 1);
+    CHECK(spans[0].sequence == 5);
+    return reader.names()[spans[0].group];
+  };
+  CHECK(span_of(1, wire::kSends, 2) == "abc.0 1>2");
+  CHECK(span_of(2, wire::kReceives, 1) == "abc.0 1>2");
+  CHECK(span_of(1, wire::kReceives, 2) == "abc.0 2>1");
+  CHECK(span_of(1, wire::kSends | wire::kObjects, 2) == "abc.0 1>2 objects");
+}
+
 TEST_CASE("a reader that is late counts the spans that were overwritten") {
   Python python;
   SpanReader reader;

@@ -188,3 +188,111 @@ TEST_CASE("step watch: what a trace costs is no slowdown of the job") {
   s.steps(40, 140);  // without a trace it is one
   CHECK(s.told.size() == 1);
 }
+
+namespace {
+
+// A rank that shows neither an optimizer nor marks.
+struct UnmarkedScene {
+  StepWatchScene s;
+
+  void add(std::vector<Span> spans) { s.watch.add(0, 1, spans); }
+  Span after(Stage stage, double ms, uint32_t name = 0) {
+    Span out = StepWatchScene::span(stage, s.now, static_cast<int64_t>(ms * 1e6));
+    out.name = name;
+    s.now += out.duration_ns;
+    return out;
+  }
+  void batches(int count, double step_ms) {
+    for (int i = 0; i < count; ++i) {
+      add({after(Stage::data, 0.1 * step_ms, 1), after(Stage::backward, 0.9 * step_ms)});
+    }
+  }
+  // Three collectives of a step, the second one of another kind.
+  void collectives(int count, double step_ms) {
+    for (int i = 0; i < count; ++i) {
+      for (const uint32_t name : {1U, 2U, 1U}) {
+        s.now += static_cast<int64_t>(0.01 * step_ms * 1e6);
+        add({after(Stage::communication, 0.1 * step_ms, name)});
+      }
+      s.now += static_cast<int64_t>(0.67 * step_ms * 1e6);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("step watch: without an optimizer, batches tell the steps and a slowdown") {
+  UnmarkedScene u;
+  u.batches(250, 100);
+  CHECK(u.s.watch.rank(0).steps > 200);
+  CHECK(u.s.watch.rank(0).step_s == doctest::Approx(0.1));
+  u.batches(100, 130);
+  REQUIRE(u.s.told.size() == 1);
+  CHECK(u.s.told[0].share == doctest::Approx(0.3).epsilon(0.05));
+}
+
+TEST_CASE("step watch: without batches, collectives that repeat themselves tell the steps") {
+  UnmarkedScene u;
+  u.collectives(250, 100);
+  CHECK(u.s.watch.rank(0).steps > 200);
+  CHECK(u.s.watch.rank(0).step_s == doctest::Approx(0.1));
+  u.collectives(100, 130);
+  REQUIRE(u.s.told.size() == 1);
+  CHECK(u.s.told[0].share == doctest::Approx(0.3).epsilon(0.05));
+}
+
+TEST_CASE("step watch: a sequence of collectives that changes is learnt again") {
+  UnmarkedScene u;
+  u.collectives(100, 100);
+  for (int i = 0; i < 200; ++i) {
+    for (const uint32_t name : {7U, 8U}) {
+      u.add({u.after(Stage::communication, 10, name)});
+    }
+    u.s.now += 80 * kMs;
+  }
+  CHECK(u.s.watch.rank(0).step_s == doctest::Approx(0.1));
+  const auto before = u.s.watch.rank(0).steps;
+  for (int i = 0; i < 10; ++i) {
+    for (const uint32_t name : {7U, 8U}) {
+      u.add({u.after(Stage::communication, 10, name)});
+    }
+    u.s.now += 80 * kMs;
+  }
+  CHECK(u.s.watch.rank(0).steps == before + 10);
+}
+
+TEST_CASE("step watch: no steps rather than wrong ones") {
+  UnmarkedScene irregular;
+  std::mt19937 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    irregular.add({irregular.after(Stage::communication, 1, 1 + random() % 5)});
+  }
+  CHECK(irregular.s.watch.rank(0).steps == 0);
+  UnmarkedScene alike;
+  for (int i = 0; i < 2000; ++i) {
+    alike.add({alike.after(Stage::communication, 1, 1)});
+  }
+  CHECK(alike.s.watch.rank(0).steps == 0);
+  // Batches with another number of passes each time.
+  UnmarkedScene batches;
+  for (int i = 0; i < 500; ++i) {
+    batches.add({batches.after(Stage::data, 1, 1)});
+    for (uint32_t k = random() % 8; k > 0; --k) {
+      batches.add({batches.after(Stage::backward, 5)});
+    }
+  }
+  CHECK(batches.s.watch.rank(0).steps == 0);
+}
+
+TEST_CASE("step watch: an optimizer that is seen late takes the place of what was inferred") {
+  UnmarkedScene u;
+  u.batches(100, 100);
+  CHECK(u.s.watch.rank(0).steps > 50);
+  // Four batches make one step.
+  for (int i = 0; i < 50; ++i) {
+    u.batches(4, 100);
+    u.add({u.after(Stage::optimizer, 10)});
+  }
+  CHECK(u.s.watch.rank(0).steps == 49);
+  CHECK(u.s.watch.rank(0).step_s == doctest::Approx(0.41));
+}

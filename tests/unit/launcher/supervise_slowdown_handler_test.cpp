@@ -121,3 +121,15 @@ TEST_CASE("slowdown handler: no silence while steps are not seen, during a stall
   off.run_for(30);
   CHECK(off.captures.empty());
 }
+
+TEST_CASE("slowdown handler: a capture as long as some steps take") {
+  SlowdownScene s(0);
+  s.options.slow_capture_steps = 30;
+  s.steps(200, 0.1);
+  s.steps(100, 0.13);
+  REQUIRE(s.captures.size() == 1);
+  // 30 of the latest steps, of 0.1 to 0.13 s.
+  const bool as_long =
+      s.captures[0] == fmt::format("{} 3", kSlowReason) || s.captures[0] == fmt::format("{} 4", kSlowReason);
+  CHECK(as_long);
+}

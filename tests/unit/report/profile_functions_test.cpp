@@ -187,3 +187,15 @@ TEST_CASE("captures of several nodes at a time are one, by the clock of this nod
   CHECK(damaged.reports.size() == 1);
   CHECK(damaged.notes.size() == 1);
 }
+
+TEST_CASE("a capture does not compare ranks of other roles") {
+  const Profile p = job({15, 15, 15, 15, 150});
+  CHECK(function(captured_functions(p), "read").ranks == model::RankSet{4});
+  RankRoles roles;
+  for (base::Rank r = 0; r < 5; ++r) {
+    roles.add(r, {{r < 4 ? 1U : 2U, 1}});
+  }
+  CHECK(function(captured_functions(p, roles), "read").ranks.empty());
+  roles.add(4, {{1, 1}});
+  CHECK(function(captured_functions(p, roles), "read").ranks == model::RankSet{4});
+}

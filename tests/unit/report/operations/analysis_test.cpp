@@ -253,3 +253,92 @@ TEST_CASE("impossible times are left out") {
   add_call(rank, kMatmul, 0, 10, 3).op = 99;
   CHECK(analysed({rank}).matmuls[0].times.count == 1);
 }
+
+TEST_CASE("ranks of other roles do other work and are not compared") {
+  // Two stages of a pipeline with two ranks each. The second one has a shape of its own, and needs longer for
+  // the few matmuls of the first one's shape.
+  constexpr uint32_t kOther = 9;
+  for (const double slow_us : {130.0, 200.0}) {
+    std::vector<RankInput> ranks;
+    for (base::Rank r = 0; r < 4; ++r) {
+      RankInput rank = made_rank(r, 4);
+      rank.events.back().ops[kOther] = rank.events.back().ops[kMatmul];
+      rank.events.back().ops[kOther].key.m = 4000;
+      for (uint32_t i = 0; i < 50; ++i) {
+        const bool own = r >= 2 && i >= 10;
+        add_call(rank, own ? kOther : kMatmul, 1000.0 * i,
+                 own      ? 400
+                 : r == 3 ? slow_us
+                 : r == 2 ? 130
+                          : 100,
+                 own ? i - 10 : i);
+      }
+      ranks.push_back(std::move(rank));
+    }
+    const model::OperationTables o = analysed(ranks);
+    REQUIRE(o.matmuls.size() == 2);
+    for (const model::MatmulRow& m : o.matmuls) {
+      for (const model::SlowestRank& one : m.slowest) {
+        const bool outlier = m.shape == "1000x1000x1000" && one.rank == 3 && slow_us > 130;
+        CHECK(one.outlier == outlier);
+        CHECK((one.excess > 0.05) == outlier);
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank among many is an outlier by the spread of the others") {
+  for (const bool noisy : {false, true}) {
+    std::vector<RankInput> ranks;
+    for (base::Rank r = 0; r < 16; ++r) {
+      RankInput rank = made_rank(r, 16);
+      const double usual = 100 + (noisy ? 3.0 * (r % 8) : 0);
+      for (uint32_t i = 0; i < 20; ++i) {
+        add_call(rank, kMatmul, 1000.0 * i, r == 5 ? 120 : usual, i);
+      }
+      ranks.push_back(std::move(rank));
+    }
+    const model::OperationTables o = analysed(ranks);
+    REQUIRE(!o.matmuls.at(0).slowest.empty());
+    CHECK(o.matmuls[0].slowest[0].outlier == !noisy);
+    CHECK((o.matmuls[0].slowest[0].rank == 5) == !noisy);
+  }
+}
+
+TEST_CASE("roles: ranks that share most of their calls") {
+  RankRoles roles;
+  CHECK(roles.may_compare(0, 1));  // nothing is known
+  roles.add(0, {{1, 100}, {2, 100}});
+  roles.add(1, {{1, 10}, {2, 10}});  // it was started later
+  roles.add(2, {{1, 100}, {2, 100}, {3, 20}});
+  roles.add(3, {{1, 100}, {4, 300}});
+  roles.add(4, {});
+  CHECK(roles.roles() == 2);
+  CHECK(roles.may_compare(0, 1));
+  CHECK(roles.may_compare(1, 2));
+  CHECK(!roles.may_compare(0, 3));
+  CHECK(roles.may_compare(3, 4));
+  CHECK(roles.may_compare(7, 3));
+}
+
+TEST_CASE("the lateness matrix has ranks and collectives") {
+  const model::OperationTables o = analysed(job({0, 1, 2, 3}, 50, 2));
+  REQUIRE(o.lateness.rows.size() == 1);
+  CHECK(o.lateness.ranks == std::vector<base::Rank>{0, 1, 2, 3});
+  CHECK(o.lateness.rows[0].name.starts_with("AllReduce of "));
+  // Rank 2 needs 30 us longer before each.
+  for (size_t r = 0; r < 4; ++r) {
+    CHECK(o.lateness.rows[0].late_s[r] == doctest::Approx(r == 2 ? 30e-6 : 0).epsilon(0.01));
+  }
+  std::string text;
+  for (const TextTable& table : text_tables(o, 10)) {
+    if (table.id == "lateness") {
+      REQUIRE(table.rows.size() == 1);
+      CHECK(table.columns.size() == 5);
+      CHECK(table.columns[3].name == "rank 2");
+      CHECK(table.columns[3].weight > table.columns[1].weight);
+      text = table.rows[0][3];
+    }
+  }
+  CHECK(text == "0.0300");
+}

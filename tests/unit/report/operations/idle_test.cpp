@@ -242,8 +242,44 @@ TEST_CASE("tables of idle time: of the newest record, or why there is none") {
   REQUIRE(tables.size() == 2);
   CHECK(tables[0].rows.size() == 2);
   CHECK(tables[0].all_rows == 3);
-  CHECK(tables[0].rows[0] == std::vector<std::string>{"2", "2.00", "100.0", "25.0", "10.0", "10.0", "0.0",
-                                                      "12.3", "12", "40", "55"});
+  CHECK(tables[0].rows[0] == std::vector<std::string>{"2", "2.00", "100.0", "25.0", "10.0", "", "", "10.0",
+                                                      "0.0", "12.3", "12", "40", "55"});
   CHECK(tables[0].about.find("up to 25") != std::string::npos);
   CHECK(tables[1].rows[0] == std::vector<std::string>{"1", "5.0", "2.00", "100.0", "a", "b", "", ""});
+}
+
+TEST_CASE("idle time between steps is told from that inside of steps") {
+  // Steps end at 100 and 200 us on the host. The GPU is idle from 40 to 60 in a step, and from 110 to 140
+  // between the work of two steps; from 150 to 160 the host has launched nothing of the next step.
+  const RecordedWork work = made({{0, 0, 40}, {50, 60, 110}, {120, 140, 150}, {155, 160, 170}});
+  const std::vector<int64_t> steps{100 * kUs, 200 * kUs};
+  const IdleGaps gaps = idle_gaps(work, kNever, 10, steps);
+  CHECK(gaps.idle == 60 * kUs);
+  CHECK(gaps.between_steps == 30 * kUs);
+  CHECK(idle_gaps(work, kNever, 10).between_steps == 0);
+  // The rank's spans tell the steps.
+  RankInput rank = made_rank(0, 1);
+  rank.offset_ns = 5'000;
+  rank.spans.resize(1);
+  rank.spans[0].names = {"", "SGD.step"};
+  for (uint32_t i = 0; i < 20; ++i) {
+    add_work(rank, kMatmul, 1000.0 * i + 20, 500, i, 10);
+    add_work(rank, kKernel, 1000.0 * i + 600, 300, i, 10);
+    rank.spans[0].spans.push_back({.begin_ns = static_cast<int64_t>(1000 * i + 500) * kUs,
+                                   .duration_ns = 300 * kUs,
+                                   .stage = model::Stage::backward,
+                                   .thread = 7});
+    rank.spans[0].spans.push_back({.begin_ns = static_cast<int64_t>(1000 * i + 950) * kUs,
+                                   .duration_ns = 10 * kUs,
+                                   .stage = model::Stage::optimizer,
+                                   .name = 1,
+                                   .thread = 7});
+  }
+  const model::IdleTime idle = idle_of(rank);
+  REQUIRE(idle.ranks.size() == 1);
+  const model::RankIdle& r = idle.ranks[0];
+  CHECK(r.idle_s == doctest::Approx(20 * 80e-6 + 19 * 120e-6).epsilon(0.01));
+  CHECK(r.between_steps_s == doctest::Approx(19 * 120e-6).epsilon(0.01));
+  rank.spans.clear();
+  CHECK(idle_of(rank).ranks[0].between_steps_s < 0);
 }

@@ -22,7 +22,7 @@ def captured(rank, waiting):
 
 
 PROFILE = {"schema": "xpurun.profile/1", "about": "run", "host": "h",
-           "reason": "slow", "begin_wall_ns": 1, "seconds": 4,
+           "reason": "slow", "begin_wall_ns": 10**18, "seconds": 4,
            "interval_s": 0.02, "torn": 0, "notes": [],
            "frames": [{"function": "train", "file": "/job/train.py", "line": 9},
                       {"function": "<read>", "file": "/job/data.py", "line": 40}],

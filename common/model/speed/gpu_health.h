@@ -1,0 +1,57 @@
+// GpuHealth: the clocks of a node's GPUs during a run, read every few seconds: gpu-health.json in the run
+// directory, schema "xpurun.gpu-health/1". Bounded: neighbouring windows are joined when there are too many.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/model/speed/gpu_capture.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+inline constexpr std::string_view kGpuHealthSchema = "xpurun.gpu-health/1";
+inline constexpr std::string_view kGpuHealthFile = "gpu-health.json";
+
+// One reading of one GPU.
+struct GpuClockReading {
+  std::string uuid;
+  int sm_mhz = -1;  // negative: unknown
+  std::vector<std::string> reasons;
+};
+
+// Readings of one GPU between two moments.
+struct GpuWindow {
+  int64_t begin_wall_ns = 0;
+  int64_t end_wall_ns = 0;
+  uint64_t samples = 0;
+  uint64_t clock_samples = 0;               // that had an SM clock
+  double sm_mhz = 0;                        // their sum
+  std::map<std::string, uint64_t> reasons;  // samples with each reason, by the name of a ThrottleReason
+};
+
+struct GpuHistory {
+  std::string uuid;
+  std::vector<GpuWindow> windows;  // in the order of time
+};
+
+struct GpuHealth {
+  std::vector<GpuHistory> gpus;
+
+  // One reading of all GPUs, `seconds` after the one before.
+  void add(const std::vector<GpuClockReading>& readings, int64_t wall_ns, double seconds);
+  // The readings whose windows lie between these moments.
+  std::vector<GpuClocks> clocks(int64_t from_wall_ns, int64_t until_wall_ns) const;
+};
+
+nlohmann::ordered_json to_json(const GpuHealth& health);
+// An error means that the content does not match the schema; load_*() also names the path.
+base::Result<GpuHealth> gpu_health_from_json(const nlohmann::json& j);
+base::Result<GpuHealth> load_gpu_health(const std::string& path);
+
+}  // namespace xpurun::model

@@ -1,0 +1,61 @@
+// GpuWatch: the clocks and throttle reasons of this node's GPUs for the whole run, every five seconds. NVML's
+// calls may block, so a helper process reads them (clock_helper.h) and writes one line of JSON a reading.
+// Nothing of this runs in a job without a GPU. Event loop's thread only.
+#pragma once
+
+#include "common/base/os/wait_status.h"
+#include "common/model/speed/gpu_health.h"
+#include "launcher/metrics/node_metrics.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/spawn/helper_process.h"
+#include "launcher/storage/storage.h"
+
+#include <functional>
+#include <signal.h>
+#include <string>
+#include <string_view>
+
+namespace xpurun::launcher {
+
+class GpuWatch {
+ public:
+  struct Setup {
+    EventLoop& loop;
+    Storage& storage;
+    std::string file;  // path of gpu-health.json
+    sigset_t signal_mask{};
+    int stderr_fd = -1;
+    std::function<void(base::Pid)> started;  // receives the helper's pid
+    std::string program = "/proc/self/exe";
+  };
+
+  explicit GpuWatch(Setup setup) : setup_(std::move(setup)) {}
+  ~GpuWatch() { stop(); }
+  GpuWatch(const GpuWatch&) = delete;
+  GpuWatch& operator=(const GpuWatch&) = delete;
+
+  // Once; later calls do nothing.
+  void start();
+  // Writes the file of this moment, and ends the helper.
+  void finish();
+  // Since the start, by GPU.
+  std::vector<GpuThrottling> throttling() const;
+  bool is_helper(base::Pid pid) const { return helper_.pid() > 0 && helper_.pid() == pid; }
+  // Call for every reaped child. True if the pid was the helper.
+  bool helper_ended(base::Pid pid, base::WaitStatus status);
+
+ private:
+  void readable();
+  void take(std::string_view line);
+  void save();
+  void stop();
+
+  Setup setup_;
+  bool begun_ = false;
+  HelperProcess helper_;
+  std::string text_;  // of the line that is not complete yet
+  model::GpuHealth health_;
+  base::MonoNs saved_ = 0;
+};
+
+}  // namespace xpurun::launcher

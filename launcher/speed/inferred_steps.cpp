@@ -1,0 +1,127 @@
+#include "launcher/speed/inferred_steps.h"
+
+#include "common/base/hash.h"
+#include "report/speed/statistics.h"
+#include "report/speed/steps/token_period.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using model::Span;
+using model::Stage;
+
+constexpr size_t kIntervals = 32;    // between batches, that are compared
+constexpr double kSameStages = 0.8;  // of them consist of the same stages
+constexpr size_t kMostLoaders = 16;
+constexpr size_t kLearn = 64;   // calls
+constexpr size_t kCalls = 512;  // latest ones
+constexpr size_t kMostDifferent = 8;
+
+base::MonoNs end_of(const Span& span) {
+  return span.begin_ns + span.duration_ns;
+}
+
+}  // namespace
+
+std::optional<base::MonoNs> InferredSteps::take(const Span& span) {
+  switch (span.stage) {
+    case Stage::data:
+      return take_batch(span);
+    case Stage::communication: {
+      since_batch_ = base::hash_words(since_batch_, {static_cast<uint64_t>(span.stage), span.name});
+      const auto end = take_call(span);
+      return batches_are_regular() ? std::nullopt : end;
+    }
+    case Stage::forward:
+    case Stage::backward:
+      since_batch_ = base::hash_words(since_batch_, {static_cast<uint64_t>(span.stage)});
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool InferredSteps::batches_are_regular() const {
+  if (shapes_.size() < kIntervals) {
+    return false;
+  }
+  std::map<uint64_t, size_t> counts;
+  size_t most = 0;
+  for (const uint64_t shape : shapes_) {
+    most = std::max(most, ++counts[shape]);
+  }
+  return static_cast<double>(most) >= kSameStages * kIntervals;
+}
+
+// A program with several loaders waits for the one of the training most often.
+std::optional<base::MonoNs> InferredSteps::take_batch(const Span& span) {
+  const Source source{span.name, span.place};
+  if (loaders_.size() >= kMostLoaders && !loaders_.contains(source)) {
+    return std::nullopt;
+  }
+  const uint64_t count = ++loaders_[source];
+  if (std::any_of(loaders_.begin(), loaders_.end(), [&](const auto& one) { return one.second > count; })) {
+    return std::nullopt;
+  }
+  shapes_.push_back(std::exchange(since_batch_, 0));
+  if (shapes_.size() > kIntervals) {
+    shapes_.pop_front();
+  }
+  return batches_are_regular() ? std::optional(span.begin_ns) : std::nullopt;
+}
+
+std::optional<base::MonoNs> InferredSteps::take_call(const Span& span) {
+  const uint64_t token = base::hash_words(span.bytes, {span.name, span.place, span.group});
+  calls_.push_back({span.begin_ns, end_of(span), token});
+  if (calls_.size() > kCalls) {
+    calls_.pop_front();
+    ++first_;
+  }
+  const size_t number = first_ + calls_.size() - 1;
+  if (period_ == 0) {
+    if (calls_.size() >= kLearn && (number + 1) % kLearn == 0) {
+      find_sequence();
+    }
+    return std::nullopt;
+  }
+  if (calls_.size() > period_) {
+    const bool same = calls_[calls_.size() - 1 - period_].token == token;
+    different_ = same ? different_ - std::min<size_t>(different_, 1) : different_ + 2;
+    if (different_ > kMostDifferent) {
+      // The sequence is another one now.
+      first_ += calls_.size();
+      calls_.clear();
+      period_ = different_ = 0;
+      return std::nullopt;
+    }
+  }
+  return number % period_ == phase_ ? std::optional(end_of(span)) : std::nullopt;
+}
+
+// The step ends before the longest pause of the sequence.
+void InferredSteps::find_sequence() {
+  std::vector<uint64_t> tokens;
+  for (const Call& call : calls_) {
+    tokens.push_back(call.token);
+  }
+  const report::TokenPeriod found = report::find_period(tokens);
+  if (found.length < 2 || calls_.size() < 3 * found.length) {
+    return;
+  }
+  std::vector<std::vector<double>> pauses(found.length);
+  for (size_t i = 0; i + 1 < calls_.size(); ++i) {
+    pauses[(first_ + i) % found.length].push_back(static_cast<double>(calls_[i + 1].begin - calls_[i].end));
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& one : pauses) {
+    medians.push_back(report::median(std::move(one)));
+  }
+  period_ = found.length;
+  phase_ = static_cast<size_t>(std::max_element(medians.begin(), medians.end()) - medians.begin());
+}
+
+}  // namespace xpurun::launcher

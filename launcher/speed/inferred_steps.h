@@ -1,0 +1,47 @@
+// InferredSteps: where the steps of a rank end that shows neither an optimizer nor marks: at its waits for
+// the next batch, else in a sequence of collectives that repeats itself. Says nothing as long as neither is
+// regular. Fed with spans in the order of their ends. Bounded memory and time per span.
+#pragma once
+
+#include "common/model/timing/span.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace xpurun::launcher {
+
+class InferredSteps {
+ public:
+  // When a step ended, if this span shows it.
+  std::optional<base::MonoNs> take(const model::Span& span);
+
+ private:
+  using Source = std::pair<uint32_t, uint32_t>;  // name and place of a span
+  struct Call {
+    base::MonoNs begin;
+    base::MonoNs end;
+    uint64_t token;
+  };
+
+  std::optional<base::MonoNs> take_batch(const model::Span& span);
+  std::optional<base::MonoNs> take_call(const model::Span& span);
+  void find_sequence();
+  bool batches_are_regular() const;
+
+  // Batches.
+  std::map<Source, uint64_t> loaders_;  // how often each was waited for
+  uint64_t since_batch_ = 0;            // hash of the stages since the last batch
+  std::deque<uint64_t> shapes_;         // of the latest intervals between batches
+  // Collectives; call n is calls_[n - first_].
+  std::deque<Call> calls_;
+  size_t first_ = 0;
+  size_t period_ = 0;  // 0: not known
+  size_t phase_ = 0;   // n % period_ of the last call of a step
+  size_t different_ = 0;
+};
+
+}  // namespace xpurun::launcher

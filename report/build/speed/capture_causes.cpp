@@ -1,0 +1,128 @@
+#include "report/build/speed/capture_causes.h"
+
+#include "common/base/tr.h"
+#include "report/profile/captured_functions.h"
+#include "report/profile/throttling.h"
+#include "report/speed/wording.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::CaptureReport;
+using model::SlowCause;
+using model::SpeedFinding;
+using model::SpeedProblem;
+using model::SpeedReport;
+
+bool shows(const CaptureReport& capture, const SpeedFinding& finding) {
+  return finding.since < 0 || capture.wall_ns >= finding.since_wall_ns;
+}
+
+// The newest capture with clocks of the time before the change; nullptr if none.
+const model::GpuCapture* clocks_before(const SpeedReport& report, const SpeedFinding& finding) {
+  for (auto c = report.captures.rbegin(); c != report.captures.rend(); ++c) {
+    if (!shows(*c, finding) && !c->gpu.clocks.empty()) {
+      return &c->gpu;
+    }
+  }
+  return nullptr;
+}
+
+constexpr std::string_view kInCapture = base::later("; in a capture, ");
+constexpr std::string_view kMeanwhile = base::later("; meanwhile, ");
+
+// In both languages.
+template <typename F>
+void append(SpeedFinding& finding, base::Language language, std::string_view where, F&& words) {
+  finding.sentence += base::tr(where) + words();
+  const base::Speaking speaking(language);
+  finding.spoken += base::tr(where) + words();
+}
+
+void put_cause(SpeedReport& report, SpeedFinding& finding, SlowCause cause) {
+  if (finding.cause != SlowCause::unknown) {
+    std::erase_if(report.what_if, [&](const auto& one) { return one.cause == finding.cause; });
+  }
+  if (std::none_of(report.what_if.begin(), report.what_if.end(),
+                   [&](const auto& one) { return one.cause == cause; })) {
+    report.what_if.push_back({.cause = cause, .share = finding.share});
+    std::stable_sort(report.what_if.begin(), report.what_if.end(),
+                     [](const auto& a, const auto& b) { return a.share > b.share; });
+  }
+  for (SpeedFinding& other : report.findings) {
+    if (!finding.ranks.empty() && other.ranks == finding.ranks && other.cause == finding.cause &&
+        &other != &finding) {
+      other.cause = cause;  // the job is slower because these ranks are
+      other.next = next_step(other);
+    }
+  }
+  finding.cause = cause;
+  finding.next = next_step(finding);
+}
+
+// Lower clocks explain why the same work takes longer: than on the other ranks, or than before.
+void name_throttling(SpeedReport& report, SpeedFinding& finding, base::Language language,
+                     const WatchedClocks& watched) {
+  if (finding.cause != SlowCause::gpu_compute && finding.cause != SlowCause::unknown) {
+    return;
+  }
+  const bool all = finding.problem == SpeedProblem::slower && finding.ranks.empty();
+  if (!all && finding.problem != SpeedProblem::slow_rank) {
+    return;
+  }
+  const model::GpuCapture* before = all ? clocks_before(report, finding) : nullptr;
+  for (auto c = report.captures.rbegin(); c != report.captures.rend() && shows(*c, finding); ++c) {
+    const auto words = [&] {
+      return all ? throttling_of_all_words(c->gpu, before) : throttling_words(c->gpu, finding.ranks);
+    };
+    if (!words().empty()) {
+      put_cause(report, finding, SlowCause::throttling);
+      append(finding, language, kInCapture, words);
+      return;
+    }
+  }
+  if (!watched) {
+    return;
+  }
+  const int64_t since = finding.since < 0 ? report.first_wall_ns : finding.since_wall_ns;
+  const model::GpuCapture now = watched(since, std::numeric_limits<int64_t>::max());
+  const model::GpuCapture earlier = watched(report.first_wall_ns, since);
+  const auto words = [&] {
+    return all ? throttling_of_all_words(now, earlier.clocks.empty() ? nullptr : &earlier)
+               : throttling_words(now, finding.ranks);
+  };
+  if (!words().empty()) {
+    put_cause(report, finding, SlowCause::throttling);
+    append(finding, language, kMeanwhile, words);
+  }
+}
+
+// What the blamed ranks do more than the others, from the newest capture that shows it.
+void name_function(const SpeedReport& report, SpeedFinding& finding, base::Language language) {
+  if (finding.problem != SpeedProblem::slow_rank) {
+    return;
+  }
+  for (auto c = report.captures.rbegin(); c != report.captures.rend() && shows(*c, finding); ++c) {
+    if (const model::CapturedFunction* f = blamed_function(*c, finding.ranks)) {
+      finding.function = place_of(*f);
+      append(finding, language, kInCapture, [f] { return ranks_excess(*f); });
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void name_from_captures(SpeedReport& report, base::Language language, const WatchedClocks& watched) {
+  for (SpeedFinding& finding : report.findings) {
+    name_throttling(report, finding, language, watched);
+    name_function(report, finding, language);
+  }
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,20 @@
+// What captures add to the findings of an analysis: the function in which the blamed ranks spend more time,
+// and GPUs whose clocks are lowered. Captures from before a change say nothing of it. Pure.
+#pragma once
+
+#include "common/base/language.h"
+#include "common/model/timing/speed_report.h"
+
+#include <cstdint>
+#include <functional>
+
+namespace xpurun::report {
+
+// The clocks of the ranks' GPUs between two moments, as far as they were watched.
+using WatchedClocks = std::function<model::GpuCapture(int64_t from_wall_ns, int64_t until_wall_ns)>;
+
+// `language` is that of SpeedFinding::spoken. `watched` may be empty.
+void name_from_captures(model::SpeedReport& report, base::Language language,
+                        const WatchedClocks& watched = {});
+
+}  // namespace xpurun::report

@@ -1,0 +1,162 @@
+// What captures add to findings: lowered clocks as the cause, and functions; of the right time.
+#include "report/build/speed/capture_causes.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using model::SlowCause;
+using model::SpeedProblem;
+using model::SpeedReport;
+
+namespace {
+
+constexpr int64_t kSince = 1'000;  // wall-clock time of the change
+constexpr int kUsualMhz = 1980;
+
+// All GPUs at `mhz`, those of `slow` at 1200 MHz.
+model::CaptureReport capture_at(int64_t wall_ns, const model::RankSet& slow, int mhz = kUsualMhz) {
+  model::CaptureReport out{.dir = "captures/1", .wall_ns = wall_ns};
+  for (base::Rank r = 0; r < 4; ++r) {
+    out.gpu.clocks.push_back({.rank = r, .sm_median_mhz = slow.contains(r) ? 1200 : mhz});
+  }
+  return out;
+}
+
+SpeedReport report_of(SpeedProblem problem, SlowCause cause, const model::RankSet& ranks, int64_t since) {
+  SpeedReport out;
+  out.findings = {{.problem = problem,
+                   .cause = cause,
+                   .ranks = ranks,
+                   .since = since,
+                   .since_wall_ns = since < 0 ? 0 : kSince,
+                   .share = 0.2,
+                   .sentence = "slow"}};
+  if (cause != SlowCause::unknown) {
+    out.what_if = {{.cause = SlowCause::input, .share = 0.3}, {.cause = cause, .share = 0.2}};
+  }
+  return out;
+}
+
+void name(SpeedReport& report) {
+  name_from_captures(report, base::Language::english);
+}
+
+}  // namespace
+
+TEST_CASE("capture causes: lower clocks of slow ranks, in the what-if too") {
+  for (const SlowCause was : {SlowCause::gpu_compute, SlowCause::unknown}) {
+    SpeedReport report = report_of(SpeedProblem::slow_rank, was, {1}, -1);
+    report.captures = {capture_at(10, {1})};
+    name(report);
+    CHECK(report.findings[0].cause == SlowCause::throttling);
+    CHECK(report.findings[0].sentence ==
+          "slow; in a capture, the SM clock of rank 1 was 1200 MHz, that of the others 1980 MHz");
+    CHECK(report.findings[0].next == "look at the cooling and at the power limit of the GPU");
+    REQUIRE(!report.what_if.empty());
+    CHECK(report.what_if.back().cause == SlowCause::throttling);
+    CHECK(report.what_if.back().share == 0.2);
+    for (const model::CauseShare& one : report.what_if) {
+      CHECK(one.cause != SlowCause::gpu_compute);
+    }
+  }
+}
+
+TEST_CASE("capture causes: a slowdown of the job by these ranks has their cause") {
+  SpeedReport report = report_of(SpeedProblem::slow_rank, SlowCause::gpu_compute, {1}, 100);
+  report.findings.push_back(report.findings[0]);
+  report.findings[1].problem = SpeedProblem::slower;
+  report.captures = {capture_at(kSince + 1, {1})};
+  name(report);
+  CHECK(report.findings[1].cause == SlowCause::throttling);
+}
+
+TEST_CASE("capture causes: a capture from before the change says nothing") {
+  SpeedReport report = report_of(SpeedProblem::slow_rank, SlowCause::gpu_compute, {1}, 100);
+  model::CaptureReport early = capture_at(kSince - 1, {1});
+  early.functions = {{.function = "collate",
+                      .file = "data.py",
+                      .line = 12,
+                      .total = 0.02,
+                      .own = 0.02,
+                      .ranks = {1},
+                      .ranks_total = 0.4,
+                      .ranks_own = 0.4}};
+  report.captures = {early};
+  name(report);
+  CHECK(report.findings[0].cause == SlowCause::gpu_compute);
+  CHECK(report.findings[0].sentence == "slow");
+  CHECK(report.findings[0].function.empty());
+  report.captures[0].wall_ns = kSince + 1;
+  name(report);
+  CHECK(report.findings[0].cause == SlowCause::throttling);
+  CHECK(report.findings[0].function == "collate (data.py:12)");
+}
+
+TEST_CASE("capture causes: other causes stay, and clocks like the others' say nothing") {
+  SpeedReport input = report_of(SpeedProblem::slow_rank, SlowCause::gc, {1}, -1);
+  input.captures = {capture_at(10, {1})};
+  name(input);
+  CHECK(input.findings[0].cause == SlowCause::gc);
+  SpeedReport equal = report_of(SpeedProblem::slow_rank, SlowCause::gpu_compute, {1}, -1);
+  equal.captures = {capture_at(10, {})};
+  name(equal);
+  CHECK(equal.findings[0].cause == SlowCause::gpu_compute);
+}
+
+TEST_CASE("capture causes: all GPUs at lower clocks than before explain a slower job") {
+  SpeedReport report = report_of(SpeedProblem::slower, SlowCause::gpu_compute, {}, 100);
+  report.captures = {capture_at(kSince - 1, {}), capture_at(kSince + 1, {}, 1400)};
+  name(report);
+  CHECK(report.findings[0].cause == SlowCause::throttling);
+  CHECK(report.findings[0].sentence ==
+        "slow; in a capture, all GPUs were throttled, the SM clock was 1400 MHz, before 1980 MHz");
+  CHECK(report.what_if.back().cause == SlowCause::throttling);
+  // One GPU at its usual clock: then it is not all.
+  SpeedReport most = report_of(SpeedProblem::slower, SlowCause::gpu_compute, {}, 100);
+  most.captures = {capture_at(kSince - 1, {}), capture_at(kSince + 1, {0, 1, 2})};
+  name(most);
+  CHECK(most.findings[0].cause == SlowCause::gpu_compute);
+}
+
+TEST_CASE("capture causes: without clocks from before, heat counts and the usual power cap does not") {
+  SpeedReport report = report_of(SpeedProblem::slower, SlowCause::unknown, {}, 100);
+  report.captures = {capture_at(kSince + 1, {}, 1400)};
+  for (model::GpuClocks& c : report.captures[0].gpu.clocks) {
+    c.throttle_reasons = {"power_cap", "thermal"};
+    c.throttle_shares = {0.9, 0.0};
+  }
+  name(report);
+  CHECK(report.findings[0].cause == SlowCause::unknown);
+  CHECK(report.what_if.empty());
+  for (model::GpuClocks& c : report.captures[0].gpu.clocks) {
+    c.throttle_shares[1] = 0.6;
+  }
+  name(report);
+  CHECK(report.findings[0].cause == SlowCause::throttling);
+  CHECK(report.findings[0].sentence ==
+        "slow; in a capture, all GPUs were throttled (thermal 60 %), the SM clock was 1400 MHz");
+  REQUIRE(report.what_if.size() == 1);
+  CHECK(report.what_if[0].share == 0.2);
+}
+
+TEST_CASE("capture causes: clocks that were watched explain a change without a capture") {
+  const WatchedClocks watched = [](int64_t from, int64_t) {
+    return capture_at(0, {}, from >= kSince ? 1400 : kUsualMhz).gpu;
+  };
+  SpeedReport report = report_of(SpeedProblem::slower, SlowCause::unknown, {}, 100);
+  name_from_captures(report, base::Language::english, watched);
+  CHECK(report.findings[0].cause == SlowCause::throttling);
+  CHECK(report.findings[0].sentence ==
+        "slow; meanwhile, all GPUs were throttled, the SM clock was 1400 MHz, before 1980 MHz");
+  SpeedReport rank = report_of(SpeedProblem::slow_rank, SlowCause::gpu_compute, {1}, -1);
+  name_from_captures(rank, base::Language::english, [](int64_t, int64_t) { return capture_at(0, {1}).gpu; });
+  CHECK(rank.findings[0].cause == SlowCause::throttling);
+  SpeedReport unchanged = report_of(SpeedProblem::slower, SlowCause::unknown, {}, 100);
+  name_from_captures(unchanged, base::Language::english,
+                     [](int64_t, int64_t) { return capture_at(0, {}).gpu; });
+  CHECK(unchanged.findings[0].cause == SlowCause::unknown);
+  SpeedReport none = report_of(SpeedProblem::slower, SlowCause::unknown, {}, 100);
+  name_from_captures(none, base::Language::english, [](int64_t, int64_t) { return model::GpuCapture(); });
+  CHECK(none.findings[0].cause == SlowCause::unknown);
+}
