@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "launcher/evidence/nvml.h"
 
@@ -162,7 +163,7 @@ void run_watch_helper(const std::vector<std::string>& words) {
   }
   for (;;) {
     const std::string line = watched_line(gpus->read());
-    if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) {
+    if (!base::put_out(line)) {
       ::_exit(0);  // nobody reads
     }
     std::this_thread::sleep_for(std::chrono::duration<double>(*seconds));

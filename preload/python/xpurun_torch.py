@@ -211,8 +211,8 @@ class Recorder:
         wants_spans, add_span = segment.wants_spans, segment.add_span
         counter_at = 32 if is_collective else 48
         traced_tensors = tables["TRACED_TENSORS"]
-        direction = 0 if is_collective else SENDS if partner_name == "dst" else RECEIVES
-        if direction and tensor_name is None:
+        direction = 0 if is_collective else SENDS if call.partner == "dst" else RECEIVES
+        if direction and call.tensor is None:
             direction |= OBJECTS
 
         def tail_of(kind, reduction, partner, flags, frame, tensor, tag):
@@ -324,6 +324,8 @@ class Recorder:
             if flags and is_collective:
                 pack_4(memory, at + 28, 1)
             pack_8(memory, at + counter_at, counter)
+            if tag:
+                sequence = 0  # messages with other tags have numbers of their own
             return memory, record, at, sequence, begin_ns, tail, group.number, count or 0
 
         def leave(noted):
@@ -336,10 +338,10 @@ class Recorder:
                 _, name_ref, place, element, peer, _ = tail
                 if is_collective:
                     add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence, count * element)
-                elif peer >= 0:
+                elif peer >= 0 and sequence:
                     add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence | peer << PEER_SHIFT,
                              count * element, direction)
-                else:  # recv from any rank
+                else:  # a tag, or recv from any rank
                     add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, 0, count * element)
 
         return shared["wrapper_of"](function, self.c10d, template, {"local": local, "enter": enter, "leave": leave})

@@ -58,8 +58,7 @@ TEST_CASE("a stack overflow is told apart from another SIGSEGV") {
   terminate_others(job, 1, 13.5);
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "crash.signal");
-  CHECK(v.sentence.find("rank 1 died of SIGSEGV (stack overflow) in boom") !=
-        std::string::npos);
+  CHECK(v.sentence.find("rank 1 died of SIGSEGV (stack overflow) in boom") != std::string::npos);
   CHECK(v.next.text.find("endless recursion") != std::string::npos);
 }
 
