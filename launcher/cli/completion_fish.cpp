@@ -51,7 +51,7 @@ function __xpurun_pids
         set -l dir (string match -r '^/proc/\d+' -- $file)
         and test -O $dir
         or continue
-        set -l words (string split0 < $file 2>/dev/null)
+        set -l words (cat $file 2>/dev/null | string split0)
         string match -qr "^(.*/)?python[^/]*\$" -- $words[1]
         and printf '%s\t%s\n' (string replace /proc/ '' -- $dir) (string join ' ' -- $words)
     end

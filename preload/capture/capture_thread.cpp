@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -48,6 +49,17 @@ void* open_object() {
   return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
+// Exit handlers run in the reverse order of their registration, and CUPTI loads libraries (libnvperf_host.so)
+// whose destructors are such handlers. A capture that ends after those destructors frees their memory a
+// second time, so this handler is registered again once they are loaded. A forked child has no capture.
+void end_before_libraries() {
+  atexit([] {
+    if (!has_stopped()) {
+      end_capture();
+    }
+  });
+}
+
 void give_up(wire::CaptureHeader& header, wire::CaptureProblem problem) {
   header.problem.store(static_cast<uint32_t>(problem));
   header.state.store(static_cast<uint32_t>(wire::CaptureState::failed));
@@ -56,7 +68,8 @@ void give_up(wire::CaptureHeader& header, wire::CaptureProblem problem) {
 void capture(wire::CaptureSegment* memory) {
   memory->header.state.store(static_cast<uint32_t>(wire::CaptureState::starting));
   void* object = open_object();
-  using Entry = int(wire::CaptureSegment*, const std::atomic<uint32_t>* stop, int32_t poller, int32_t device);
+  using Entry = int(wire::CaptureSegment*, const std::atomic<uint32_t>* stop, int32_t poller, int32_t device,
+                    void (*libraries_loaded)());
   auto* entry =
       object == nullptr ? nullptr : reinterpret_cast<Entry*>(dlsym(object, "xpurun_capture_by_cupti"));
   if (entry == nullptr) {
@@ -64,7 +77,7 @@ void capture(wire::CaptureSegment* memory) {
     give_up(memory->header, wire::CaptureProblem::no_object);
     return;
   }
-  if (entry(memory, &g_stop, g_poller, g_device) == 0) {
+  if (entry(memory, &g_stop, g_poller, g_device, end_before_libraries) == 0) {
     dlclose(object);
   }
 }

@@ -23,8 +23,14 @@ void ignore_callback(void*, uint32_t, uint32_t, const void*) {}
 
 class Capture {
  public:
-  Capture(wire::CaptureSegment& memory, const std::atomic<uint32_t>& stop, int32_t poller, int32_t device)
-      : memory_(memory), header_(memory.header), stop_(stop), poller_(poller), sampler_(memory, device) {}
+  Capture(wire::CaptureSegment& memory, const std::atomic<uint32_t>& stop, int32_t poller, int32_t device,
+          void (*libraries_loaded)())
+      : memory_(memory),
+        header_(memory.header),
+        stop_(stop),
+        poller_(poller),
+        libraries_loaded_(libraries_loaded),
+        sampler_(memory, device) {}
 
   void run();
   // CUPTI may still call functions of this object.
@@ -48,6 +54,7 @@ class Capture {
   wire::CaptureHeader& header_;
   const std::atomic<uint32_t>& stop_;
   int32_t poller_;
+  void (*libraries_loaded_)();
   uint64_t requested_ns_ = now_ns();
   uint32_t thread_ids_ = 0;
   bool registered_ = false;
@@ -207,12 +214,15 @@ void Capture::run() {
   if (!prepare()) {
     return;
   }
+  libraries_loaded_();
   // The counters take half a second to set up, so they come first: the capture is not shorter for them.
   sampler_.prepare();
+  libraries_loaded_();
   if (!enable()) {
     return;
   }
   sampler_.start(to_host_ns_);
+  libraries_loaded_();
   const uint64_t begin = now_ns();
   header_.setup_ns.store(begin - requested_ns_ - header_.sampling.setup_ns.load());
   header_.begin_ns.store(begin);
@@ -231,10 +241,12 @@ void Capture::run() {
 }  // namespace xpurun::preload::cupti
 
 // Records until the time is over or `*stop` is not 0. `device`: CUDA's number of the rank's GPU, -1 if
-// unknown. Returns 1 if the object must not be unloaded.
+// unknown. `libraries_loaded` is called whenever CUPTI may have loaded libraries; the caller ends the capture
+// before their destructors. Returns 1 if the object must not be unloaded.
 extern "C" __attribute__((visibility("default"))) int xpurun_capture_by_cupti(
-    xpurun::wire::CaptureSegment* memory, const std::atomic<uint32_t>* stop, int32_t poller, int32_t device) {
-  xpurun::preload::cupti::Capture capture(*memory, *stop, poller, device);
+    xpurun::wire::CaptureSegment* memory, const std::atomic<uint32_t>* stop, int32_t poller, int32_t device,
+    void (*libraries_loaded)()) {
+  xpurun::preload::cupti::Capture capture(*memory, *stop, poller, device, libraries_loaded);
   capture.run();
   return capture.must_stay() ? 1 : 0;
 }

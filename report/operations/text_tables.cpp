@@ -294,7 +294,7 @@ TextTable lateness_table(const model::LatenessMatrix& matrix, size_t most) {
   TextTable out{.id = "lateness",
                 .title = "Lateness at collectives",
                 .about = base::tr("Mean ms by which a rank arrives after the median of the other ranks.")};
-  out.columns = {{"Collective", false, kNeverLeftOut}};
+  out.columns = {{"Collectives", false, kNeverLeftOut}};
   std::vector<double> latest(matrix.ranks.size(), 0);
   for (const model::LatenessRow& row : matrix.rows) {
     for (size_t i = 0; i < std::min(latest.size(), row.late_s.size()); ++i) {

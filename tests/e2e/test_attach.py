@@ -167,8 +167,8 @@ class Attach(xpurun_test.Case):
     def test_what_cannot_be_watched(self):
         gone = self.start("true")
         gone.wait()
-        for words, status, text in ((["x"], 125, "no process id"), ([], 125, "no process id"),
-                                    (["--children", "x"], 125, "no process id"),
+        for words, status, text in ((["x"], 125, "not a process id"), ([], 125, "no process id"),
+                                    (["--children", "x"], 125, "not a process id"),
                                     ([str(gone.pid)], 125, "E-NO-PROCESS"),
                                     (["--pid", str(gone.pid)], 125, "E-NO-PROCESS"),
                                     (["--pid", "1", "--slurm-step", "1.0"], 125, "or --slurm-step, not both"),

@@ -213,6 +213,16 @@ class DeepCapture(xpurun_test.Case):
         self.assertEqual([r["status"] for r in gpu["ranks"]], ["client_came"] * 2)
         self.end(process)
 
+    def test_ranks_that_end_during_a_capture_end_well(self):
+        process = self.start(FAKE_PM_STARTED=self.dir / "sampling")
+        capture = subprocess.Popen([PROGRAM, "capture", "--run", str(self.out), "--duration", "30s"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            self.wait_for(lambda: len(list(self.dir.glob("sampling.*"))) == 2, "hardware counters of both ranks")
+            self.end(process)  # status 0
+        finally:
+            capture.wait(60)
+
     def test_dropped_records_are_counted(self):
         process = self.start(FAKE_CUPTI="drops")
         gpu = json.loads(self.capture("--duration", "300ms", "--json"))["gpu"]

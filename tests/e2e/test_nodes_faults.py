@@ -204,7 +204,7 @@ class Failure(hosts_test.Case):
             self.assertEqual(node.process.wait(LONG_S), 1, node.said())
         # Those who are left saw only the ends of their connections.
         verdict = nodes[0].verdict()
-        self.assertIn("nothing is known of rank 1 (host h1), which may have failed first", verdict["sentence"])
+        self.assertIn("nothing is known about rank 1 (host h1), which may have failed first", verdict["sentence"])
         self.assertIn(1, verdict["ranks"])
         self.assertEqual(verdict["confidence"], "low")
         self.assertEqual(nodes[2].verdict()["sentence"], verdict["sentence"])

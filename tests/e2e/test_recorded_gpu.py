@@ -1,6 +1,7 @@
-"""Slow jobs on two H200: rank, cause and beginning.
+"""Slow jobs on two H200: rank, cause and beginning; a pipeline of two stages on one H100.
 
-tests/data/gpu_runs was recorded by `xpurun selftest --slow --gpu --keep`; run.json has no paths and no environment.
+tests/data/gpu_runs was recorded by `xpurun selftest --slow --gpu --keep`, and `pipeline` by the job of
+tests/gpu/pipeline with PIPELINE_STEPS=10; run.json has no paths and no environment.
 """
 
 import json
@@ -63,6 +64,15 @@ class RecordedGpuRuns(xpurun_test.Case):
         self.assertIn('class="told slower"', pages["busy-core"])
         self.assertNotIn("Slower while the job ran", pages["nothing-slow"])
         self.assertNotIn('class="told', pages["nothing-slow"])
+
+    def test_pipeline(self):
+        told = json.loads(self.run_xpurun("pipeline", "--format", "json", self.unpack("pipeline"), out=False).stdout)
+        view = told["pipelines"][0]
+        self.assertEqual(view["critical"], 1)
+        # Medians in ms by the program's own CUDA events.
+        for stage, forward, backward in ((0, 5.038, 14.608), (1, 8.767, 23.055)):
+            self.assertAlmostEqual(1e3 * view["stages"][stage]["forward_s"] / forward, 1, delta=0.01)
+            self.assertAlmostEqual(1e3 * view["stages"][stage]["backward_s"] / backward, 1, delta=0.01)
 
     def test_a_call_is_one_row_of_a_query(self):
         run = self.unpack("nothing-slow")

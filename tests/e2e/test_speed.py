@@ -97,7 +97,7 @@ class Speed(xpurun_test.Case):
     def test_told_while_it_runs(self):
         log = self.dir / "events"
         result = self.job("all", 160, 80, "--on-event", f"cat >> '{log}'", "--on-event-kinds", "slow")
-        lines = [line for line in result.stderr.splitlines() if "the job is" in line]
+        lines = [line for line in result.stderr.splitlines() if "the job has been" in line]
         self.assertEqual(len(lines), 1, result.stderr)
         self.assertRegex(lines[0], r"^xpurun: the job has been \d+ % slower since step \d+ \(\d\d:\d\d:\d\d UTC\): ")
         told = self.manifest()["slowdowns"]

@@ -100,7 +100,7 @@ class Stalls:
         self.stall()
         said = p.stderr.read()
         self.assertEqual(p.wait(SECONDS), 124, said)
-        self.assertRegex(said, r"xpurun: hang: rank 0 .* has been in train \(<string>:7")
+        self.assertRegex(said, r"xpurun: hang: rank 0 has been in train \(<string>:7")
         self.assertRegex(said, r"xpurun: no report: the file system of \S+ does not answer")
         self.go_on()
 
@@ -240,7 +240,7 @@ class Full(xpurun_test.Case):
         p = self.hang("--on-hang", "kill")
         said = p.communicate(timeout=SECONDS)[1]
         self.assertEqual(p.returncode, 124, said)
-        self.assertRegex(said, r"xpurun: hang: rank 0 .* has been in train \(<string>:7")
+        self.assertRegex(said, r"xpurun: hang: rank 0 has been in train \(<string>:7")
         self.assertIn("xpurun: no report: ", said)
         self.assertNotIn("xpurun.log", said)
         self.assertNotIn("wait status", said)

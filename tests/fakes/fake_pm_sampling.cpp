@@ -3,13 +3,15 @@
 // of DRAM, the collective receives 100 GB/s by NVLink. This chip has no pcie__throughput of TriageCompute,
 // and sends nothing by NVLink. FAKE_PM says how CUPTI misbehaves: "busy", "privileges", "mig", "metrics" (it
 // knows none), "config" (SetConfig fails), "start", "decode" (fails from 0.2 s on), "overflow", "clock"
-// (another client changes CUPTI's clock).
+// (another client changes CUPTI's clock). FAKE_PM_STARTED: a file with this name and the pid appears once
+// sampling has started.
 #include "preload/cupti/sampling_abi.h"
 #include "tests/fakes/fake_cupti.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -46,6 +48,7 @@ struct Sample {
   uint64_t end = 0;
 };
 
+bool g_libraries_destroyed = false;
 bool g_sampling_enabled = false;
 bool g_running = false;
 uint64_t g_interval = 0;
@@ -102,6 +105,10 @@ extern "C" {
 
 Result cuptiProfilerInitialize(ProfilerParams* p) {
   usleep(kSetupUs);
+  // libnvperf_host.so is loaded here; its destructors run before the exit handlers of libraries loaded
+  // earlier.
+  static const int registered = std::atexit([] { g_libraries_destroyed = true; });
+  (void)registered;
   return is_wrong(p) ? kInvalidParameter : kSuccess;
 }
 Result cuptiProfilerDeInitialize(ProfilerParams* p) {
@@ -227,10 +234,16 @@ Result cuptiPmSamplingStart(SamplingParams* p) {
   const uint64_t now = cupti_now();
   g_begin = now - (now - phase_ns()) % g_interval + g_interval;
   g_next = g_begin;
+  if (const char* name = std::getenv("FAKE_PM_STARTED")) {
+    std::ofstream(name + ("." + std::to_string(getpid())));
+  }
   g_running = true;
   return kSuccess;
 }
 Result cuptiPmSamplingStop(SamplingParams* p) {
+  if (g_libraries_destroyed) {
+    std::abort();  // "double free or corruption"
+  }
   if (is_wrong(p) || !g_running) {
     return kInvalidOperation;
   }

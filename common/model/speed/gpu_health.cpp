@@ -17,7 +17,7 @@ void join(GpuWindow& to, const GpuWindow& from) {
   to.end_wall_ns = from.end_wall_ns;
   to.samples += from.samples;
   to.clock_samples += from.clock_samples;
-  to.sm_mhz += from.sm_mhz;
+  to.sm_mhz_sum += from.sm_mhz_sum;
   for (const auto& [reason, samples] : from.reasons) {
     to.reasons[reason] += samples;
   }
@@ -30,7 +30,7 @@ GpuWindow window_of(const GpuClockReading& reading, int64_t begin_ns, int64_t en
   }
   if (reading.sm_mhz >= 0) {
     out.clock_samples = 1;
-    out.sm_mhz = reading.sm_mhz;
+    out.sm_mhz_sum = reading.sm_mhz;
   }
   return out;
 }
@@ -59,7 +59,8 @@ void halve(std::vector<GpuWindow>& windows) {
 GpuClocks clocks_of(const std::string& uuid, const GpuWindow& sum) {
   GpuClocks out{.uuid = uuid, .samples = sum.samples};
   if (sum.clock_samples > 0) {
-    out.sm_median_mhz = static_cast<int>(std::lround(sum.sm_mhz / static_cast<double>(sum.clock_samples)));
+    out.sm_median_mhz =
+        static_cast<int>(std::lround(sum.sm_mhz_sum / static_cast<double>(sum.clock_samples)));
   }
   for (const auto& [reason, samples] : sum.reasons) {
     out.throttle_reasons.push_back(reason);
@@ -112,7 +113,7 @@ void fields(V& visit, W& w) {
   visit("end_wall_ns", w.end_wall_ns);
   visit("samples", w.samples);
   visit("clock_samples", w.clock_samples);
-  visit("sm_mhz", w.sm_mhz);
+  visit("sm_mhz_sum", w.sm_mhz_sum);
   visit("reasons", w.reasons);
 }
 

@@ -31,7 +31,7 @@ struct GpuWindow {
   int64_t end_wall_ns = 0;
   uint64_t samples = 0;
   uint64_t clock_samples = 0;               // that had an SM clock
-  double sm_mhz = 0;                        // their sum
+  double sm_mhz_sum = 0;                    // of the clock samples
   std::map<std::string, uint64_t> reasons;  // samples with each reason, by the name of a ThrottleReason
 };
 

@@ -99,7 +99,7 @@ base::Result<std::vector<base::Pid>> children_of(const std::string& list) {
     const auto pid = base::parse_int(base::trim(word));
     if (!pid || *pid <= 0 || *pid > INT32_MAX) {
       return base::fail(
-          base::Error{.what = base::told("--children: '{}' is no process id", base::sanitize(word)),
+          base::Error{.what = base::told("--children: '{}' is not a process id", base::sanitize(word)),
                       .id = base::kUsage,
                       .hint = "xpurun attach --children $(pgrep -o torchrun)"});
     }

@@ -257,7 +257,7 @@ TEST_CASE("every field of the files of a GPU capture survives writing and readin
 
 TEST_CASE("every field of a comparison survives writing and reading") {
   Comparison c;
-  c.metrics.push_back({});
+  c.metrics.push_back({.kind = MetricKind::matmul});
   c.only_a = {"x"};
   c.only_b = {"x"};
   json j = filled(c);

@@ -115,10 +115,11 @@ TEST_CASE("a send to the wrong rank: each wait is worded by itself, and its rece
   Verdict v = hang(calls);
   CHECK(v.id == "hang.p2p");
   CHECK(v.ranks.empty());
-  CHECK(v.sentence ==
-        "hang: ranks wait for each other in messages that nobody answers: rank 0 waits in send of 8 float32 "
-        "to rank 2 (train.py:20), which has not called the recv, rank 1 waits in recv of 8 float32 from rank "
-        "0 (train.py:24), which has not called the send; rank 2 is in barrier (train.py:10)");
+  CHECK(
+      v.sentence ==
+      "hang: ranks wait for each other in messages without a counterpart: rank 0 waits in send of 8 float32 "
+      "to rank 2 (train.py:20), which has not called the recv, rank 1 waits in recv of 8 float32 from rank "
+      "0 (train.py:24), which has not called the send; rank 2 is in barrier (train.py:10)");
   // The same two calls in a pipeline that has run for a while: rank 2 has left out its recv.
   Calls later;
   later.past(kFour, 3).message(0, kFour, send(2, 9)).message(1, kFour, recv(0, 9));

@@ -107,7 +107,8 @@ TEST_CASE("a hang: the rank whose GPU failed is the culprit, by its pid or by it
     CHECK(v.ranks == model::RankSet{2});
     CHECK(v.sentence ==
           "hang: the GPU of rank 2 failed: the kernel reported Xid 79 (GPU has fallen off "
-          "the bus) of GPU 0000:3b:00 at 49 s; the rank has been in step (train.py:44) for 10 s; ranks "
+          "the bus) of GPU 0000:3b:00 at 49 s; the rank has been in step (train.py:44: all_reduce) for 10 s; "
+          "ranks "
           "0-1,3 wait for it in all_reduce (train.py:44)");
   }
 }

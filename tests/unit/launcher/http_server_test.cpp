@@ -66,7 +66,7 @@ TEST_CASE("malformed requests are refused") {
   s.step();
   const std::string answer = client.hear_to_the_end();
   CHECK(answer.starts_with("HTTP/1.1 400 "));
-  CHECK(answer.ends_with("understood here\n"));
+  CHECK(answer.ends_with("unknown request\n"));
   CHECK(s.paths.empty());
 }
 

@@ -52,7 +52,7 @@ TEST_CASE("capture causes: lower clocks of slow ranks, in the what-if too") {
     CHECK(report.findings[0].cause == SlowCause::throttling);
     CHECK(report.findings[0].sentence ==
           "slow; in a capture, the SM clock of rank 1 was 1200 MHz, that of the others 1980 MHz");
-    CHECK(report.findings[0].next == "look at the cooling and at the power limit of the GPU");
+    CHECK(report.findings[0].next == "check the cooling and the power limit of the GPU");
     REQUIRE(!report.what_if.empty());
     CHECK(report.what_if.back().cause == SlowCause::throttling);
     CHECK(report.what_if.back().share == 0.2);

@@ -152,7 +152,7 @@ class ReportFiles(unittest.TestCase):
                 report = json.loads((path / "report.json").read_text(encoding="utf-8"))
                 self.assertEqual([e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(report)], [])
                 # These runs are of one node.
-                optional = ("nodes", "speed", "pipeline")
+                optional = ("nodes", "speed", "pipeline", "gpus")
                 self.assertEqual(list(report), [key for key in schema["properties"] if key not in optional])
         # The schema rejects invalid reports.
         report["findings"][0]["severity"] = "dire"

@@ -134,13 +134,15 @@ TEST_CASE("what ranks that share a file wrote later is not told where the reason
   CHECK(s.tail().lines.empty());
   CHECK(s.tail().reason == "ranks that share the file of standard error wrote to it later");
   // What the rank itself wrote before is there still.
-  s.write(s.log,
-          "epoch 3\nTraceback (most recent call last):\n  File \"t.py\", line 1\nKeyError: 'label'\n"
-          "KeyError: 'label' of another\nRuntimeError: Connection closed by peer\n");
-  s.verdict.exception = {.type = "KeyError", .message = "'label'\nmore"};
-  CHECK(s.tail().lines == Lines{"epoch 3", "Traceback (most recent call last):", "  File \"t.py\", line 1",
-                                "KeyError: 'label'"});
-  CHECK(s.tail().reason.empty());
+  Scene before;
+  before.write(before.log,
+               "epoch 3\nTraceback (most recent call last):\n  File \"t.py\", line 1\nKeyError: 'label'\n"
+               "KeyError: 'label' of another\nRuntimeError: Connection closed by peer\n");
+  before.verdict.kind = model::VerdictKind::exception;
+  before.verdict.exception = {.type = "KeyError", .message = "'label'\nmore"};
+  CHECK(before.tail().lines == Lines{"epoch 3", "Traceback (most recent call last):",
+                                     "  File \"t.py\", line 1", "KeyError: 'label'"});
+  CHECK(before.tail().reason.empty());
 
   model::Verdict exit;
   exit.kind = model::VerdictKind::exit;

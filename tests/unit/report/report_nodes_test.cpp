@@ -519,8 +519,8 @@ TEST_CASE("damaged and hostile content below nodes/ is named and left out") {
   const auto built = build_report(model::RunDir("bad"), {});
   REQUIRE(built);
   CHECK(built->verdict.ranks == model::RankSet{1});
-  for (const char* what : {"node cut:", "node types:", "node link: 'nodes/link' is no directory",
-                           "node gone:", "'nodes/../../elsewhere' is no", "'nodes/..' is no",
+  for (const char* what : {"node cut:", "node types:", "node link: 'nodes/link' is not a directory",
+                           "node gone:", "'nodes/../../elsewhere' is not", "'nodes/..' is not",
                            "a second entry", "rank 1 is on node a and on node twin"}) {
     CAPTURE(what);
     CHECK(mentions(built->notes, what));

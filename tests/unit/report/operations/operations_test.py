@@ -136,7 +136,7 @@ class Operations(unittest.TestCase):
         subprocess.run([REPORT_TOOL, "report", self.run_dir], check=True, stdout=subprocess.DEVNULL)
         page = (self.run_dir / "report.html").read_text(encoding="utf-8")
         section = re.search(r'<section id="speed".*?</section>', page, re.S)[0]
-        self.assertEqual(section.count('<table class="sortable">'), 4)
+        self.assertEqual(section.count('<table class="sortable">'), 5)
         for part in ("4096x4096x4096", '<svg class="bandwidth"', "ReduceScatter", "TFLOP/s"):
             self.assertIn(part, section)
         html.parser.HTMLParser().feed(section)
