@@ -267,15 +267,28 @@ class Exchange:
         """Calls look() now and then: nearly every program allocates enough for a collection within milliseconds."""
         import gc
 
+        looking = []  # not empty: a look is under way
+
         def chance():
+            if looking:
+                return
+            looking.append(True)
             try:
                 look(sys.modules["__main__"].__dict__)
             except Exception:
                 pass
+            finally:
+                looking.clear()
 
+        # A look compiles code. CPython 3.11.0 to 3.11.4 raises SystemError ("AST constructor recursion depth mismatch")
+        # in a call of compile() for a tree, if a collection during that call compiles too: in our own call, which
+        # `looking` prevents, and in ast.parse() of the program.
         def collected(phase, info):
-            if phase == "start":
-                chance()
+            try:
+                if phase == "start" and not get_frame(1).f_code.co_filename.endswith("ast.py"):
+                    chance()
+            except ValueError:  # no function of Python is running
+                pass
 
         self.collected = collected
         settings["chances"].append(chance)

@@ -51,6 +51,7 @@ def hooks_of(stage, its_name):
     bit = 1 << stage
     is_data, is_backward = stage == DATA, stage == BACKWARD
     is_grad_enabled = sys.modules["torch"].is_grad_enabled
+    chances = settings["chances"]  # of the search for functions of the main program; soon empty
 
     def enter(name=its_name):
         memory = segment.span_memory
@@ -65,6 +66,8 @@ def hooks_of(stage, its_name):
             return None
         place = segment.place_of(get_frame(2))
         state.active = active | bit
+        for chance in chances:
+            chance()
         cpu = cpu_now()
         begin_ns = now()
         since = state.since

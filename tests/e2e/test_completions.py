@@ -110,7 +110,8 @@ class Completions(xpurun_test.Case):
             self.assertIn(mark, text)
             return text
 
-        os.write(master, f"PS1='> '; fpath=({functions} $fpath); autoload -Uz compinit; compinit -u -D; "
+        os.write(master, f"PS1='> '; unsetopt list_ambiguous; "
+                         f"fpath=({functions} $fpath); autoload -Uz compinit; compinit -u -D; "
                          "echo rea''dy\r".encode())
         read_until("ready")
 
