@@ -19,7 +19,8 @@ RANK, LOCAL, WORLD = (int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "
 if torch.cuda.device_count() < WORLD:
     os.environ["NCCL_HOSTID"] = f"host-{RANK}"  # NCCL refuses two ranks of one host on one GPU
 DEVICE = torch.device("cuda", LOCAL % torch.cuda.device_count())
-WIDTH, TOKENS, BATCHES, STEPS, WARM = 4096, 1024, 8, 40, 3
+WIDTH, TOKENS, BATCHES, WARM = 4096, 1024, 8, 3
+STEPS = int(os.environ.get("PIPELINE_STEPS", "40"))
 
 
 class Block(nn.Module):
