@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -102,10 +103,17 @@ std::string opened_answer(const base::Result<OpenedDir>& opened) {
   leave_the_job(socket);
   auto opened = open();
   if (send_all(socket, opened_answer(opened)) && opened) {
+    // A thread of its own: an operation may wait for the disk when the supervisor is killed.
+    std::thread end([&] {
+      pollfd closed{.fd = socket, .events = POLLRDHUP, .revents = 0};
+      while (::poll(&closed, 1, -1) < 0 && errno == EINTR) {
+      }
+      if (at_end) {
+        at_end();
+      }
+    });
     serve(socket);
-    if (at_end) {
-      at_end();
-    }
+    end.join();
     // Before the socket: the end of the socket tells the supervisor that the directory is unlocked.
     opened->lock.reset();
   }
