@@ -175,7 +175,9 @@ class Stopping(unittest.TestCase):
             until(lambda: t.state() == "D", "uninterruptible sleep")
             # The sleep lasts until the child gets its byte, so a helper that waits for the end fails at its deadline.
             deadline_ms = 15_000
+            start = time.monotonic()
             d = Dump(t.pid, deadline_ms=deadline_ms)
+            self.assertLess(time.monotonic() - start, 2)
             self.assertEqual(t.state(), "D")
             self.assertEqual(d.rc, 0, d.stderr)
             self.assertEqual(d.main["state"], "D")
@@ -185,7 +187,7 @@ class Stopping(unittest.TestCase):
             self.assertIn("stuck", [f["func"] for f in python_frames(d.main)])
             self.assertTrue(any("uninterruptible" in n for n in d.json["notes"]))
             # The other threads went on because the sleeping one was set aside, not because the time was over.
-            self.assertLess(d.pause_ms(), deadline_ms / 10)
+            self.assertLess(d.pause_ms(), 60)
             t.process.stdin.write("x")
             t.process.stdin.flush()
             until(lambda: t.state() == "S", "return of vfork")
