@@ -56,7 +56,8 @@ class OnTerminal(attack.Case):
         self.fd = None
 
     HUP = ("import signal, sys, time\ndef h(*a): open('hup', 'w').close(); sys.exit(1)\n"
-           "signal.signal(signal.SIGHUP, h)\nprint('up', flush=True)\ntime.sleep(300)")
+           "signal.signal(signal.SIGHUP, h)\nprint('up', flush=True)\n"
+           "while True: time.sleep(0.05)")  # one long sleep would go on if the signal came just before it
 
     def test_case_35_a_hang_up_reaches_the_job(self):
         """D8: xpurun is the session leader, so only xpurun gets the kernel's SIGHUP."""

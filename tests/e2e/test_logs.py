@@ -159,7 +159,7 @@ class Trouble(xpurun_test.Case):
 
     def test_what_a_scheduler_sends_to_all_processes_does_not_end_the_relay(self):
         code = ("import signal, sys, time\nsignal.signal(15, lambda *a: (print('saving'), sys.exit(0)))\n"
-                "print('ready')\ntime.sleep(60)")
+                "print('ready')\nwhile True: time.sleep(0.05)")
         p = self.start_xpurun("--logs", "--", PYTHON, "-c", code, env=self.env(**RANK0, PYTHONUNBUFFERED="1"))
         self.assertEqual(p.stdout.readline(), "ready\n")
         # Not to xpurun, which would forward the signal, so that the rank would get it twice.

@@ -16,20 +16,21 @@ import xpurun_test
 from xpurun_test import PROGRAM, PYTHON, SOURCE
 
 ONE_SIGNAL = """
-import signal, sys
+import signal, sys, time
 def got(number, frame):
     print("got", flush=True)
     sys.exit(5)
 signal.signal(signal.SIGTERM, got)
 print("ready", flush=True)
-signal.pause()
+while True:
+    time.sleep(0.01)  # pause() would sleep on if the signal came just before
 """
 TIME_OF_SIGNALS = """
 import signal, time
 signal.signal(signal.SIGTERM, lambda *_: print(time.monotonic_ns(), flush=True))
 print("ready", flush=True)
 while True:
-    signal.pause()
+    time.sleep(0.01)
 """
 HANG = """
 import threading

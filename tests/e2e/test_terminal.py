@@ -199,7 +199,8 @@ def hang_up(*_):
     sys.exit(3)
 signal.signal(signal.SIGHUP, hang_up)
 open("ready", "w").close()
-time.sleep(60)
+while True:
+    time.sleep(0.05)  # one long sleep would go on if the signal came just before it
 """
 
 
@@ -232,7 +233,7 @@ class HangUp(TerminalCase):
     def test_so_do_those_that_the_command_leaves_behind(self):
         rank = (
             "import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *a: (open('heard', 'a').write('rank\\n'),"
-            " sys.exit()))\nopen('rank-ready', 'w').close()\ntime.sleep(60)"
+            " sys.exit()))\nopen('rank-ready', 'w').close()\nwhile True: time.sleep(0.05)"
         )
         session = self.hang_up(PROGRAM, "--out", str(self.out), "--no-report", "--", PYTHON, "-c", HEARS, "with-rank",
                                rank_code=rank)

@@ -16,10 +16,11 @@ DIST = pathlib.Path(os.environ.get("XPURUN_TEST_DIST", SOURCE / "dist"))
 PRELOADED = "import sys; sys.exit(3 if 'libxpurun_preload.so' in open('/proc/self/maps').read() else 4)"
 HANGS = "import time\ndef read_shard():\n    time.sleep(1000)\nread_shard()"
 ENDS_ON_SIGTERM = """
-import signal, sys
+import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 print("ready", flush=True)
-signal.pause()
+while True:
+    time.sleep(0.05)  # pause() would sleep on if the signal came just before
 """
 
 
