@@ -125,7 +125,8 @@ void ProcessTable::refresh() {
     const bool changed = p.record.comm != st->comm;
     p.record.ppid = st->ppid;
     p.record.comm = st->comm;
-    if (changed || young) {
+    if (changed || young || p.executed) {
+      p.executed = false;
       inspect(p);
     }
   }
@@ -339,6 +340,12 @@ bool ProcessTable::add_departed(Pid pid, const Identity& identity) {
   }
   processes_.emplace(pid, std::move(p));
   return true;
+}
+
+void ProcessTable::note_exec(Pid pid) {
+  if (TrackedProcess* p = find(pid)) {
+    p->executed = true;
+  }
 }
 
 void ProcessTable::note_python(Pid pid) {

@@ -27,6 +27,7 @@ struct TrackedProcess {
   bool alive = true;
   bool left_behind = false;  // by a rank that has ended: a helper of that rank, although it has the rank's
                              // variables
+  bool executed = false;     // a new program since the last walk
   bool spawned = false;      // a rank because its parent, a Python process, only waits for it
   base::MonoNs seen = 0;
 };
@@ -80,6 +81,9 @@ class ProcessTable {
 
   // The preload library has reported this process as Python, possibly before the walk found the process.
   void note_python(base::Pid pid);
+
+  // The process runs a new program, perhaps with other variables: the next refresh() reads them.
+  void note_exec(base::Pid pid);
 
   // Empty if the process has ended or its environment is unreadable.
   std::map<std::string, std::string> environment_of(base::Pid pid) const { return proc_.environ(pid); }

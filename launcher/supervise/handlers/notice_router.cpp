@@ -29,7 +29,11 @@ void NoticeRouter::received(const wire::Notice& notice, base::Pid pid, base::Tid
     default:
       break;
   }
-  if (!known && !has_ended) {
+  // A walk between fork and exec has seen the launcher's environment, in which the process is no rank. The
+  // next walk may be seconds away, and the process may be dead by then.
+  const bool after_exec = notice.kind == static_cast<uint16_t>(wire::NoticeKind::hello);
+  if ((!known || after_exec) && !has_ended) {
+    parts_.table.note_exec(pid);
     hooks_.discover();
     if (python) {
       parts_.table.note_python(pid);

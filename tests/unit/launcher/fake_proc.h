@@ -55,6 +55,11 @@ class FakeProc {
     }
     write();
   }
+  void exec(base::Pid pid, const std::string& program, std::string environment) {
+    std::replace(environment.begin(), environment.end(), ' ', '\0');
+    REQUIRE(base::write_file_atomic(fmt::format("{}/{}/environ", root_.path(), pid), environment));
+    exec(pid, program);
+  }
   void exec(base::Pid pid, const std::string& program) {
     const std::string exe = fmt::format("{}/{}/exe", root_.path(), pid);
     std::filesystem::remove(exe);

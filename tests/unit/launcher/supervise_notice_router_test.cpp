@@ -58,6 +58,9 @@ TEST_CASE("each notice goes to the part that it concerns") {
     CHECK(s.told() == Told{part, "answer 7"});
   }
   s.send(NoticeKind::hello);
+  CHECK(s.told() == Told{"discover"});
+  CHECK(s.table.find(kRank0)->executed);
+  s.send(static_cast<NoticeKind>(999));
   CHECK(s.told().empty());
   s.send(NoticeKind::hello, kStranger);
   CHECK(s.told() == Told{"discover"});

@@ -99,6 +99,23 @@ TEST_CASE("a program that Python starts is not Python, even if the walk saw its 
   CHECK(s.role(5000020) == "child 0");
 }
 
+TEST_CASE("a rank that a walk saw between fork and exec becomes a rank when it reports its exec") {
+  ProcessTableScene s;
+  s.fake.add(kCommand, kSupervisor, "python3");
+  s.fake.add(5000020, kCommand, "python3", rank_env(0));
+  s.fake.add(5000021, kCommand, "python3");
+  s.table.refresh();
+  CHECK(s.role(5000021) == "other");
+  s.fake.exec(5000021, "python3", rank_env(1));
+  // Of the same name and no longer young: nothing in /proc/PID/stat shows the exec.
+  s.table.find(5000021)->seen -= base::s_to_ns(60);
+  s.table.refresh();
+  CHECK(s.role(5000021) == "other");
+  s.table.note_exec(5000021);
+  s.table.refresh();
+  CHECK(s.role(5000021) == "rank 1");
+}
+
 TEST_CASE("a process that exits keeps its data from /proc and from its preload library") {
   ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "xpurun");
