@@ -20,6 +20,10 @@ SOURCE = pathlib.Path(os.environ.get("XPURUN_TEST_SOURCE", pathlib.Path(__file__
 JOB = SOURCE / "tests" / "e2e" / "jobs" / "ddp_job.py"
 # Debian's interpreter is the one that has torch.
 PYTHON = "/usr/bin/python3"
+# A test run under nohup, or in the background of a script, has these ignored, and every job would inherit that.
+for _number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(_number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def have_torch():
