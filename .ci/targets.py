@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Prints ninja targets: targets.py BUILD_DIR product|SUITE.
+"""Prints ninja targets: targets.py BUILD_DIR product|SUITE|without SUITE...
 
 product: the targets that no folder of tests defines. SUITE: the targets that the tests of the suite need.
+without SUITE...: those of the product, and what the tests of all other suites need.
 """
 
 import json
@@ -15,11 +16,14 @@ def introspect(build, what):
     return json.loads(done.stdout)
 
 
-def needed(tests, targets, suite):
-    """Absolute paths of the programs and libraries that the tests of the suite depend on."""
+def suites_of(test):
+    return {label.split(":")[-1] for label in test["suite"]}
+
+
+def needed(tests, targets):
+    """Absolute paths of the programs and libraries that the tests depend on."""
     files = {target["id"]: target["filename"] for target in targets}
-    wanted = {name for test in tests if suite in [label.split(":")[-1] for label in test["suite"]]
-              for name in test["depends"]}
+    wanted = {name for test in tests for name in test["depends"]}
     return sorted(path for name in wanted for path in files[name])
 
 
@@ -31,10 +35,15 @@ def product(targets, tests):
 def main():
     build, what = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
     targets = introspect(build, "targets")
+    of_tests = pathlib.Path(__file__).resolve().parents[1] / "tests"
     if what == "product":
-        paths = product(targets, pathlib.Path(__file__).resolve().parents[1] / "tests")
+        paths = product(targets, of_tests)
+    elif what == "without":
+        left_out = set(sys.argv[3:])
+        others = [test for test in introspect(build, "tests") if not suites_of(test) & left_out]
+        paths = sorted({*product(targets, of_tests), *needed(others, targets)})
     else:
-        paths = needed(introspect(build, "tests"), targets, what)
+        paths = needed([test for test in introspect(build, "tests") if what in suites_of(test)], targets)
     if not paths:
         sys.exit(f"targets: none of '{what}' in {build}")
     print("\n".join(str(pathlib.Path(path).relative_to(build)) for path in paths))
