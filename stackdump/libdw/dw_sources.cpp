@@ -68,7 +68,7 @@ class SourceReader {
     if (Dwarf_Die* unit = api_.dwfl_module_addrdie(module, a, bias)) {
       return unit;
     }
-    // clang does not write .debug_aranges by default, so the compilation units are searched.
+    // clang does not write .debug_aranges by default, so the compilation units are searched one by one.
     Dwarf_Die* unit = nullptr;
     while ((unit = api_.dwfl_module_nextcu(module, unit, bias)) != nullptr) {
       if (api_.dwarf_haspc(unit, a - *bias) == 1) {
@@ -135,8 +135,8 @@ class SourceReader {
       if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine) {
         continue;
       }
-      // Uses the scopes of this entry: the scopes of the address lead to the definition of the inlined
-      // function.
+      // The scopes of this entry count. The scopes of the address lead to the definition of the inlined
+      // function instead of its call.
       Dwarf_Die* scopes = nullptr;
       const int depth = api_.dwarf_getscopes_die(&found[i], &scopes);
       for (int k = 0; k < depth && api_.dwarf_tag(&scopes[k]) != DW_TAG_subprogram; ++k) {
@@ -274,6 +274,7 @@ std::string run_child(const std::vector<Addr>& wanted, ModuleList& modules, base
   if (!pipe) {
     return {};
   }
+  // In a child, because libdw may crash on damaged debug information, or need all memory.
   const auto child = base::fork_child(base::ChildLife::ends_with_parent, [&] {
     if constexpr (kLimitHeap) {
       const rlimit heap{kMaxHeap, kMaxHeap};

@@ -35,7 +35,7 @@ std::optional<DebugLink> debug_link(const ElfImage& image) {
   return DebugLink{name, *crc};
 }
 
-// The root of the process's file system as seen from here, then this process's own root.
+// The root of the process's file system, as seen from this process, then this process's own root.
 std::vector<std::string> roots(const ModuleFiles& files) {
   std::vector<std::string> out;
   if (files.pid != 0) {

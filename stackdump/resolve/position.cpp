@@ -123,6 +123,7 @@ std::optional<Addr> PositionReader::State::find_main() {
 
 base::Result<PyThread> PositionReader::State::read_main() {
   const Offsets& o = runtime.offsets;
+  // The pages of the last poll are outdated.
   memory.clear();
   const auto thread = find_main();
   if (!thread) {
