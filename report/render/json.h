@@ -1,4 +1,4 @@
-// report.json, schema "xpurun.report/1": what report.html says, in the same order, for machines.
+// report.json, schema "xpurun.report/1": the content of report.html, in the same order, for machines.
 #pragma once
 
 #include "common/base/result.h"

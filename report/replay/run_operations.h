@@ -1,4 +1,4 @@
-// The distinct matmuls and collectives of a run with their times: what a replay repeats. Pure; ranks are
+// The distinct matmuls and collectives of a run with their times: the input of a replay. Pure; ranks are
 // added one after the other.
 #pragma once
 
