@@ -142,7 +142,7 @@ base::Status check_fit(const NodeRun& a, const NodeRun& b) {
   return {};
 }
 
-// Hosts are no names of nodes where several nodes are on one host.
+// Host names do not distinguish nodes where several nodes are on one host.
 void name_nodes(JobRuns& job) {
   std::map<std::string, int> seen;
   for (NodeRun& node : job.nodes) {

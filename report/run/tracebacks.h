@@ -19,7 +19,7 @@ struct Tracebacks {
   size_t left_out = 0;  // they are in run.json
 };
 
-// Those of the culprits; of every process if there is no culprit.
+// The reports of the culprits, or of every process if there is no culprit.
 Tracebacks tracebacks_of(const model::RunManifest& run, const model::Verdict& verdict);
 
 }  // namespace xpurun::report
