@@ -58,6 +58,7 @@ const CudaApi& cuda_api() {
 }
 
 void forget_cuda_error() {
+  // cudaGetLastError() clears the error: the program must not see an error of this library's call.
   g_api.get_last_error();
   if (wire::Segment* shared = segment()) {
     add(shared->header.health.cuda_errors, 1);
@@ -65,6 +66,7 @@ void forget_cuda_error() {
 }
 
 bool error_is_pending() {
+  // Unlike cudaGetLastError(), this call leaves the error for the program.
   return g_api.peek_last_error() != 0;
 }
 

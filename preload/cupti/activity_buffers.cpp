@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kBuffers = 16;
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
-// All below is guarded by the mutex.
+// The mutex guards all variables below.
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 uint8_t* g_memory = nullptr;  // of all buffers; kept, because CUPTI may hold one of them
 bool g_in_use[kBuffers];

@@ -225,6 +225,7 @@ std::optional<SourcePlace> place_from(std::span<const std::string_view> fields) 
 Answer parse(std::string_view answer) {
   Answer parsed;
   SourceLookup& out = parsed.found;
+  // A child that was killed may leave half a line.
   const size_t end = answer.rfind('\n');
   for (std::string_view line : base::split(answer.substr(0, end == std::string_view::npos ? 0 : end), '\n')) {
     if (line.starts_with('!')) {
@@ -278,6 +279,7 @@ std::string run_child(const std::vector<Addr>& wanted, ModuleList& modules, base
   const auto child = base::fork_child(base::ChildLife::ends_with_parent, [&] {
     if constexpr (kLimitHeap) {
       const rlimit heap{kMaxHeap, kMaxHeap};
+      // Since Linux 4.7, RLIMIT_DATA also counts private mappings, which malloc() uses for large blocks.
       ::setrlimit(RLIMIT_DATA, &heap);
     }
     answer(wanted, modules, pipe->write_end.get());
@@ -286,6 +288,7 @@ std::string run_child(const std::vector<Addr>& wanted, ModuleList& modules, base
   if (!child) {
     return {};
   }
+  // Otherwise this end would keep the pipe open after the end of the child.
   pipe->write_end.reset();
   std::string text = read_until(pipe->read_end.get(), deadline);
   ::kill(*child, SIGKILL);
@@ -342,6 +345,7 @@ SourceLookup look_up_sources(const std::vector<Addr>& addresses, ModuleList& mod
     const auto it = fresh.found.places.find(a);
     const Known& known = images[m->image];
     std::string text = it == fresh.found.places.end() ? "" : encode(it->second);
+    // Without the child's end, an address without output may be one that it did not reach.
     if (fresh.whole && !known.key.build_id.empty() && text.size() <= SymbolCache::kMaxName) {
       cache.add(known.key, {{a - m->bias, a - m->bias + 1, std::move(text)}});
     }
