@@ -96,6 +96,7 @@ Slots slots_of(RemoteMemory& memory, Addr code, const Offsets& o) {
     }
     return out;
   }
+  // Before 3.11, cells and free variables have their own tuples of names; their slots follow the locals.
   out.cells.resize(out.names.size(), false);
   if (out.names.size() < kMaxLocals) {  // a skipped name would shift all later slots
     for (const uint32_t at : {o.code_cell_names, o.code_free_names}) {
@@ -146,6 +147,7 @@ std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame
   const auto arguments = memory.value<int32_t>(frame.code + o.code_argument_count).value_or(0);
   for (size_t i = 0; i < slots.names.size() && out.size() < kMaxLocals; ++i) {
     Addr value = memory.value<uint64_t>(frame.address + o.frame_locals + i * 8).value_or(0);
+    // From 3.14 on, slots hold references with tags in their low bits (_PyStackRef).
     if (o.frame_tagged) {
       value &= ~kTagBits;
     }

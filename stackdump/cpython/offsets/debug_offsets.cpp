@@ -213,6 +213,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   if (!bytes) {
     return base::fail("cannot read the offset table of CPython");
   }
+  // Offsets from a damaged table must not lead to huge reads.
   bool sane = true;
   const auto at = [&](size_t word) {
     const uint64_t v = field<uint64_t>(std::as_bytes(std::span(*bytes)), word * 8).value_or(kMaxOffset);
@@ -278,6 +279,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.unicode_length = at(layout->unicode_length);
   o.unicode_ascii_data = at(layout->unicode_ascii_size);
   o.unicode_compact_data = o.unicode_ascii_data + 16;  // utf8_length and utf8 follow
+  // Not in the table: ht_cached_keys of PyHeapTypeObject.
   o.type_cached_keys = minor >= 15 ? 888 : 880;
   if (about.free_threaded) {
     // Offsets that the table lacks. They shift with the size of the common object header (PyObject), which is
