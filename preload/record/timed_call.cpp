@@ -78,7 +78,7 @@ void end_call(const Ticket& ticket, uint64_t work, Outcome outcome) {
     return;
   }
   EventGuard event(ticket.event, ticket.stream);
-  // For a refused call, or without a second event, the guard puts the events back.
+  // If the call was refused, or CUDA refuses the record, the guard returns the event to the pool.
   if (!succeeded || !event.record(EventGuard::Place::stop)) {
     return;
   }
