@@ -52,7 +52,7 @@ def measure(program, ranks, entries, repeat):
             cpu.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         verdict = json.loads(told)
         culprits = verdict["ranks"]
-        # Of two ranks neither is the minority.
+        # With two ranks there is no minority.
         expected = [other] if ranks > 2 else culprits
         if culprits != expected or verdict["id"] != "hang.mismatch":
             sys.exit(f"{ranks} ranks: wrong verdict: {verdict['id']}, ranks {culprits}")

@@ -90,7 +90,7 @@ EXPECTED = {
     "terminate": Expected(("crash.signal",), "", ("std::runtime_error", "tokenizer table is damaged"), hang=False),
     "abort": Expected(("crash.signal",), hang=False),
     "rank-killed": Expected(("crash.killed",), "", ("SIGKILL",), hang=False),
-    # The kernel's log tells of the memory; at a limit of CPU time, where there are no control groups, nothing does.
+    # The kernel's log names the cause (memory). Without control groups, a limit of CPU time leaves no such line.
     "oom-kill": Expected(("crash.killed",), "", ("SIGKILL",), hang=False),
 }
 
@@ -105,7 +105,7 @@ def mount_memory_groups():
 
 
 def launch(network_address, nodes, node, per_node, culprit, *job):
-    """The ranks of one node; the first failure of its own ends them, as with torchrun."""
+    """The ranks of one node; the first failure among them ends all of them, as with torchrun."""
     ranks = []
     if job[0] == "oom-kill":
         mount_memory_groups()

@@ -153,7 +153,7 @@ def main():
                   f"load {os.getloadavg()[0]:.1f}")
             rows, quiet = {}, []
             for _ in range(args.rounds):
-                # In turns, so that load peaks of the machine affect all of them.
+                # In turns, so that load peaks of the machine affect all dumpers.
                 for name, command in commands(args, str(target.pid), folder):
                     ticks.reset()
                     begun = time.perf_counter()

@@ -14,6 +14,8 @@ wire::Segment* attach_segment(const sockaddr_un& socket) {
   }
   auto* segment = static_cast<wire::Segment*>(memory);
   const wire::SegmentHeader& header = segment->header;
+  // Library and supervisor may come from different installations, for example through an inherited
+  // LD_PRELOAD. A segment of another layout must not be written.
   if (header.magic != wire::kSegmentMagic || header.version != wire::kSegmentVersion ||
       header.bytes != sizeof(wire::Segment)) {
     munmap(memory, sizeof(wire::Segment));

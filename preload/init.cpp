@@ -49,6 +49,7 @@ __attribute__((constructor)) void start(int argc, char** argv) {
     if (kind == ProcessKind::python) {
       offer_python_bootstrap(argc, argv);
     }
+    // Last, because the supervisor may examine the process as soon as the notice has arrived.
     send_hello(run.socket, make_notice(wire::NoticeKind::hello));
   }
   errno = saved_errno;

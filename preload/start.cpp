@@ -60,6 +60,7 @@ void start_timing() {
     segment->header.pid.store(getpid());
     segment->header.attached_ns.store(now_ns());
     segment->header.state.store(static_cast<uint32_t>(wire::RankState::attached));
+    // The segment before the level: a thread that sees timing on uses the segment at once.
     g_state.segment.store(segment);
     g_state.untimed.store(segment->header.to_rank.untimed.load());
     set_level(static_cast<wire::Level>(segment->header.to_rank.level.load()));

@@ -27,8 +27,7 @@ struct Options {
 };
 
 // One of --pid, --from-snapshot and --from-core. Every option but --barrier, --locals and --no-stop takes a
-// value: "--pid N" or
-// "--pid=N".
+// value: "--pid N" or "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 
 }  // namespace xpurun::stackdump

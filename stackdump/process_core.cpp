@@ -19,8 +19,8 @@ namespace {
 
 constexpr base::MonoNs kNoLimit = std::numeric_limits<base::MonoNs>::max();
 
-// Signals whose default action writes a core file. Others are those of a debugger that wrote the core of a
-// living process.
+// Signals whose default action writes a core file. Any other signal comes from a debugger that wrote the core
+// file of a living process.
 constexpr std::array kDumping = {SIGQUIT, SIGILL,  SIGTRAP, SIGABRT, SIGBUS,
                                  SIGFPE,  SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS};
 constexpr std::array kWithAddress = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV};
@@ -110,7 +110,7 @@ void ProcessDump::take_core_python(LocalVariables locals) {
                             return m == nullptr ? std::pair<const ElfImage*, Addr>(nullptr, 0)
                                                 : std::pair(m->image, Addr{m->bias});
                           }};
-  // Past the page cache: a scan may read all data of the process.
+  // Not through memory_, which keeps every page: a scan may read all data of the process.
   python_ = find_python(files, modules_.maps(), core_->memory);
   if (!python_.runtime) {
     return;

@@ -183,6 +183,8 @@ void ProcessDump::copy_stacks() {
   }
   ranges.insert(ranges.end(), python_pages_.begin(), python_pages_.end());
   memory_.prefetch(ranges);
+  // In a second pass: the stack that a signal handler has interrupted is found through the signal frame on
+  // the copied stack.
   ranges.clear();
   for (const ThreadCopy& t : threads_) {
     if (t.registers) {
@@ -221,6 +223,7 @@ void ProcessDump::copy_python(base::MonoNs deadline) {
 
 ProcessDump::Stopped ProcessDump::copy_stopped(bool last_try) {
   auto traced = stop_patiently(target_);
+  // Another tracer came between the check and the stop. The process is then read while it runs.
   if (!traced && tracer_of(target_.pid) != 0) {
     copy_running();
     return Stopped::done;
@@ -243,7 +246,7 @@ ProcessDump::Stopped ProcessDump::copy_stopped(bool last_try) {
     if (it == threads_.end() || !is_this(*it)) {
       it = std::find_if(threads_.begin(), threads_.end(), is_this);
     }
-    if (it == threads_.end()) {  // started since list_threads(), when its state is that of a stopped thread
+    if (it == threads_.end()) {  // started since list_threads(); /proc would show it as stopped
       it = threads_.insert(threads_.end(), {.tid = t.tid, .kernel = {.state = 'R'}});
     }
     next = static_cast<size_t>(it - threads_.begin()) + 1;
@@ -422,7 +425,7 @@ model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
     notes_.insert(notes_.begin(), "native stacks only: " + python_.reason);
   }
   if (core_) {
-    // The thread that got the signal first.
+    // The thread that got the signal comes first.
     std::stable_partition(threads.begin(), threads.end(),
                           [](const model::ThreadStack& t) { return t.crashed; });
     for (const std::string& missing : modules_.missing()) {

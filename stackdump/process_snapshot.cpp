@@ -162,6 +162,7 @@ std::vector<model::Frame*> python_frames(std::vector<model::Frame>& frames) {
 model::ThreadStack completed(std::vector<model::Frame> frames, model::ThreadStack recorded) {
   const auto mine = python_frames(frames);
   const auto theirs = python_frames(recorded.frames);
+  // If the frames are the same, the recorded ones have more: the text from source files.
   if (std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
                  [](const model::Frame* a, const model::Frame* b) {
                    return a->func == b->func && a->file == b->file && a->line == b->line;
@@ -195,6 +196,7 @@ base::Status ProcessDump::save(const std::string& path, const model::ProcessStac
   memory_.for_each_page([&](Addr a, std::span<const std::byte> page) {
     content.pages.emplace(a, std::string(reinterpret_cast<const char*>(page.data()), page.size()));
   });
+  // Pages that another host needs to resolve the stacks, although nothing has read them here.
   const auto keep = [&](AddrRange range) {
     for (Addr a = range.lo & ~Addr{SnapshotMemory::kPageSize - 1}; a < range.hi;
          a += SnapshotMemory::kPageSize) {
@@ -278,6 +280,7 @@ model::ProcessStacks ProcessDump::resolve_recorded(std::vector<model::ThreadStac
     if (it == recorded_->threads.end()) {
       continue;
     }
+    // The original host had more files. Where unwinding stops earlier here, its frames are shown.
     if (stops(t) && !stops(*it) && it->frames.size() > t.frames.size()) {
       ++kept;
       t = *it;

@@ -92,7 +92,7 @@ int run_from_snapshot(const Options& options) {
   return finish(stacks);
 }
 
-// Facts that the caller needs and the stacks file has no place for.
+// Facts that the caller needs and that have no place in the stacks file.
 std::string core_facts(const xpurun::stackdump::CoreSource& core) {
   const auto kept = model::keep_environment(core.arguments.environment);
   const nlohmann::json facts{{"parent", core.file.notes().parent}, {"environment", kept.values}};

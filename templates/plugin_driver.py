@@ -83,7 +83,7 @@ def exception_of(record):
 
 
 def place():
-    """What xpu_timer tells of the job, from the same variables."""
+    """xpu_timer's description of the job, from the same variables."""
     return {"pod_name": os.environ.get("POD_NAME", "UNKNOWN"),
             "job_name": os.environ.get("ENV_ARGO_WORKFLOW_NAME", "UNKNOWN"),
             "ip": os.environ.get("POD_IP", "UNKNOWN")}

@@ -28,7 +28,7 @@
     }
     return out;
   }
-  // "0-7,!3": what is wanted, and what is not. {yes, no} or null.
+  // "0-7,!3": the wanted and the unwanted parts. {yes, no} or null.
   xpurun.parseFilter = function (text) {
     var yes = [], no = [];
     text.split(",").forEach(function (part) {
@@ -164,7 +164,7 @@
   function Model(data) {
     this.data = data;
     this.universe = new Universe(data);
-    // Processes that are no job.
+    // Processes that belong to no job.
     this.alone = data.roles.length > 0 && data.roles.every(function (role) { return role[0] === "other"; });
     this.paths = new Map();
     this.culprits = this.universe.of(parseSet(data.culprits) || []);
@@ -230,7 +230,7 @@
   }
 
   // The sides on which stack `i` counts: [[side, bits]...]. Without a comparison there is one side; with one, side 0 is
-  // what is compared, and side 1 what it is compared with.
+  // the compared part, and side 1 the part to compare with.
   Model.prototype.sides = function (i, view, filter, group) {
     var s = this.data.stacks, bits = this.universe.bits(s.ranks[i], s.processes[i], filter);
     if (view.compare === "ranks") {

@@ -11,7 +11,8 @@ namespace xpurun::base {
 
 namespace {
 
-// What the C library says of an errno. The usual texts are named for the catalogue.
+// The C library's text of an errno. The usual texts are listed so that the catalogue has translations of
+// them.
 std::string error_name(int number) {
   [[maybe_unused]] static constexpr std::string_view kUsual[] = {later("No such file or directory"),
                                                                  later("Permission denied"),
@@ -30,6 +31,7 @@ std::string error_name(int number) {
                                                                  later("Input/output error"),
                                                                  later("Address already in use")};
   char buf[128];
+  // GNU's strerror_r() may return a static string and leave the buffer unused.
   return strerror_r(number, buf, sizeof buf);
 }
 

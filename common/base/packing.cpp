@@ -42,6 +42,7 @@ void GzipStream::pack(std::string_view bytes, int flush, const Sink& sink) {
   z_stream& z = z_->stream;
   z.next_in = input_of(bytes);
   z.avail_in = static_cast<uInt>(bytes.size());
+  // deflate() has more output for as long as it fills the buffer.
   do {
     z.next_out = reinterpret_cast<Bytef*>(z_->out.data());
     z.avail_out = static_cast<uInt>(z_->out.size());
@@ -79,6 +80,7 @@ Result<std::string> gunzip(std::string_view packed, size_t limit) {
   std::string out;
   std::array<char, 64 * 1024> chunk;
   int rc = Z_OK;
+  // The limit is checked for each chunk, because a few packed KiB can unpack to GiB.
   while (rc == Z_OK && out.size() <= limit) {
     z.next_out = reinterpret_cast<Bytef*>(chunk.data());
     z.avail_out = static_cast<uInt>(chunk.size());

@@ -157,6 +157,7 @@ std::string human_size(uint64_t bytes) {
   constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   auto v = static_cast<double>(bytes);
   size_t unit = 0;
+  // "{:.1f}" would show 1023.95 as 1024.0, and 99.95 as 100.0.
   for (; v >= 1023.95 && unit + 1 < std::size(kUnits); ++unit) {
     v /= 1024;
   }

@@ -60,6 +60,7 @@ std::string tidied(std::string text) {
   if (t_language == Language::english) {
     return text;
   }
+  // English patterns put a blank after these marks; the full-width forms contain it.
   for (const std::string_view mark : {"）", "，", "；", "："}) {
     for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + mark.size())) {
       const size_t behind = at + mark.size();

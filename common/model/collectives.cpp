@@ -42,7 +42,7 @@ void members(JsonWriter& visit, const Communicator& c) {
   }
 }
 
-// Per file that this thread reads.
+// The members that the rest of the file may still list; the file is read by this thread.
 thread_local constinit size_t g_members_left = 0;
 
 void members(JsonReader& visit, Communicator& c) {
@@ -130,7 +130,7 @@ std::map<std::string, uint64_t> newest_calls(const CollectiveFacts& facts) {
   return newest;
 }
 
-// Forgets what the rank did from the end of call `newest` on.
+// Forgets everything of this rank from the end of call `newest` on.
 void turn_back(Communicator& c, uint64_t newest) {
   std::erase_if(c.calls, [&](const CollectiveCall& call) { return call.sequence > newest; });
   for (CollectiveCall& call : c.calls) {

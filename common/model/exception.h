@@ -82,7 +82,7 @@ constexpr bool is_exception(ExceptionKind kind) {
 // lines.
 base::Result<PythonException> exception_from_message(std::string_view json);
 
-// The variables that give the message's sender its rank; empty if it is no rank.
+// The variables that give the message's sender its rank; empty for a process without a rank.
 std::map<std::string, std::string> identity_in_message(std::string_view json);
 
 // Keeps only the positions of the chain's first exception and the beginning of its message. For runs with

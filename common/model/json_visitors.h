@@ -97,7 +97,7 @@ class JsonWriter {
   // A read-only member, from older versions.
   template <typename T>
   void fallback(const char*, const char*, const T&) {}
-  // Puts the fields of `inner` into an object of their own under `key`.
+  // Puts the fields of `inner` into a separate object under `key`.
   template <typename F>
   void nested(const char* key, F&& inner) {
     nlohmann::ordered_json object = nlohmann::ordered_json::object();
@@ -204,7 +204,7 @@ class JsonReader {
   }
 
  private:
-  // Treats null like an absent member. Throws if object_ is no object.
+  // Treats null like an absent member. Throws if object_ is not an object.
   [[nodiscard]] const nlohmann::json* find(const char* key) const {
     if (!object_.is_object()) {
       throw nlohmann::json::type_error::create(302, "not an object", &object_);

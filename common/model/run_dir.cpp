@@ -47,6 +47,7 @@ uint32_t random_bits() {
 
 // Losing this race to another run that starts at the same time is harmless: both runs are recent.
 void point_latest(const std::string& parent, const std::string& name) {
+  // rename() replaces the old link in one step, so that `latest` exists at every moment.
   const std::string tmp = fmt::format("{}/.latest-{}-{:08x}", parent, ::getpid(), random_bits());
   if (::symlink(name.c_str(), tmp.c_str()) == 0 && ::rename(tmp.c_str(), (parent + "/latest").c_str()) != 0) {
     ::unlink(tmp.c_str());

@@ -74,7 +74,7 @@ enum class GpuStacks {
 template <>
 inline constexpr std::array<std::string_view, 3> kNames<GpuStacks> = {"never", "auto", "always"};
 
-// What a node's part of the job does.
+// The state of a node's part of the job.
 enum class NodePhase { starting, running, stalled, ending, ended };
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<NodePhase> = {"starting", "running", "stalled",

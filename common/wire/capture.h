@@ -54,7 +54,7 @@ struct CapturedRecord {
   uint8_t reserved[5];
 };
 
-// What hardware counters tell of a GPU. Shares of the peak, 0 to 1, or bytes a second.
+// Readings of a GPU's hardware counters. Shares of the peak, 0 to 1, or bytes a second.
 enum class Resource : uint8_t {
   sm,          // share of the multiprocessors' cycles with a warp
   tensor,      // share of the tensor pipes' cycles

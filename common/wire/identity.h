@@ -9,7 +9,7 @@
 namespace xpurun::wire {
 
 // In order of precedence: if a job has several kinds, only the first counts. A torchrun agent started by srun
-// has Slurm's variables too, but is no rank.
+// has Slurm's variables too, but is not a rank.
 enum class IdentityKind : uint8_t { torchrun, plain, slurm, openmpi, pmi, single };
 
 struct IdentityVariables {

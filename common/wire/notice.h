@@ -34,7 +34,7 @@ enum class NoticeKind : uint16_t {
   // of the CaptureSegment (capture.h).
   capture_attach = 6,
   // A program calls xpurun_step() or another function of xpurun.h for the first time. The reply is as for
-  // python_attach, with a PythonSegment of its own: a process may have both, and each has one writer.
+  // python_attach, with a separate PythonSegment: a process may have both, and each has one writer.
   marks_attach = 7,
 };
 

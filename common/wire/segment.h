@@ -235,7 +235,7 @@ struct ProfilerInfo {
   std::atomic<uint32_t> chain_version;  // of the program's own plugin
 };
 
-// Calls that are timed whatever their cost, for a trace or a look at some steps.
+// Calls that are timed regardless of the cost, for a trace or a look at some steps.
 enum class Every : uint32_t { none, collective, call };
 
 struct ToRank {

@@ -16,6 +16,7 @@ void ActivityMemory::Unmap::operator()(wire::CaptureSegment* memory) const {
 }
 
 base::Result<ActivityMemory> ActivityMemory::create(double seconds) {
+  // Sealed, because a rank that shrank the memfd would kill the supervisor with SIGBUS.
   base::UniqueFd fd(::memfd_create("xpurun-capture", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), sizeof(wire::CaptureSegment)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
@@ -64,6 +65,7 @@ bool ActivityMemory::has_resource(wire::Resource resource) const {
 }
 
 std::string ActivityMemory::metric(wire::Resource resource) const {
+  // The rank writes the text, which may lack its terminator.
   const char* text = memory_->header.sampling.metrics[static_cast<size_t>(resource)];
   return base::sanitize(std::string(text, ::strnlen(text, wire::kMetricText)));
 }
@@ -72,6 +74,7 @@ std::string_view ActivityMemory::name(uint32_t index) const {
   if (index >= wire::kCaptureNames) {
     return {};
   }
+  // Copied before the check, because the rank can change the numbers at any time.
   const uint32_t offset = memory_->names[index].offset;
   const uint32_t length = memory_->names[index].length;
   if (offset >= wire::kCaptureText || length > wire::kCaptureText - offset) {

@@ -30,7 +30,7 @@ class ActivityMemory {
   std::span<const wire::CapturedRecord> take(size_t most);
   // The same for the samples of hardware counters.
   std::span<const wire::ResourceSample> take_samples(size_t most);
-  // Whether all records and samples that are there were taken.
+  // Whether all present records and samples were taken.
   bool is_drained() const { return taken_ >= records() && samples_taken_ >= samples(); }
   bool has_samples() const { return samples() > 0; }
   bool has_resource(wire::Resource resource) const;

@@ -18,7 +18,7 @@ constexpr double kPollS = 0.1;
 // A rank looks for requests a few times a second, and CUPTI needs time to begin and to end.
 constexpr double kTimeToAttachS = 5;
 constexpr double kTimeToEndS = 15;
-// A poll takes a few milliseconds then.
+// With this limit, a poll takes a few milliseconds.
 constexpr size_t kRecordsAtOnce = 20'000;
 constexpr double kBeforeS = 60;  // of the steps to compare with
 
@@ -97,6 +97,7 @@ void ActivitySession::attach(base::Pid pid, const std::function<void(int descrip
   RankPart& rank = found->second;
   rank.memory.emplace(std::move(*memory));
   answer(rank.memory->fd());
+  // The rank has its own descriptor of the memory now.
   rank.memory->close_fd();
   rank.late_at = parts_.loop.now() + base::s_to_ns(current_->order.seconds + kTimeToEndS);
 }
@@ -145,6 +146,7 @@ void ActivitySession::poll(base::Pid pid, RankPart& rank) {
   if (rank.samples) {
     rank.samples->take(*rank.memory, kRecordsAtOnce);
   }
+  // The rest of a large recording is taken by the next polls.
   if (over && rank.memory->is_drained()) {
     rank.memory->stop();
     if (rank.file) {
@@ -213,6 +215,7 @@ void ActivitySession::finish() {
   base::MonoNs last = 0;
   for (const auto& [pid, rank] : current_->ranks) {
     out.ranks.push_back(result_of(pid, rank));
+    // 0 withdraws the request, also from a rank that has not looked at it yet.
     parts_.collector.request_capture(pid, 0);
     const model::RankActivity& r = out.ranks.back();
     if (r.seconds > 0) {

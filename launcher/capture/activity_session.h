@@ -1,7 +1,7 @@
-// ActivitySession: the recording of the GPU's activity by CUPTI in the ranks of this node, one at a time. It
-// asks the ranks, gives each its memory, writes what they record into rank-<n>.xev of the capture's
-// directory, samples of hardware counters into rank-<n>.xrs, and says in gpu.json what became of it. Event
-// loop's thread only.
+// ActivitySession: lets CUPTI record the GPU's activity in the ranks of this node, one session at a time. It
+// asks the ranks, gives each rank its memory, and writes their records into rank-<n>.xev of the capture's
+// directory, samples of hardware counters into rank-<n>.xrs, and the results into gpu.json. Event loop's
+// thread only.
 #pragma once
 
 #include "common/model/speed/gpu_capture.h"
@@ -27,7 +27,7 @@ class ActivitySession {
     Collector& collector;
   };
   struct Hooks {
-    // The median duration of the steps that lie in this time, CLOCK_MONOTONIC; negative: there is none.
+    // The median duration of the steps that lie in this time, CLOCK_MONOTONIC; negative: no such step.
     std::function<double(base::MonoNs from, base::MonoNs until)> step_s;
   };
   struct Order {
@@ -35,7 +35,7 @@ class ActivitySession {
     std::string directory;  // of the capture
     model::RankSet ranks;   // empty: all
   };
-  // Called from the loop when gpu.json was passed to the storage.
+  // Called from the loop once gpu.json has been passed to the storage.
   using Done = std::function<void(const model::GpuCapture& result)>;
 
   ActivitySession(Parts parts, std::string host, Hooks hooks)
@@ -44,7 +44,7 @@ class ActivitySession {
   ActivitySession(const ActivitySession&) = delete;
   ActivitySession& operator=(const ActivitySession&) = delete;
 
-  // Only while no session is active.
+  // Call only while no session is active.
   void start(Order order, Done done);
   bool active() const { return current_.has_value(); }
 
@@ -59,7 +59,7 @@ class ActivitySession {
     std::optional<ActivityMemory> memory;
     std::optional<ActivityFile> file;
     std::optional<ResourceWriter> samples;
-    base::MonoNs late_at = 0;  // no answer by then
+    base::MonoNs late_at = 0;  // a rank without an answer by then is left out
     bool ended = false;
   };
   struct Current {

@@ -1,7 +1,7 @@
-// CaptureRunner: one capture of the running job at a time. `xpurun record` samples the Python stacks of the
-// ranks in a process of its own. If ranks use a GPU, CUPTI records its activity meanwhile; if CUPTI cannot in
-// some rank, or the job has become slower, a trace records the timed calls of all. Results are captures/<n>/
-// and traces/<m>-capture-<n>/ of the run directory. Event loop's thread only.
+// CaptureRunner: captures the running job, one capture at a time. `xpurun record` samples the Python stacks
+// of the ranks in a process of its own. If ranks use a GPU, CUPTI records its activity meanwhile. If CUPTI
+// cannot record in some rank, or the job has become slower, a trace records the timed calls of all ranks.
+// Results are captures/<n>/ and traces/<m>-capture-<n>/ of the run directory. Event loop's thread only.
 #pragma once
 
 #include "common/base/os/wait_status.h"
@@ -26,7 +26,7 @@ struct CaptureRequest {
   double seconds = 10;
   int rate = 50;         // samples a second of each process
   std::string reason;    // a word kept in the profile: "slow", "silence", "request"
-  model::RankSet ranks;  // that are captured; empty: all
+  model::RankSet ranks;  // the ranks to capture; empty: all
 };
 
 inline constexpr double kLongestCaptureS = 300;
@@ -48,10 +48,10 @@ class CaptureRunner {
   };
   struct Hooks {
     std::function<void()> save_run;          // run.json, which names the ranks, to the storage
-    std::function<bool()> uses_gpu;          // whether the timed calls are to be traced, too
-    std::function<void(base::Pid)> started;  // the helper
+    std::function<bool()> uses_gpu;          // whether to trace the timed calls too
+    std::function<void(base::Pid)> started;  // receives the helper's pid
   };
-  // `dir` is relative to the run directory; `problem` is empty if the profile is there.
+  // `dir` is relative to the run directory; `problem` is empty if there is a profile.
   using Done = std::function<void(const std::string& dir, const std::string& problem)>;
 
   CaptureRunner(Parts parts, std::string run_dir, sigset_t mask, int stderr_fd, Hooks hooks)
@@ -64,17 +64,17 @@ class CaptureRunner {
   CaptureRunner(const CaptureRunner&) = delete;
   CaptureRunner& operator=(const CaptureRunner&) = delete;
 
-  // For tests: the command that replaces our own program; the other arguments follow.
+  // For tests: the command instead of our own program. The other arguments follow.
   void set_program(std::string path) { program_ = std::move(path); }
   // The directory of the capture. Fails while another one is under way. `done` may be empty; it is called
   // from the loop.
   base::Result<std::string> start(CaptureRequest request, Done done);
-  // The job has become slower, or silent: a capture of the first few times, unless one is under way. 0
-  // seconds: none. Whether one has begun.
+  // The job has become slower, or silent: starts a capture the first few times, unless a capture is under
+  // way. 0 seconds: no capture. Returns whether a capture has begun.
   bool capture_by_itself(double seconds, std::string_view reason);
   bool busy() const { return current_.has_value() || helper_.pid() > 0 || clocks_.pid() > 0; }
 
-  // To be called by the reaper. Returns whether the pid was ours.
+  // The reaper calls this. Returns whether the pid belongs to this object.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
 
  private:
@@ -82,7 +82,7 @@ class CaptureRunner {
     CaptureRequest request;
     std::string dir;
     Done done;
-    bool recorded = false;  // the helper has ended well
+    bool recorded = false;  // the helper has exited cleanly
     bool gpu_done = true;
     bool clocks_done = true;
   };

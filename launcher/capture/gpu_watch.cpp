@@ -55,6 +55,7 @@ void GpuWatch::readable() {
       take(std::string_view(text_).substr(0, end));
       text_.erase(0, end + 1);
     }
+    // A line without an end is dropped: a broken helper must not fill the supervisor's memory.
     if (text_.size() > kLongestLine) {
       text_.clear();
     }
@@ -112,6 +113,7 @@ bool GpuWatch::helper_ended(base::Pid pid, base::WaitStatus) {
   if (helper_.pid() <= 0 || pid != helper_.pid()) {
     return false;
   }
+  // The last lines are still in the pipe.
   readable();
   helper_.forget();
   return true;

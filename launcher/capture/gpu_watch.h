@@ -1,6 +1,6 @@
-// GpuWatch: the clocks and throttle reasons of this node's GPUs for the whole run, every five seconds. NVML's
-// calls may block, so a helper process reads them (clock_helper.h) and writes one line of JSON a reading.
-// Nothing of this runs in a job without a GPU. Event loop's thread only.
+// GpuWatch: the clocks and throttle reasons of this node's GPUs during the whole run, every 5 s. NVML's calls
+// may block, so a helper process reads them (clock_helper.h) and writes one line of JSON for each reading. In
+// a job without a GPU nothing of this runs. Event loop's thread only.
 #pragma once
 
 #include "common/base/os/wait_status.h"
@@ -34,9 +34,9 @@ class GpuWatch {
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
-  // Once; later calls do nothing.
+  // Acts once; later calls do nothing.
   void start();
-  // Writes the file of this moment, and ends the helper.
+  // Writes the file with the readings so far, and ends the helper.
   void finish();
   // Since the start, by GPU.
   std::vector<GpuThrottling> throttling() const;

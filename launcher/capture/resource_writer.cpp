@@ -105,6 +105,7 @@ ResourceWriter::ResourceWriter(Storage& storage, const std::string& directory, c
     : name_(name), file_(storage, directory, name, model::ResourceEncoder::header(header)) {}
 
 void ResourceWriter::take(ActivityMemory& memory, size_t most) {
+  // A sample has one value for each resource that was defined before it.
   if (samples_ == 0) {
     for (uint32_t i = 0; i < wire::kResources; ++i) {
       const auto resource = static_cast<wire::Resource>(i);

@@ -21,7 +21,7 @@ class ResourceWriter {
   // Takes at most `most` samples of the memory and passes them to the storage.
   void take(ActivityMemory& memory, size_t most);
 
-  // What is known at the end.
+  // The facts that are known at the end.
   model::ResourceSampling result(const ActivityMemory& memory) const;
 
  private:
@@ -34,7 +34,7 @@ class ResourceWriter {
   uint64_t total_ns_ = 0;
 };
 
-// What the header of a rank's memory says: problem, metrics and cost.
+// The contents of the header of a rank's memory: problem, metrics and cost.
 model::ResourceSampling sampling_of(const ActivityMemory& memory);
 
 }  // namespace xpurun::launcher

@@ -1,4 +1,4 @@
-// The scripts of the single shells, each in a file of its own. For completion.cpp only.
+// The completion scripts of the shells, each in a file of its own. For completion.cpp only.
 #pragma once
 
 #include "launcher/options/command_table.h"
@@ -9,8 +9,8 @@
 
 namespace xpurun::launcher {
 
-// Words that a value may be: those of the option and its default, so that a single word is never the only
-// choice.
+// The words that a value may be: those of the option, and its default, so that no single word is offered as
+// the only choice.
 std::string value_words(const OptionSpec& o);
 
 struct Action {

@@ -7,7 +7,8 @@
 
 namespace xpurun::launcher {
 
-// What `xpurun` alone prints: purpose, examples, commands, the commonest options, where to read more.
+// The output of `xpurun` without arguments: purpose, examples, commands, the most common options, further
+// reading.
 std::string overview_help(size_t columns);
 std::string command_help(const CommandSpec& command, size_t columns);
 

@@ -8,7 +8,7 @@
 
 namespace xpurun::launcher {
 
-// Leaves out processes that are no ranks, and ranks without a communicator in use. `now`: time of the dump,
+// Leaves out processes without a rank, and ranks without a communicator in use. `now`: time of the dump,
 // CLOCK_MONOTONIC.
 model::CollectiveFacts collective_facts(const std::vector<RankTiming>& ranks, base::MonoNs now);
 

@@ -43,7 +43,7 @@ class Collector {
   wire::Level level() const { return level_; }
   // Also applies to processes that attach later.
   void set_host_events(HostEvents wanted);
-  // Calls that are timed whatever their cost. Also applies to processes that attach later.
+  // Calls that are timed regardless of their cost. Also applies to processes that attach later.
   void set_every(wire::Every every);
 
   // Asks the process to take part in the capture of that number. Does nothing if it has no segment.

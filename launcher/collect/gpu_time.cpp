@@ -39,6 +39,7 @@ double seconds_of(const OpTotals& op, const OpTotals& timed) {
   if (timed.timed == 0) {
     return 0;
   }
+  // An operation without samples gets the mean of its class: by work (FLOP, bytes) if known, else by calls.
   return (timed.timed_work > 0 ? ns(op.work, timed.timed_work, timed.timed_ns)
                                : ns(op.calls, timed.timed, timed.timed_ns)) *
          1e-9;

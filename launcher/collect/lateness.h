@@ -15,7 +15,7 @@ namespace xpurun::launcher {
 
 struct RankLateness {
   // Sums over all windows.
-  double looked_s = 0;  // length of the windows in which the rank met others
+  double looked_s = 0;  // length of the windows in which the rank took part in collectives
   double late_s = 0;    // by how much it arrived after the median of the others
   double cost_s = 0;    // by how much it arrived last, after the last but one
   // Of the latest window, as shares of its time; negative: unknown.

@@ -19,7 +19,7 @@
 
 namespace xpurun::launcher {
 
-// Who writes into a segment of a process, which may have one of each.
+// The writer of a segment. A process may have one segment of each writer.
 enum class SpanWriter { python, marks };
 
 // The functions to trace from now on.
@@ -37,8 +37,8 @@ class PythonSegments {
   void sent(base::Pid pid);
   std::vector<base::Pid> pids() const;
   bool empty() const { return processes_.empty(); }
-  // The memory of the process, content untrusted; null if it has not requested any. `number` tells apart
-  // successive processes with one pid.
+  // The memory of the process, content untrusted; null if the process has not requested any. `number`
+  // distinguishes successive processes with one pid.
   struct View {
     const wire::PythonSegment* memory = nullptr;
     const wire::PythonSegment* marks = nullptr;
@@ -49,8 +49,8 @@ class PythonSegments {
   void record_spans(bool wanted);
   // Frees the spans of a process that has ended. They read as zero then; the calls stay.
   void release_spans(base::Pid pid);
-  // Tells the Python processes, later ones too, which functions to trace. Longer lists than the memory has
-  // room for are refused.
+  // Gives the Python processes, later ones too, the list of functions to trace. A list that does not fit the
+  // memory is refused.
   base::Status trace_functions(const TracedList& list);
   // Whether the process traces the functions of the latest list.
   bool follows_list(base::Pid pid) const;

@@ -31,7 +31,8 @@ bool may_ask(const HttpRequest& request, const std::string& token) {
          same_secret(std::string_view(*given).substr(kScheme.size()), token);
 }
 
-// A browser names the page that makes it ask, or the name that it was told is this host.
+// Whether a web page makes this request: a browser then sends the page's address as Origin or, after DNS
+// rebinding, a Host that is not this host's.
 bool from_a_web_page(const HttpRequest& request) {
   if (request.header("origin") != nullptr) {
     return true;
@@ -85,6 +86,8 @@ ControlCall control_call(const HttpRequest& request, const std::string& token) {
 HttpResponse control_response(const nlohmann::ordered_json& reply) {
   HttpResponse out{
       .content_type = "application/json",
+      // The reply holds names of files and processes, which need not be UTF-8: without `replace`, dump()
+      // would throw.
       .body = reply.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"};
   if (!reply.contains("ok") || reply["ok"] == true) {
     return out;

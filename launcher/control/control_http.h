@@ -15,13 +15,13 @@
 namespace xpurun::launcher {
 
 struct ControlCall {
-  // Set: the answer; there is nothing to be asked.
+  // Set: the answer is known without asking the supervisor.
   std::optional<HttpResponse> refused;
-  // Else what to give to the control socket's handler; "cmd" is DumpKernelTrace for xpu_timer's request.
+  // Otherwise the request for the control socket's handler; "cmd" is DumpKernelTrace for xpu_timer's request.
   std::shared_ptr<const nlohmann::json> request;
 };
 
-// `token` empty: nobody is asked for one. Requests that a web page may have made are refused in any case.
+// An empty `token` means that requests need none. Requests that a web page may have made are always refused.
 ControlCall control_call(const HttpRequest& request, const std::string& token);
 
 // From the reply of the control socket's handler: 200, or 4xx by its "code".

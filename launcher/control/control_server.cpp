@@ -69,7 +69,7 @@ void ControlServer::received(StreamServer::Id id, std::string& input) {
   }
 }
 
-// `nc -N` and socat shut down their sending side and wait for the answer. One that has closed the whole
+// `nc -N` and socat shut down their sending side and wait for the answer. A client that has closed the whole
 // connection looks the same here; sending to it will fail.
 void ControlServer::input_ended(StreamServer::Id id, const std::string& last_line) {
   const auto client = client_of(id);

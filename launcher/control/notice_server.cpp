@@ -12,12 +12,13 @@ namespace xpurun::launcher {
 
 namespace {
 
-// One connection each while a process crashes or attaches; beyond, a process crashes without its dump.
+// Each process has one connection while it crashes or attaches. Beyond the limit, a process crashes without
+// its dump.
 constexpr size_t kMostClients = 4096;
 // The notice follows the connection at once.
 constexpr double kPatienceS = 30;
 
-// The sender knows its thread by the number of its own PID namespace.
+// The sender knows its thread by the number in its own PID namespace.
 base::Tid translate_tid(base::Pid pid, base::Tid inner) {
   const base::ProcFs proc;
   for (base::Tid tid : proc.threads(pid)) {
@@ -54,6 +55,7 @@ void NoticeServer::received(Id id, std::string_view message) {
   }
   const bool has_text = notice.kind == static_cast<uint16_t>(wire::NoticeKind::python);
   const bool whole = message.size() == sizeof notice || has_text;
+  // The kernel supplies the pid (SO_PEERCRED), in this process's PID namespace; the message cannot forge it.
   const auto peer = peer_of(clients_.descriptor(id));
   if (!whole || notice.magic != wire::kNoticeMagic || notice.version != wire::kNoticeVersion || !peer ||
       peer->pid <= 0) {
@@ -69,14 +71,14 @@ void NoticeServer::received(Id id, std::string_view message) {
   const bool crash = notice.kind == static_cast<uint16_t>(wire::NoticeKind::crash);
   const base::Tid tid = crash ? translate_tid(peer->pid, notice.tid) : peer->pid;
   if (crash) {
-    // Held until release(); the process has a time limit of its own.
+    // Held until release(). The process stops waiting after its own time limit.
     held_.emplace(peer->pid, id);
     clients_.clear_deadline(id);
   } else if (notice.kind == static_cast<uint16_t>(wire::NoticeKind::attach) ||
              notice.kind == static_cast<uint16_t>(wire::NoticeKind::python_attach) ||
              notice.kind == static_cast<uint16_t>(wire::NoticeKind::marks_attach) ||
              notice.kind == static_cast<uint16_t>(wire::NoticeKind::capture_attach)) {
-    // The handler answers either at once, so that no other request of the process is here meanwhile.
+    // The handler answers each of these at once, so that a process never has two of them open here.
     attaching_.emplace(peer->pid, id);
   } else {
     clients_.drop(id);

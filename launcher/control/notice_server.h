@@ -1,5 +1,5 @@
-// NoticeServer: hears the preload libraries (common/wire/notice.h). A process that reports a crash is held by
-// its open connection until release(), its own deadline, or our end.
+// NoticeServer: receives the notices of the preload libraries (common/wire/notice.h). A process that reports
+// a crash is held by its open connection until release(), its own deadline, or the end of xpurun.
 #pragma once
 
 #include "common/base/ids.h"
@@ -20,7 +20,7 @@ class NoticeServer {
   // pid and tid are translated into our PID namespace. Kind crash: call release(pid) when done with it.
   using Handler = std::function<void(const wire::Notice& notice, base::Pid pid, base::Tid tid)>;
 
-  // Kind python: the text behind the notice, from a process that may be gone and is not to be believed.
+  // Kind python: the text behind the notice. The process may have ended, and the text is untrusted.
   using TextHandler = std::function<void(base::Pid pid, std::string_view json)>;
 
   NoticeServer(EventLoop& loop, Handler handler);
@@ -32,7 +32,7 @@ class NoticeServer {
   base::Status listen(const std::string& path);
   void release(base::Pid pid);
   void release_all();
-  // Kind attach: gives the process a descriptor, or, with -1, tells it that there is none.
+  // Kind attach: gives the process a descriptor; -1: reports that there is none.
   void answer_attach(base::Pid pid, int descriptor);
 
  private:
@@ -44,7 +44,7 @@ class NoticeServer {
   Handler handler_;
   TextHandler text_handler_;
   std::multimap<base::Pid, Id> held_;       // crashed processes and the connection each waits on
-  std::multimap<base::Pid, Id> attaching_;  // processes that wait for their segment, likewise
+  std::multimap<base::Pid, Id> attaching_;  // processes that wait for a segment, and the connection of each
   StreamServer clients_;
 };
 

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr size_t kLongestName = 64;
 constexpr size_t kLongestPath = 4096;
-// 2: xpu_timer's documentation calls it host functions, its code memory; both have 0 for everything.
+// Value 4: host functions by xpu_timer's documentation, memory by its code. In both, 0 stands for everything.
 constexpr uint32_t kKernelTypes = kTraceMatmul | kTraceCollective | kTraceMemory;
 
 base::Status only_known(const json& j, std::initializer_list<std::string_view> known) {
@@ -42,7 +42,7 @@ base::Result<uint32_t> count_of(const json& j, const char* key) {
   return static_cast<uint32_t>(value->get<uint64_t>());
 }
 
-// Seconds since the epoch; 0 and what is past mean now.
+// Seconds since the epoch; 0 and past times mean now.
 base::Result<int64_t> start_of(const json& j, const char* key, int64_t now_wall_ns) {
   const json* value = model::member(j, key);
   if (value == nullptr) {
@@ -110,7 +110,7 @@ base::Result<std::string> name_from_path(const json& j) {
   return name;
 }
 
-// Objects are uploaded by others.
+// xpu_timer uploads traces to an object store with these arguments; xpurun leaves uploads to other programs.
 base::Status no_upload(const json& j) {
   const json* upload = model::member(j, "oss_args");
   if (upload == nullptr) {

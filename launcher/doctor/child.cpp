@@ -51,6 +51,7 @@ base::Result<DoctorChild> DoctorChild::fork(const std::function<int()>& body) {
                                          ::dup2(null.get(), STDERR_FILENO) >= 0;
                       return wired ? body() : 125;
                     }));
+  // In the parent too: whichever process runs first, the group exists before it is killed.
   ::setpgid(pid, pid);
   return DoctorChild(pid, std::move(output.read_end));
 }
@@ -111,6 +112,7 @@ std::optional<int> DoctorChild::finish(double timeout_s) {
     int status = 0;
     const base::Pid done = ::waitpid(pid_, &status, WNOHANG);
     if (done == pid_) {
+      // Processes that the child has started may still run.
       ::kill(-pid_, SIGKILL);
       pid_ = 0;
       return exit_status_of(status);
@@ -126,6 +128,7 @@ std::optional<int> DoctorChild::finish(double timeout_s) {
 void DoctorChild::kill() {
   if (pid_ > 0) {
     ::kill(-pid_, SIGKILL);
+    // The child may have left its group (setsid(2)).
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;

@@ -62,8 +62,8 @@ void DumpCoordinator::request_or_share(DumpRequest wanted, double seconds) {
   }
 }
 
-// A dump that was taken before a process crashed does not show where the process crashed. Only SIGTERM, which
-// can arrive at any place, and the later crashes of a cascade do without.
+// A dump from before a crash does not show where the process crashed. Only SIGTERM, which can arrive at any
+// place, and the later crashes of a cascade need no dump of their own.
 bool DumpCoordinator::is_fresh_for(model::DumpReason why) const {
   return dump_ == nullptr && dumped_within(kFreshS) &&
          (why != model::DumpReason::crash || manifest_.why == model::DumpReason::crash);
@@ -133,6 +133,7 @@ bool DumpCoordinator::ask_gpus(std::vector<DumpTarget>& targets) const {
 }
 
 void DumpCoordinator::start() {
+  // The latest forks and exec calls of the job must be among the targets.
   hooks_.discover();
   started_ = parts_.loop.now();
   served_ = std::exchange(waiting_, {});
@@ -172,7 +173,7 @@ void DumpCoordinator::start() {
     base::log_warn("no stack dump: the file system of {} does not answer", parts_.journal.dir().path());
     begin(n, false);
   });
-  begin_if_ready();  // the storage may have answered at once
+  begin_if_ready();  // the storage may have replied at once
 }
 
 // The directory of dump `n` was created, or the dump is impossible. Only the first call counts.
@@ -200,6 +201,7 @@ void DumpCoordinator::begin_if_ready() {
 }
 
 void DumpCoordinator::release_crashed() {
+  // Nobody will take the next dump, so processes that are held for it are released too.
   const bool last = waiting_.empty() || !hooks_.may_go_on();
   std::erase_if(crashed_, [&](const auto& held) {
     if (held.second.dump > manifest_.n && !last) {
@@ -243,7 +245,7 @@ void DumpCoordinator::record(const StackDumpOutcome& outcome) {
   write_manifest(dir_, manifest_);
 }
 
-// A verdict does not need the frames of the GPU.
+// A verdict does not need the GPU's frames, so it does not wait for the debugger.
 void DumpCoordinator::stacks_written(const StackDumpOutcome& outcome) {
   record(outcome);
   if (assign_to_stall()) {
@@ -254,6 +256,7 @@ void DumpCoordinator::stacks_written(const StackDumpOutcome& outcome) {
 
 void DumpCoordinator::done(const StackDumpOutcome& outcome) {
   if (dump_ == nullptr) {
+    // The outcome is deferred, and the dump may have been given up meanwhile.
     return;
   }
   dump_.reset();

@@ -4,9 +4,10 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Whether a kernel of the rank can be the cause that the calls do not show.
+// Whether a kernel of the rank may be the cause that the recorded calls do not show.
 bool kernels_may_explain(const report::CallFinding& fault, base::Rank rank) {
   using enum report::CallFault;
+  // These faults are proved by the calls themselves: the ranks disagree about the call.
   switch (fault.fault) {
     case operation:
     case root:
@@ -16,7 +17,7 @@ bool kernels_may_explain(const report::CallFinding& fault, base::Rank rank) {
     case message:
     case order:
       return false;
-    // The accused may wait for a kernel of its own. The others wait for the accused.
+    // The accused rank may wait for a kernel of its own. The other ranks wait for the accused.
     case not_entered:
     case not_sent:
     case not_received:

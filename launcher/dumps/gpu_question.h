@@ -1,6 +1,6 @@
-// Which ranks are asked for the kernels on their GPUs when a hang is dumped. cuda-gdb stops a rank for about
-// ten seconds and loads NVIDIA's debugger into the rank. A stall that passes must not pay that for an answer
-// that nobody needs. Pure.
+// Selects the ranks that are asked for the kernels on their GPUs when a hang is dumped. cuda-gdb stops a rank
+// for about 10 s and loads NVIDIA's debugger into the rank. A stall that passes must not cost that for an
+// answer that nobody needs. Pure.
 #pragma once
 
 #include "common/base/ids.h"
@@ -11,8 +11,8 @@
 
 namespace xpurun::launcher {
 
-// What the helper of the rank is asked. `wanted` is the option of the run, `fault` what the recorded calls of
-// all ranks tell; it matters for GpuStacks::automatic only.
+// The request to the helper of the rank. `wanted` is the option of the run; `fault` is the fault in the
+// recorded calls of all ranks and matters only for GpuStacks::automatic.
 model::GpuStacks gpu_question(model::GpuStacks wanted, const std::optional<report::CallFinding>& fault,
                               base::Rank rank);
 

@@ -63,7 +63,7 @@ void JobEnding::command_ended(base::WaitStatus status) {
     hang_up_group(parts_.table);
   }
   hooks_.command_ended();
-  // The caller waits for the exit status. Helpers blocked by the file system cannot even be killed.
+  // The caller waits for the exit status. A helper that a file system blocks cannot even be killed.
   disk_watch_.start(kLastPatienceS, [this] {
     hooks_.give_up(fmt::format("the file system of {} does not answer", run_dir_));
   });

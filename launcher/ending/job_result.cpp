@@ -26,6 +26,7 @@ void complete_manifest(model::RunManifest& run, const ProcessTable& table, const
 int exit_status_of(const model::RunManifest& run, const ProcessTable& table, const JobState& job) {
   const bool hang = run.outcome == model::RunOutcome::hang;
   const auto failed = [](const model::ProcessRecord& r) { return r.death.wait_status.failed(); };
+  // xpurun is not the parent of a foreign job's processes and often does not learn the status of the command.
   if (table.is_foreign() && !hang && !job.command_status.known()) {
     return std::any_of(run.processes.begin(), run.processes.end(), failed) ? kExitFailure : 0;
   }
@@ -45,6 +46,7 @@ int root_cause_signal(const std::vector<model::ProcessRecord>& processes,
         r.role == model::ProcessRole::rank && d.happened && !d.follower && !d.wait_status.succeeded();
     double at_s = d.at_s;
     for (const model::CrashNotice& crash : crashes) {
+      // A crashed rank is held for its dump, so its notice is earlier than its death.
       at_s = crash.pid == r.pid ? std::min(at_s, crash.at_s) : at_s;
     }
     if (failed && at_s < first) {

@@ -54,6 +54,7 @@ void RankRestart::begin(double grace_s) {
   ended_.clear();
   pending_ = true;
   parts_.table.refresh();
+  // Recorded first: the launcher ends the remaining ranks as soon as the first has ended.
   const auto ranks = parts_.table.living_ranks();
   for (const TrackedProcess* rank : ranks) {
     ended_.insert(rank->record.pid);

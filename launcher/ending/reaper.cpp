@@ -17,13 +17,14 @@ void Reaper::watch(const TrackedProcess& p) {
   }
   const base::Pid pid = p.record.pid;
   const int fd = p.pidfd.fd();
+  // A pidfd is readable from the end of its process on, so the descriptor leaves the loop at the first event.
   (void)parts_.loop.add(fd, EPOLLIN, [this, pid, fd](uint32_t) {
     parts_.loop.remove(fd);
     pidfd_ready(pid);
   });
 }
 
-// A child of xpurun is reaped, which gives its status; the status of any other process is read from the
+// The end of a child is reaped, which gives its status. The status of any other process is read from its
 // zombie.
 void Reaper::pidfd_ready(base::Pid pid) {
   const TrackedProcess* dead = parts_.table.find(pid);
@@ -31,6 +32,7 @@ void Reaper::pidfd_ready(base::Pid pid) {
     return;
   }
   siginfo_t info{};
+  // WNOWAIT: only asks whether the process is a child. reap() then reaps in the kernel's order.
   const bool ours = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
   if (ours) {
     reap();
@@ -46,7 +48,7 @@ void Reaper::reap() {
       return;
     }
     const base::Pid pid = info.si_pid;
-    // /proc still describes the zombie; after waitpid() the pid is free.
+    // Until waitpid(), /proc still describes the zombie and the pid cannot be reused.
     if (pid != parts_.table.main() && parts_.table.find(pid) == nullptr && !hooks_.may_be_helper(pid)) {
       hooks_.discover();
     }
@@ -65,6 +67,7 @@ void Reaper::reap() {
 void Reaper::find_unnoticed_deaths() {
   reap();
   for (const TrackedProcess* p : parts_.table.living()) {
+    // Signal 0 fails once the process has ended, even before epoll reports its pidfd.
     if (p->pidfd && !p->pidfd.send_signal(0)) {
       process_died(p->record.pid, std::nullopt);
     }

@@ -28,6 +28,7 @@ void Shutdown::signal_all(int signal) {
     if (auto sent = p->pidfd.send_signal(signal); !sent) {
       base::log_debug("{}", base::to_line(sent.error()));
     }
+    // A stopped process handles SIGTERM only after SIGCONT.
     if (signal == SIGTERM) {
       (void)p->pidfd.send_signal(SIGCONT);
     }

@@ -21,7 +21,7 @@ inline constexpr double kWatchIntervalS = 5;
 // `out` is the file to write.
 std::vector<std::string> clock_words(double seconds, const std::string& out);
 
-// Sums readings of the same GPUs up. Pure.
+// Sums up readings of the same GPUs. Pure.
 class ClockSummary {
  public:
   void add(const std::vector<model::GpuDevice>& gpus);
@@ -44,11 +44,11 @@ class ClockSummary {
 model::ClockSamples sample_clocks(double seconds, const std::string& library);
 
 std::vector<std::string> watch_words(double interval_s);
-// One line of the helper that watches. From a damaged line: no reading.
+// Parses a line of the helper that watches. A damaged line gives no reading.
 std::string watched_line(const std::vector<model::GpuDevice>& gpus);
 std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line);
 
-// These do not return.
+// These functions do not return.
 [[noreturn]] void run_clock_helper(const std::vector<std::string>& words);
 [[noreturn]] void run_watch_helper(const std::vector<std::string>& words);
 

@@ -78,12 +78,14 @@ class Helper {
   void begin(EvidenceSource source, std::function<Outcome()> collect) {
     const std::lock_guard lock(mutex_);
     auto& part = parts_[static_cast<size_t>(source)];
+    // Preset to a timeout: a source that never returns keeps this entry.
     part = EvidencePart{.source = source,
                         .status = EvidenceStatus::timeout,
                         .reason = "the time limit came first",
                         .seconds = request_.limit_s};
     ++running_;
     try {
+      // Detached, because a call into a broken driver may never return, and the process must end in time.
       std::thread([this, source, collect = std::move(collect)] {
         finish(source, guarded(collect));
       }).detach();
@@ -94,7 +96,7 @@ class Helper {
     }
   }
 
-  // An exception must not leave a thread.
+  // An exception that left a thread would end the process and with it the other sources.
   static Outcome guarded(const std::function<Outcome()>& collect) {
     try {
       return collect();

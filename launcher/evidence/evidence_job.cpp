@@ -22,6 +22,7 @@ void EvidenceJob::start(const EvidenceRequest& request, Done done) {
     return;
   }
   helper_ = std::move(*helper);
+  // The request is in the arguments and the results are files, so neither pipe is needed.
   helper_.close_input();
   helper_.close_output();
   if (setup_.started) {

@@ -48,6 +48,7 @@ std::optional<std::string> first_of(const std::vector<std::string>& env,
   return std::nullopt;
 }
 
+// torch raises an error if it cannot create its pipe, and some file systems have no FIFOs.
 bool can_hold_a_pipe(const std::string& dir) {
   const std::string path = fmt::format("{}/.pipe-{}", dir, ::getpid());
   const bool good = ::mkfifo(path.c_str(), 0600) == 0;
@@ -76,6 +77,7 @@ Stamp stamp_of(const std::string& path) {
 
 // Empty if the request was made. torch reads the pipe once a second.
 std::string ask(const std::string& pipe) {
+  // Without O_NONBLOCK, open() would wait for a reader; with it, open() fails with ENXIO if there is none.
   const base::UniqueFd fd(::open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) {
     return errno == ENXIO    ? "nobody reads its pipe"
@@ -169,6 +171,7 @@ FlightResult force_flight_dumps(const std::vector<FlightRank>& ranks, const std:
   size_t recording = 0;
   size_t arrived = 0;
   for (const FlightRank& rank : ranks) {
+    // The environment at the rank's exec: a launcher between xpurun and the rank may have set other paths.
     const auto text = base::read_file(fmt::format("{}/{}/environ", proc, rank.pid), kLargestEnvironment);
     std::vector<std::string> env;
     for (const std::string_view variable : base::split(text ? std::string_view(*text) : "", '\0')) {

@@ -140,7 +140,7 @@ KernelLog no_kernel_log(EvidenceStatus status, std::string reason) {
   return {.status = status, .reason = std::move(reason), .events = {}};
 }
 
-// "<6>[   12.345678] text" per line.
+// "<6>[   12.345678] text" per line. Used where /dev/kmsg cannot be opened, as in most containers.
 KernelLog read_syslog(uint64_t since_us, int device_errno) {
   const int size = ::klogctl(kSizeBuffer, nullptr, 0);
   if (size <= 0) {
@@ -190,6 +190,7 @@ uint64_t on_log_clock(uint64_t monotonic_us) {
     ::clock_gettime(clock, &t);
     return static_cast<int64_t>(t.tv_sec) * 1'000'000 + t.tv_nsec / 1000;
   };
+  // The difference of these two clocks is all that NTP has slewed since boot.
   const int64_t slewed_us = now_us(CLOCK_MONOTONIC) - now_us(CLOCK_MONOTONIC_RAW);
   return static_cast<uint64_t>(std::max<int64_t>(0, static_cast<int64_t>(monotonic_us) - slewed_us));
 }

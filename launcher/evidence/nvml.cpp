@@ -58,7 +58,7 @@ class DeviceReader {
  public:
   DeviceReader(const Nvml& library, nvml::Device device) : nvml_(library), device_(device) {}
 
-  // What changes fast.
+  // Only the values that change fast.
   GpuDevice speed(int index, const std::string& uuid) {
     GpuDevice d{.index = index};
     d.uuid = uuid;
@@ -91,7 +91,7 @@ class DeviceReader {
       return false;
     }
     const nvml::Return code = function(device_, args...);
-    // Many GPUs return "not supported" for some queries; only a lost GPU is a problem of its own.
+    // Many GPUs return "not supported" for some queries; only a lost GPU is worth a report.
     if (code == nvml::kGpuIsLost) {
       problem_ = nvml_.error(code);
     }

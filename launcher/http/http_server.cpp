@@ -25,6 +25,7 @@ base::Result<base::UniqueFd> bind_to(int port) {
     return base::fail_errno("cannot create a socket");
   }
   const int on = 1;
+  // Connections of an earlier run in TIME_WAIT must not block the port.
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -52,6 +53,7 @@ HttpServer::HttpServer(EventLoop& loop, Handler handler)
 
 base::Status HttpServer::listen(int port) {
   auto bound = bind_to(port);
+  // Other runs on this host may use the port: the next free one is taken.
   int got = port;
   while (!bound && bound.error().sys_errno == EADDRINUSE && got < port + kPortsToTry && got < 65535) {
     bound = bind_to(++got);

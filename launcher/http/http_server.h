@@ -24,7 +24,7 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Listens on 127.0.0.1. If the port is taken, the next free port of the following hundred is used. Call
+  // Listens on 127.0.0.1. If the port is in use, takes the next free port of the following hundred. Call
   // once.
   base::Status listen(int port);
   // 0 until it listens.

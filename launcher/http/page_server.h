@@ -18,7 +18,7 @@ class PageServer {
   // "http://127.0.0.1:18890/<token>/"
   std::string url() const;
 
-  // The file is read for each request: it may have been written anew.
+  // The file is read for each request, because it may have been replaced.
   HttpResponse answer(const HttpRequest& request) const;
 
  private:

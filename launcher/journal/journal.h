@@ -24,10 +24,10 @@ class Journal {
   // Reading is free; call changed() after writing.
   model::RunManifest& manifest() { return manifest_; }
   const model::RunManifest& manifest() const { return manifest_; }
-  // Schedules a write; several changes within the delay share one.
+  // Schedules a write. Several changes within the delay share one write.
   void changed();
-  // The positions of the ranks may have changed. Schedules a write if the last one is kRefreshS old: who
-  // reads run.json, also after xpurun was killed, sees where the ranks were a short time ago.
+  // The positions of the ranks may have changed. Schedules a write if the last one is older than kRefreshS:
+  // run.json then shows where the ranks were a short time ago, even after xpurun was killed.
   void positions_changed();
   // Passes run.json to the storage without a delay. Does not wait for the disk.
   void save_now();

@@ -13,7 +13,7 @@ namespace xpurun::launcher {
 // Sets command, environment and options, with secrets masked.
 void describe_run(model::RunManifest& manifest, const RunOptions& options, const std::string& host);
 
-// Of a job that runs already: the directory and environment of this process take the place of xpurun's own.
+// For a job that already runs: the directory and environment of this process replace those of xpurun.
 void describe_foreign_job(model::RunManifest& manifest, base::Pid pid);
 
 }  // namespace xpurun::launcher

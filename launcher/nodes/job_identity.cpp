@@ -61,14 +61,14 @@ std::optional<Place> place_by(const Environment& own, const NodeVariables& v) {
     return std::nullopt;
   }
   const int count = number(own, v.count).value_or(0);
-  // One task a step: the steps may still be nodes of one job, which other variables tell.
+  // A step with one task: the steps may still be the nodes of one job, which other variables show.
   return count > 1 || (count == 0 && *v.count == '\0') ? std::optional(Place{*index, count}) : std::nullopt;
 }
 
 Place place_from_above(const Environment& own) {
   std::vector<NodeVariables> all{kTaskOfSlurm};
   for (const wire::IdentityVariables& v : wire::kIdentityVariables) {
-    // RANK alone says nothing of nodes.
+    // RANK alone says nothing about nodes.
     const bool of_ranks = v.kind == wire::IdentityKind::torchrun || v.kind == wire::IdentityKind::plain;
     if (!of_ranks && *v.world_size != '\0') {
       all.push_back({v.rank, v.world_size, v.kind == wire::IdentityKind::slurm ? kStepOfSlurm : ""});

@@ -9,9 +9,9 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr double kShortestLimitS = 20;
-// After the evidence: for sending, merging and judging.
+// Time after the evidence, for sending, merging and judging.
 constexpr double kAfterEvidenceS = 15;
-// Left of the limit for judging once the data are there.
+// The part of the limit that is left for judging after the data has arrived.
 constexpr double kForJudgingS = 8;
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// An order to dump at a moment further away is a wrong clock's.
+// An order to dump at a later moment than this comes from a wrong clock.
 constexpr double kFarthestMomentS = 5;
 
 }  // namespace
@@ -178,7 +178,7 @@ void JointDecision::merged(const std::optional<model::Verdict>& verdict) {
   hooks_.decided({.request = request_, .verdict = *verdict});
 }
 
-// One that comes after this node has judged alone counts too: it rests on more.
+// A verdict that comes after this node has judged alone counts too: it rests on the data of more nodes.
 void JointDecision::verdict_came(const VerdictMessage& message) {
   if (message.node == node_) {
     return;

@@ -23,8 +23,8 @@ class JointDecision {
   };
   struct Hooks {
     std::function<void(const ToHelper&)> send;
-    // Take a dump now, and call dumped() with `request`. Without a request it is this node's own, in case
-    // that the others do not answer.
+    // Take a dump now, then call dumped() with `request`. Without a request this is this node's own dump,
+    // because the others may not answer.
     std::function<void(const DumpMessage&)> dump;
     // Elected node: make the report over all nodes, and call merged().
     std::function<void(const GatheredMessage&)> merge;
@@ -50,7 +50,7 @@ class JointDecision {
   void verdict_came(const VerdictMessage& message);
   void act_came(const ActMessage& message) { hooks_.act(message); }
 
-  // This node saw a reason for a dump of all nodes. False: there is no other node to ask.
+  // This node has a reason for a dump of all nodes. False: there is no other node to ask.
   bool claim(ClaimReason why, std::vector<base::Rank> ranks);
   // The dump for `request` is on disk with its evidence.
   void dumped(const std::string& request, const std::string& directory);
@@ -72,9 +72,9 @@ class JointDecision {
   const std::vector<NodeInfo>& nodes() const { return nodes_; }
   // The living nodes, without this node.
   size_t others() const;
-  // Whether ranks of a living node, this one not counted, are still for too long.
+  // Whether a living node other than this one has ranks that have been still for the timeout.
   bool others_stalled() const;
-  // Whether a living node, this one not counted, has ranks that are neither at their end nor being ended.
+  // Whether a living node other than this one has ranks that neither have ended nor are being ended.
   bool others_work() const;
 
   void set_node(std::string name) { node_ = std::move(name); }

@@ -24,22 +24,22 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr int kHelperFd = 3;
-// Before the helper is started again: twice as long after each early death.
+// The wait before the helper is started again; it doubles after each early death.
 constexpr double kFirstWaitS = 1;
 constexpr double kLongestWaitS = 60;
 // A helper that has lived for this time starts again after the first wait.
 constexpr double kLongLifeS = 60;
 constexpr int kStepMs = 20;
 
-// The helper takes its settings from the socket alone: a token in XPURUN_NATS_TOKEN is not to be read from
-// its /proc/PID/environ.
+// The helper takes its settings from the socket alone, so that its /proc/PID/environ does not contain a token
+// of XPURUN_NATS_TOKEN.
 std::vector<std::string> helper_environment() {
   std::vector<std::string> env = current_environment();
   std::erase_if(env, [](const std::string& entry) { return entry.starts_with("XPURUN_"); });
   return env;
 }
 
-// The first helper's; 0, and so the helper's own choice, without random numbers.
+// The first helper's number; 0 without random numbers: then the helper chooses.
 uint64_t first_instance() {
   uint32_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random) || random == 0) {
@@ -245,7 +245,7 @@ void NodeLink::finish(int exit_status, double seconds) {
     return;
   }
   send(EndMessage{.exit_status = exit_status});
-  pid_ = 0;  // not killed any more
+  pid_ = 0;  // the destructor must not kill it
   const base::MonoNs end = base::mono_ns() + base::s_to_ns(seconds);
   while (socket_ && base::mono_ns() < end) {
     pollfd waiting{.fd = socket_.get(),

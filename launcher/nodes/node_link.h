@@ -19,7 +19,7 @@ class NodeLink final : public NodeChannel {
   struct Parts {
     EventLoop& loop;
     sigset_t signal_mask{};
-    int stderr_fd = -1;  // for what the helper complains of; negative: inherited
+    int stderr_fd = -1;  // standard error of the helper; negative: inherited
   };
   NodeLink(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
   ~NodeLink() override;

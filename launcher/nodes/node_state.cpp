@@ -11,7 +11,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Enough for every group that a rank of today's training is in; states are to stay small.
+// Enough for all groups of a rank in today's training; states must stay small.
 constexpr size_t kMostTold = 64;
 
 std::string place_of(const model::RankObservation& o) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostRunning = 4;
 constexpr size_t kMostWaiting = 16;
-// In run.json, the newest ones: a job may stall and move again for weeks.
+// run.json keeps the newest commands: a job may stall and recover for weeks.
 constexpr size_t kMostRecorded = 1000;
 
 }  // namespace
@@ -52,7 +52,7 @@ void EventCommands::start(const model::JobEvent& event) {
                          }});
 }
 
-// The log is told at level info: a command that fails must not write into the job's output.
+// Logged at level info: a command that fails must not write into the job's output.
 void EventCommands::record(const model::EventCommand& what) {
   base::log_info("--on-event ({}): {}{}{}", name_of(what.event), name_of(what.status),
                  what.reason.empty() ? "" : ": ", what.reason);

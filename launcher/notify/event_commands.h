@@ -1,5 +1,5 @@
-// EventCommands: runs the command of --on-event for each event, some at a time, and records what came of it
-// in run.json and the log. Failures go no further. Event loop's thread only.
+// EventCommands: runs the command of --on-event for each event, a few at a time, and records the results in
+// run.json and the log. Failures have no further effect. Event loop's thread only.
 #pragma once
 
 #include "common/model/notify/job_event.h"
@@ -25,13 +25,13 @@ class EventCommands {
   EventCommands(const EventCommands&) = delete;
   EventCommands& operator=(const EventCommands&) = delete;
 
-  // Runs the command now, or when an earlier one has ended. If too many wait already, the event is recorded
-  // as not told.
+  // Runs the command now, or when an earlier command has ended. If too many wait already, the event is
+  // recorded as not reported.
   void tell(const model::JobEvent& event);
   bool busy() const { return !running_.empty() || !waiting_.empty(); }
   // Called whenever the last command has ended.
   void on_idle(std::function<void()> idle) { idle_ = std::move(idle); }
-  // Kills what runs and drops what waits.
+  // Kills the running commands and drops those that wait.
   void give_up(const std::string& why);
   // Call for every reaped child. Returns whether the pid was one of the commands.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
@@ -48,8 +48,8 @@ class EventCommands {
 
   void start(const model::JobEvent& event);
   void record(const model::EventCommand& what);
-  // Removes the runs that have ended and starts what waits. Later, from the loop: a run must not be destroyed
-  // inside its own handler.
+  // Removes the runs that have ended and starts those that wait. Deferred to the loop, because a run must not
+  // be destroyed inside its own handler.
   void sweep_later();
 
   Parts parts_;

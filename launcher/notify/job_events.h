@@ -1,5 +1,5 @@
-// JobEvents: makes the events of --on-event from what is known of the run, and decides which are told: each
-// hang once, of a wave of failures the first, a recovery only after its hang. Event loop's thread only.
+// JobEvents: derives the events of --on-event from the run, and decides which are reported: each hang once,
+// the first of a wave of failures, a recovery only after its hang. Event loop's thread only.
 #pragma once
 
 #include "common/model/notify/job_event.h"
@@ -27,13 +27,14 @@ class JobEvents {
   JobEvents(Parts parts, std::string directory, std::function<void(const model::JobEvent&)> tell)
       : parts_(parts), directory_(std::move(directory)), tell_(std::move(tell)) {}
 
-  // The verdict on a stall, also a later one on the same stall. Only confirmed hangs are told.
+  // The verdict on a stall, or a later verdict on the same stall. Only confirmed hangs are reported.
   void hang(const model::Stall& stall);
-  // The stall has passed, or its ranks have been started again.
+  // The stall has passed, or its ranks have been restarted.
   void recovered(const model::Stall& stall);
-  // A process has failed by itself. A crash if it is a rank and died of a signal.
+  // A process has failed by itself. The event is a crash if the process is a rank and died of a signal.
   void died(const TrackedProcess& process, base::WaitStatus status);
-  // Python reports an exception. Told if it ends the main thread of a rank that xpurun is not ending.
+  // Python reports an exception. It is reported if it ends the main thread of a rank that xpurun is not
+  // ending.
   void raised(const model::PythonException& exception);
   // The steps take longer than before.
   void slower(const std::string& sentence);
@@ -49,7 +50,7 @@ class JobEvents {
   Parts parts_;
   std::string directory_;
   std::function<void(const model::JobEvent&)> tell_;
-  int hang_told_ = 0;  // number of the last stall that was told
+  int hang_told_ = 0;  // number of the last stall that was reported
   std::optional<base::MonoNs> last_failure_;
 };
 

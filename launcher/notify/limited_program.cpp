@@ -17,9 +17,9 @@ namespace xpurun::launcher {
 
 namespace {
 
-// A line that is longer is taken in parts.
+// Longer lines are taken in parts.
 constexpr size_t kLongestLine = 64 * 1024;
-// Of the output, so many bytes are kept; the rest is read and dropped.
+// This many bytes of the output are kept; the rest is read and dropped.
 constexpr size_t kMostOutput = 1024 * 1024;
 
 // A file in memory: unlike a pipe it never blocks the writer, however slowly the program reads.
@@ -122,8 +122,10 @@ bool LimitedProgram::helper_ended(base::Pid pid, base::WaitStatus status) {
 
 void LimitedProgram::finish(model::ProgramStatus status, std::string reason) {
   setup_.loop.cancel(deadline_);
+  // After a normal end too: processes that the program has left behind must not outlive it.
   kill_group();
   pid_ = 0;
+  // The pipe still holds what was written before the end.
   read_output();
   if (!pending_.empty()) {
     handlers_.line(std::exchange(pending_, {}));

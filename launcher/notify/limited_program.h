@@ -1,8 +1,8 @@
-// LimitedProgram: one program of the user that xpurun runs beside the job: text on its standard input, its
-// output line by line, a time limit. The program leads a process group of its own, which is killed at the
-// limit and after the program's end, so that nothing of it stays behind. Its environment is the one of
-// xpurun without the preload library. The owner of the event loop reaps it. Event loop's thread only; no
-// function blocks.
+// LimitedProgram: one program of the user that xpurun runs beside the job, with text on its standard input,
+// its output line by line, and a time limit. The program leads a process group of its own, which is killed at
+// the limit and after the program's end, so that no process stays behind. Its environment is that of xpurun
+// without the preload library. The owner of the event loop reaps it. Event loop's thread only; no function
+// blocks.
 #pragma once
 
 #include "common/base/ids.h"
@@ -30,7 +30,7 @@ class LimitedProgram {
   struct Setup {
     EventLoop& loop;
     sigset_t signal_mask{};
-    std::function<void(base::Pid)> started;  // told the pid, so that it is no process of the job
+    std::function<void(base::Pid)> started;  // receives the pid, which does not belong to the job
   };
   struct Handlers {
     std::function<void(std::string_view)> line;  // of standard output and error together
@@ -46,7 +46,7 @@ class LimitedProgram {
   void start(const std::vector<std::string>& argv, const std::string& input, double limit_s,
              Handlers handlers);
   bool busy() const { return handlers_.done != nullptr; }
-  // Kills the program; it counts as one that took too long, for this reason.
+  // Kills the program. It counts as having exceeded its limit, for this reason.
   void give_up(const std::string& why);
   // Call for every reaped child. Returns whether the pid was the program.
   bool helper_ended(base::Pid pid, base::WaitStatus status);

@@ -12,7 +12,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr const char* kPluginVariable = "XPU_TIMER_EXIT_HOOK_PLUGIN";
-// Between the time limit of the programs and the end without them.
+// Time between the programs' limit and the end of the run without them.
 constexpr double kAfterTheLimitS = 0.5;
 
 }  // namespace

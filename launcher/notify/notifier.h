@@ -1,6 +1,6 @@
-// Notifier: tells the user's programs of the run: the command of --on-event of each event, the exit plug-ins
-// of a failed run. Nothing here delays the job or the verdict; only the end of xpurun itself waits, for the
-// time limit at most. Event loop's thread only.
+// Notifier: runs the user's programs about the run: the command of --on-event for each event, the exit
+// plug-ins of a failed run. They delay neither the job nor the verdict; only the end of xpurun itself waits,
+// at most for the time limit. Event loop's thread only.
 #pragma once
 
 #include "launcher/notify/event_commands.h"
@@ -30,11 +30,12 @@ class Notifier {
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
 
-  // The facts go in here, wanted or not.
+  // The facts are passed in here, whether programs are wanted or not.
   JobEvents& events() { return events_; }
   bool busy() const { return commands_.busy() || plugins_.busy(); }
-  // The last verdict has been told and everything is on disk: the last event and the plug-ins. Then says what
-  // the plug-ins said and calls `done`: at once if nothing is wanted, after the time limit at the latest.
+  // The last verdict has been printed and everything is on disk: runs the programs for the last event and the
+  // plug-ins. Then prints the plug-ins' output and calls `done`: at once if there are no programs, after the
+  // time limit at the latest.
   void end(std::function<void()> done);
   void give_up(const std::string& why);
   // Call for every reaped child. Returns whether the pid was one of the programs.

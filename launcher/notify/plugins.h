@@ -13,7 +13,8 @@
 
 namespace xpurun::launcher {
 
-// The files of the option, then those of the variable; each once. Both are lists with commas.
+// The files of the option, then those of the variable, without duplicates. Both are lists separated by
+// commas.
 std::vector<std::string> plugin_files(std::string_view option, const char* variable);
 
 class Plugins {
@@ -22,7 +23,7 @@ class Plugins {
   Plugins(const Plugins&) = delete;
   Plugins& operator=(const Plugins&) = delete;
 
-  // run.json and the dumps are on disk. `idle` is called once, later, when all have ended.
+  // run.json and the dumps are on disk. `idle` is called once, later, when all plug-ins have ended.
   void start(const LimitedProgram::Setup& setup, const std::vector<std::string>& files,
              const std::string& run_dir, double limit_s, std::function<void()> idle);
   bool busy() const;

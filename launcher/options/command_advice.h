@@ -1,4 +1,5 @@
-// Advice for a command line that cannot be meant: why the command cannot be run, and what was perhaps meant.
+// Advice for a command line that is probably a mistake: why the command cannot be run, and what was perhaps
+// meant.
 #pragma once
 
 #include "common/base/result.h"
@@ -14,8 +15,8 @@ namespace xpurun::launcher {
 // PATH.
 base::Error explain_failure(base::Error error, const std::vector<std::string>& argv);
 
-// The first word of `argv` behind the program that is an option of `xpurun run`, or "". Options of one word
-// and those of torchrun, which other programs have as well, are not reported, nor is anything behind "--".
+// The first word of `argv` behind the program that is an option of `xpurun run`, or "". Not reported: options
+// of one word and torchrun's options, which other programs have too, and everything behind "--".
 std::string misplaced_option(const std::vector<std::string>& argv);
 
 // "--nproc_per_node=2": an option of torchrun that the user gave to xpurun, or ran as a program.

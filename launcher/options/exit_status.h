@@ -14,14 +14,14 @@ inline constexpr int kExitNotFound = 127;
 inline constexpr int kExitSignalBase = 128;
 
 enum class JobEnd {
-  by_itself,   // or by somebody else's signal
+  by_itself,   // also by a signal that is not from xpurun
   hang_ended,  // --on-hang kill ended it
 };
 
 struct JobStatus {
   base::WaitStatus wait_status;  // of the command
   JobEnd end = JobEnd::by_itself;
-  // Signal that killed the root-cause rank. 0 if no signal did, or if no launcher told the ranks apart
+  // Signal that killed the root-cause rank. 0 if no signal did, or if no launcher identified the ranks
   // (identity "single"): then the command's own status is complete.
   int root_cause_signal = 0;
 };

@@ -45,7 +45,7 @@ struct OptionSpec {
   bool common = false;  // shown in the overview
 };
 
-// What several tables have.
+// Options that several tables share.
 inline constexpr std::string_view kOutput = "Output";
 inline constexpr std::string_view kGeneral = "General";
 inline constexpr OptionSpec kHelp{
@@ -55,7 +55,7 @@ std::span<const OptionSpec> run_options();
 std::span<const OptionSpec> stacks_options();    // option_table_stacks.cpp
 std::span<const OptionSpec> pipeline_options();  // option_table_pipeline.cpp
 // option_table_tools.cpp
-// Those of run that make sense for a job that runs already.
+// The options of run that also make sense for a job that already runs.
 std::span<const OptionSpec> attach_options();
 std::span<const OptionSpec> record_options();
 std::span<const OptionSpec> capture_options();
@@ -75,7 +75,7 @@ std::span<const OptionSpec> timeline_options();
 std::span<const OptionSpec> replay_options();
 std::span<const OptionSpec> version_options();
 std::span<const OptionSpec> help_options();
-// -h and nothing else: completions.
+// Only -h: completions.
 std::span<const OptionSpec> plain_options();
 
 const OptionSpec* find_option(std::span<const OptionSpec> table, std::string_view name);

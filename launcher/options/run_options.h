@@ -1,6 +1,6 @@
-// RunOptions: what `xpurun run` was asked to do, after flags, environment and configuration files have been
-// put together. Plain data; launcher/options fills it, launcher/supervise obeys it. The defaults of the
-// options are in option_table.cpp alone; default_run_options() has them as values.
+// RunOptions: the request of `xpurun run`, after flags, environment and configuration files were combined.
+// Plain data; launcher/options fills it, launcher/supervise acts on it. The defaults of the options are in
+// option_table.cpp only; default_run_options() has them as values.
 #pragma once
 
 #include "common/base/ids.h"
@@ -17,17 +17,17 @@
 
 namespace xpurun::launcher {
 
-// Seconds of a wait that never ends ("none" on the command line): thirty years. Not infinity, so that it can
-// be added to a clock and given to a timer like any other.
+// Seconds of a wait that never ends ("none" on the command line): thirty years. Not infinity, because the
+// value is added to clocks and given to timers like any other.
 inline constexpr double kForever = 1e9;
 
 enum class OnHang {
-  report,   // dump, tell, go on watching
-  kill,     // dump, tell, TERM, grace, KILL the job's processes; exit status 124
-  restart,  // dump, tell, end the ranks, so that their launcher starts them again; kill if it would not
+  report,   // dump, report, continue to watch
+  kill,     // dump, report, TERM, grace, KILL the job's processes; exit status 124
+  restart,  // dump, report, end the ranks, so that their launcher restarts them; kill if it would not
 };
 
-// Which events --on-event tells.
+// The events that --on-event reports.
 using JobEventKinds = std::set<model::JobEventKind>;
 
 enum class ShowStatus {
@@ -55,7 +55,7 @@ struct NodeOptions {
   std::string secret_file;
   bool collect_all = false;
   int nodes = 0;       // 0: from the launcher's variables
-  int node_rank = -1;  // -1: likewise
+  int node_rank = -1;  // -1: from the launcher's variables
 
   bool wanted() const { return url != "off"; }
   bool automatic() const { return url == "auto"; }
@@ -73,19 +73,19 @@ struct TerminationLog {
 
 struct RunOptions {
   std::vector<std::string> command;  // argv of the child, byte for byte; never empty when run_job is called
-  // Processes that run already, watched with their descendants instead of starting `command`, which is then
-  // what the first of them was started with.
+  // Processes that already run, watched with their descendants instead of starting `command`, which then
+  // holds the arguments of the first of them.
   std::vector<base::Pid> attach_to;
 
   bool attaches() const { return !attach_to.empty(); }
 
   // Watching
   double hang_timeout_s = 0;  // a rank still for this long is a hang; 0: no hang detection
-  int busy_timeouts = 1;      // a busy rank that others wait for counts as stuck after so many timeouts
+  int busy_timeouts = 1;      // a busy rank that others wait for counts as stuck after this many timeouts
   OnHang on_hang = OnHang::report;
-  int max_hangs = 1;       // OnHang::restart: after so many hangs, the next one ends the job
-  bool hang_idle = false;  // a rank that waits for something outside the job hangs too
-  double poll_s = 0;       // seconds between two looks at the ranks; 0: chosen from the hang timeout
+  int max_hangs = 1;       // OnHang::restart: after this many hangs, the next hang ends the job
+  bool hang_idle = false;  // a rank that waits for an event outside the job hangs too
+  double poll_s = 0;       // seconds between two polls; 0: chosen from the hang timeout
   int dump_signal = 0;     // signal to xpurun that dumps every rank instead of being forwarded; 0: none
 
   // Dumps and ends
@@ -112,7 +112,7 @@ struct RunOptions {
   bool share_with_group = false;  // the report, the verdict and stacks/
 
   // Output
-  bool logs = false;    // ranks write to ranks/<rank>/stdout.log and stderr.log, which we repeat
+  bool logs = false;    // ranks write to ranks/<rank>/stdout.log and stderr.log, and xpurun repeats it
   bool prefix = false;  // put the rank in front of repeated lines; implies logs
   ShowStatus status = ShowStatus::automatic;
   base::Language language = base::Language::english;  // of what people read
@@ -129,7 +129,7 @@ struct RunOptions {
   Timing timing = Timing::light;
   NcclProfiler nccl_profiler = NcclProfiler::automatic;
   double overhead_budget = 0;  // most of a thread's time that light timing may cost
-  double slow_threshold = 0;   // tell when steps take this much longer, as a share; 0: never
+  double slow_threshold = 0;   // report steps that take this much longer, as a share; 0: never
   double slow_capture_s = 0;   // length of a capture when the job has become slower; 0: none, or in steps
   int slow_capture_steps = 0;  // its length in steps; 0: given in seconds
   model::Peaks peaks;          // what devices can do

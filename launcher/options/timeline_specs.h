@@ -30,8 +30,9 @@ inline constexpr uint64_t kMostTimelineSteps = 10'000;
 // Between two traces of every:T.
 inline constexpr double kShortestEveryS = 10;
 
-// `list` has entries with commas. Steps in order; the trace of every:T last. An error tells the first entry
-// that is wrong. Steps of two entries must not overlap, because there is one trace at a time.
+// `list` has entries separated by commas. Entries with steps come in order; the entry every:T is last. An
+// error names the first wrong entry. Steps of two entries must not overlap, because there is one trace at a
+// time.
 base::Result<std::vector<TimelineSpec>> timeline_specs(std::string_view list);
 
 }  // namespace xpurun::launcher

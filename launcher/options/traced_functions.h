@@ -8,9 +8,9 @@
 
 namespace xpurun::launcher {
 
-// `list` has names with commas: "module:function", "package.module:Class.method", or xpu_timer's form
-// "module@Class@method". The result has the first form, each name once; empty for an empty list. An error
-// tells the first name that is none.
+// `list` has names separated by commas: "module:function", "package.module:Class.method", or xpu_timer's form
+// "module@Class@method". The result has the first form, without duplicates; empty for an empty list. An error
+// names the first invalid name.
 base::Result<std::string> traced_functions(std::string_view list);
 
 }  // namespace xpurun::launcher

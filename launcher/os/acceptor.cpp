@@ -10,11 +10,11 @@
 namespace xpurun::launcher {
 
 namespace {
-// In a row: the loop has other things to do.
+// Connections accepted in a row. Then other descriptors get their turn.
 constexpr int kMostAtATime = 64;
 constexpr double kRestS = 0.25;
 
-// accept(2): errors of one connection, not of the listener.
+// True if accept(2) failed because of this connection and not because of the listener.
 bool concerns_one_connection(int err) {
   return err == ECONNABORTED || err == EINTR || err == EPROTO || err == EPERM;
 }
@@ -58,6 +58,8 @@ void Acceptor::accept_some() {
     } else if (result.exhausted) {
       base::log_debug("cannot accept a connection: {}; next try in {} s", std::strerror(result.error),
                       kRestS);
+      // The connection stays in the backlog and keeps the listener readable, so the listener leaves the loop
+      // for a moment.
       loop_.remove(listener_.get());
       rest_ = loop_.after(kRestS, [this] { (void)watch(); });
     }

@@ -1,6 +1,5 @@
-// Acceptor: takes the connections of a listening socket on the event loop. Where no descriptor is free the
-// listener rests for a moment: a level-triggered loop would otherwise spin on a connection that nobody can
-// take.
+// Acceptor: takes the connections of a listening socket on the event loop. While no descriptor is free, the
+// listener rests: a level-triggered loop would otherwise spin on a connection that cannot be accepted.
 #pragma once
 
 #include "common/base/os/fd.h"
@@ -17,7 +16,8 @@ struct AcceptResult {
   bool exhausted = false;  // no descriptor or memory is free: rest before the next try
   int error = 0;           // errno
 };
-// One connection of a listener, with these flags of accept4(2). Neither connection nor flag: none is waiting.
+// Accepts one connection with these flags of accept4(2). No connection, and neither `again` nor `exhausted`:
+// none is waiting.
 AcceptResult accept_connection(int listener, int flags);
 
 class Acceptor {
@@ -30,7 +30,7 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // `listener` is non-blocking and listens already.
+  // `listener` is non-blocking and already listens.
   base::Status start(base::UniqueFd listener);
   bool listening() const { return listener_.valid(); }
   void close();

@@ -34,8 +34,8 @@ base::Status EventLoop::add(int fd, uint32_t epoll_events, FdHandler handler) {
   return {};
 }
 
-// Call before the descriptor is closed. epoll watches the open file, not the number: if a child inherited a
-// copy, events would go on after close().
+// Call before the descriptor is closed. epoll watches the open file, not the number: if a child has inherited
+// a copy, events continue after close().
 void EventLoop::remove(int fd) {
   if (handlers_.erase(fd) != 0) {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
@@ -101,9 +101,11 @@ base::Status EventLoop::run() {
       return base::fail_errno("epoll_wait failed");
     }
     for (int i = 0; i < n && !stopped_; ++i) {
+      // An earlier handler of this batch may have removed the descriptor. epoll_wait() has already reported
+      // it.
       const auto it = handlers_.find(events[static_cast<size_t>(i)].data.fd);
       if (it != handlers_.end()) {
-        // The handler may remove its own descriptor.
+        // Keeps the handler alive: it may remove its own descriptor while it runs.
         const auto keep_alive = it->second;
         (*keep_alive)(events[static_cast<size_t>(i)].events);
       }

@@ -1,5 +1,5 @@
-// EventLoop: the one place of the supervisor that waits. epoll over descriptors, one-shot timers beside it.
-// Handlers run on the calling thread; a handler may add and remove anything, itself included.
+// EventLoop: the only place where the supervisor waits: epoll for descriptors, plus one-shot timers. Handlers
+// run on the calling thread. A handler may add and remove anything, itself included.
 #pragma once
 
 #include "common/base/clock.h"
@@ -25,13 +25,13 @@ class EventLoop {
   // run() also returns when no timer and no ready descriptor is left.
   static base::Result<EventLoop> create_simulated(base::MonoNs start);
 
-  // Simulated clock: as if the process had been stopped for this time.
+  // Simulated clock: acts as if the process had been stopped for this time.
   void suspend(double seconds) { *simulated_now_ += base::s_to_ns(seconds); }
 
   // CLOCK_MONOTONIC, or the simulated clock.
   base::MonoNs now() const { return simulated_now_ ? *simulated_now_ : base::mono_ns(); }
 
-  // Level-triggered. The descriptor stays the caller's; remove() it before closing.
+  // Level-triggered. The caller owns the descriptor and calls remove() before closing it.
   base::Status add(int fd, uint32_t epoll_events, FdHandler handler);
   void remove(int fd);
 

@@ -45,6 +45,8 @@ void FooterRecord::remove_line() const {
   if (row() == 0) {
     return;
   }
+  // O_NONBLOCK: a terminal stopped with Ctrl-S would block the write. O_NOCTTY: it must not become the
+  // controlling terminal.
   const base::UniqueFd terminal(::open(terminal_.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   const std::string bytes = line_removal(row());
   if (terminal) {
@@ -52,6 +54,8 @@ void FooterRecord::remove_line() const {
   }
 }
 
+// Saves the cursor, makes the whole terminal scroll, erases the row, restores the cursor (DECSC, DECSTBM,
+// CUP, EL, DECRC). The literals are split because "\x1b7" would be read as one escape.
 std::string line_removal(int row) {
   return fmt::format(
       "\x1b"

@@ -1,6 +1,6 @@
-// FooterRecord: whether a status line is on the terminal, in memory that forks share: a fork that outlives a
-// killed supervisor removes the line (launcher/output/footer.h). It opens the terminal again by its name,
-// because a holder of the terminal keeps those waiting who read the job's output to the end.
+// FooterRecord: whether a status line is on the terminal, in memory that forks share. A fork that outlives a
+// killed supervisor removes the line (launcher/output/footer.h). The fork opens the terminal by name instead
+// of keeping it open: readers who wait for the end of the job's output would wait for the fork.
 #pragma once
 
 #include <atomic>

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
-int handler_fd = -1;  // what a handler can reach
+int handler_fd = -1;  // the only state that the signal handler uses
 
 // A signal handler may call async-signal-safe functions only. It writes to a pipe; the thread removes the
 // directory.
@@ -30,7 +30,7 @@ void on_signal(int number) {
 InterruptCleanup::InterruptCleanup(std::string directory) : directory_(std::move(directory)) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return;  // the directory would stay behind; that is acceptable
+    return;  // the directory then stays after an interrupt; that is acceptable
   }
   signalled_.reset(ends[0]);
   handler_fd = ends[1];
@@ -38,7 +38,7 @@ InterruptCleanup::InterruptCleanup(std::string directory) : directory_(std::move
   for (int s : kSignals) {
     struct sigaction before {};
     ::sigaction(s, nullptr, &before);
-    if (before.sa_handler == SIG_DFL) {  // one that is ignored stays so
+    if (before.sa_handler == SIG_DFL) {  // an ignored signal stays ignored (nohup)
       struct sigaction action {};
       action.sa_handler = on_signal;
       action.sa_flags = SA_RESTART;
@@ -53,6 +53,7 @@ InterruptCleanup::~InterruptCleanup() {
   }
   for (int s : kSignals) {
     struct sigaction now {};
+    // Another part of the program may have installed its own handler since. That handler stays.
     ::sigaction(s, nullptr, &now);
     if (now.sa_handler == on_signal) {
       ::signal(s, SIG_DFL);

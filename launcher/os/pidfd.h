@@ -1,4 +1,5 @@
-// Pidfd: a handle on one process that a reused pid cannot fool. Readable (epoll) when the process has ended.
+// Pidfd: a handle on one process. A reused pid cannot make it mean another process. Readable (epoll) when the
+// process has ended.
 #pragma once
 
 #include "common/base/ids.h"
@@ -21,8 +22,8 @@ class Pidfd {
   // Fails with ESRCH once the process has been reaped.
   base::Status send_signal(int signal) const;
 
-  // Wait status of a process that has ended and is not our child, or -1. Works while its parent has not
-  // reaped it (from the zombie's /proc/PID/stat) and on Linux 6.15 and later afterwards (PIDFD_GET_INFO).
+  // Wait status of an ended process that is no child of ours, or -1. Works until its parent has reaped it
+  // (the zombie's /proc/PID/stat) and, on Linux 6.15 and later, afterwards (PIDFD_GET_INFO).
   base::WaitStatus wait_status_of_stranger() const;
 
  private:

@@ -28,6 +28,7 @@ base::Result<SignalInbox> SignalInbox::open(std::initializer_list<int> extra) {
     }
   }
   SignalInbox inbox;
+  // signalfd(2) reads only blocked signals. Others still run their default action.
   if (::sigprocmask(SIG_BLOCK, &set, &inbox.original_mask_) != 0) {
     return base::fail_errno("cannot block signals");
   }
@@ -39,7 +40,7 @@ base::Result<SignalInbox> SignalInbox::open(std::initializer_list<int> extra) {
 }
 
 void SignalInbox::drain(const std::function<void(const ReceivedSignal&)>& handler) const {
-  // Pending signals of one number are one signal: after a SIGCHLD, any number of children may have ended.
+  // Standard signals do not queue: one record of SIGCHLD may stand for any number of ended children.
   signalfd_siginfo info{};
   while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     handler({.number = static_cast<int>(info.ssi_signo),

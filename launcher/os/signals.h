@@ -1,6 +1,6 @@
-// SignalInbox: the signals the supervisor receives, as records read from a signalfd. Blocks them for the
-// process; original_mask() is what children must get back. SIGTSTP, SIGTTIN and SIGTTOU are left alone, so
-// that job control stops us together with the job, as if we were not there.
+// SignalInbox: the signals that the supervisor receives, read as records from a signalfd. Blocks these
+// signals in the process; children must get original_mask() back. SIGTSTP, SIGTTIN and SIGTTOU stay
+// unblocked, so that job control stops xpurun together with the job.
 #pragma once
 
 #include "common/base/os/fd.h"
@@ -14,13 +14,13 @@ namespace xpurun::launcher {
 
 struct ReceivedSignal {
   int number = 0;
-  int code = 0;    // si_code; SI_KERNEL for those of the terminal
-  int sender = 0;  // pid, 0 if the kernel's
+  int code = 0;    // si_code; SI_KERNEL for signals from the terminal
+  int sender = 0;  // pid; 0: the kernel
 };
 
 class SignalInbox {
  public:
-  // Forwarded ones, SIGCHLD and `extra` (0 among them: none).
+  // The forwarded signals, SIGCHLD and `extra` (0 in `extra` is ignored).
   static base::Result<SignalInbox> open(std::initializer_list<int> extra);
 
   int fd() const { return fd_.get(); }
@@ -33,7 +33,7 @@ class SignalInbox {
   sigset_t original_mask_{};
 };
 
-// "USR2", "SIGUSR2" or "12"; 0 if it is none.
+// "USR2", "SIGUSR2" or "12"; 0 for anything else.
 int signal_number(std::string_view name);
 
 }  // namespace xpurun::launcher

@@ -8,7 +8,7 @@
 namespace xpurun::launcher {
 
 namespace {
-// Also the longest message of a SOCK_SEQPACKET socket, which loses what does not fit.
+// Also the longest message of a SOCK_SEQPACKET socket: recv(2) discards the rest of a longer one.
 constexpr size_t kChunk = 72 * 1024;
 }  // namespace
 
@@ -38,6 +38,7 @@ int StreamServer::descriptor(Id id) const {
 
 void StreamServer::take(base::UniqueFd connection) {
   if (clients_.size() >= limits_.most_clients) {
+    // Best effort: the connection is closed right afterwards in any case.
     (void)!::send(connection.get(), limits_.too_many.data(), limits_.too_many.size(),
                   MSG_NOSIGNAL | MSG_DONTWAIT);
     return;
@@ -60,7 +61,8 @@ void StreamServer::watch(Id id) {
   }
   client->watched = wanted;
   if (wanted == 0) {
-    // A closed connection would make a level-triggered loop spin.
+    // A closed connection is always ready (EPOLLHUP cannot be masked), and a level-triggered loop would spin
+    // on it.
     loop_.remove(client->fd.get());
   } else if (!loop_.add(client->fd.get(), wanted, [this, id](uint32_t events) { ready(id, events); })) {
     drop(id);
@@ -69,6 +71,8 @@ void StreamServer::watch(Id id) {
 
 void StreamServer::ready(Id id, uint32_t events) {
   Client* client = find(id);
+  // A client that only waits for an answer has shut down its sending side. EPOLLHUP then means that both
+  // sides are closed.
   if (client != nullptr && !client->reads && (events & (EPOLLERR | EPOLLHUP)) != 0) {
     drop(id);
     return;
@@ -98,7 +102,8 @@ void StreamServer::read_some(Id id) {
     end_input(id);
     return;
   }
-  // Outside of the client while the handler has it: the handler may drop the client.
+  // The input is moved out of the client, because the handler may drop the client while it holds the
+  // reference.
   std::string input = std::exchange(client->input, {});
   input.append(chunk, static_cast<size_t>(n));
   handlers_.received(id, input);
@@ -149,7 +154,7 @@ void StreamServer::flush(Id id) {
   client->output.clear();
   client->sent = 0;
   if (client->finishing) {
-    // Closing with unread input would send RST, and the client could lose the response.
+    // close(2) with unread input sends RST, and the client could lose the response.
     ::shutdown(client->fd.get(), SHUT_WR);
     char rest[kChunk];
     while (::recv(client->fd.get(), rest, sizeof rest, MSG_DONTWAIT) > 0) {

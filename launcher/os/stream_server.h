@@ -1,6 +1,6 @@
-// StreamServer: the connections of a listening socket on the event loop, with a limit on their number, time
-// limits, and buffers in both directions. Slow, silent, huge or too many clients cost a bounded amount of
-// memory and time and block nothing. What the bytes mean is the owner's business. Event loop's thread only.
+// StreamServer: the connections of a listening socket on the event loop, with limits on their number and
+// time, and buffers in both directions. Slow, silent, huge or numerous clients cost bounded memory and time
+// and block nothing. The owner interprets the bytes. Event loop's thread only.
 #pragma once
 
 #include "common/base/os/fd.h"
@@ -18,23 +18,23 @@ namespace xpurun::launcher {
 
 class StreamServer {
  public:
-  // Of one connection; never used again, so a late answer cannot reach another client.
+  // The id of one connection. Ids are never reused, so a late answer cannot reach another client.
   using Id = uint64_t;
 
   struct Limits {
     size_t most_clients = 64;
-    std::string too_many;    // what a client beyond the limit is told; may be empty
-    double request_s = 10;   // for the first complete request; then the owner sets the deadlines
-    size_t most_unsent = 0;  // bytes that the socket does not take at once; a client with more is dropped
+    std::string too_many;    // sent to a client beyond the limit; may be empty
+    double request_s = 10;   // until the first complete request; then the owner sets the deadlines
+    size_t most_unsent = 0;  // bytes waiting in our buffer; a client with more is dropped
   };
   struct Handlers {
-    // Bytes have come. The handler removes from `input` what it has used; the rest is given again together
-    // with the next bytes. It may drop the client.
+    // Bytes have arrived. The handler removes the bytes that it has used from `input`. The rest is passed
+    // again together with the next bytes. The handler may drop the client.
     std::function<void(Id, std::string& input)> received;
-    // The client has shut down its sending side, or has closed the connection; both look the same here, and
-    // nothing more is read. `input` is what is left.
+    // The client has shut down its sending side or closed the connection. The two look the same here. `input`
+    // holds the unused bytes; no more are read.
     std::function<void(Id, std::string input)> input_ended;
-    // The connection is gone, for whatever reason.
+    // The connection is closed, for any reason.
     std::function<void(Id)> closed;
   };
 
@@ -43,7 +43,7 @@ class StreamServer {
   StreamServer(const StreamServer&) = delete;
   StreamServer& operator=(const StreamServer&) = delete;
 
-  // `listener` is non-blocking and listens already.
+  // `listener` is non-blocking and already listens.
   base::Status start(base::UniqueFd listener) { return acceptor_.start(std::move(listener)); }
 
   bool known(Id id) const { return clients_.count(id) != 0; }
@@ -52,9 +52,9 @@ class StreamServer {
   int descriptor(Id id) const;
 
   // The following do nothing if the client is gone.
-  // Sends now what the socket takes, and the rest when the client has read.
+  // Sends at once as much as the socket takes, and the rest when the client has read.
   void send(Id id, std::string_view bytes);
-  // Closes the connection once everything is sent. What the client still sends is not looked at.
+  // Closes the connection once everything is sent. Further input is ignored.
   void finish(Id id);
   void drop(Id id);
   // Closes the connection after this time; replaces an earlier deadline.
@@ -77,9 +77,9 @@ class StreamServer {
   void ready(Id id, uint32_t events);
   void read_some(Id id);
   void end_input(Id id);
-  // Sends what the socket takes.
+  // Sends as much as the socket takes.
   void flush(Id id);
-  // Waits for what the client's state asks for.
+  // Waits for the events that the client's state needs.
   void watch(Id id);
   Client* find(Id id);
 

@@ -20,7 +20,8 @@ base::Result<base::UniqueFd> listen_unix(const std::string& path, int type) {
   if (!fd) {
     return base::fail_errno("cannot create a socket");
   }
-  // bind() makes the file with the umask's mode, so no other user can connect at any moment.
+  // bind() creates the file with the mode of the umask, so no other user can connect, not even between bind()
+  // and a chmod().
   const mode_t old_mask = ::umask(0177);
   const int rc = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int err = errno;
@@ -44,7 +45,7 @@ std::optional<Peer> peer_of(int connection) {
 }
 
 bool send_descriptor(int connection, int descriptor, char byte) {
-  // On a stream socket, a descriptor travels only together with at least one byte of data.
+  // A descriptor travels only together with at least one byte of data on a stream socket.
   iovec data{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};

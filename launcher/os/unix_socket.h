@@ -17,7 +17,7 @@ inline constexpr size_t kMaxSocketPath = 107;
 // Non-blocking listener, mode 0600. `type` is SOCK_STREAM or SOCK_SEQPACKET.
 base::Result<base::UniqueFd> listen_unix(const std::string& path, int type);
 
-// The process at the other end, as it was when it connected; nothing if the kernel does not tell.
+// The process at the other end at the time of its connect(2); nullopt if the kernel does not report it.
 struct Peer {
   base::Pid pid = 0;
   uid_t uid = 0;

@@ -15,7 +15,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr size_t kMostValue = 4096;  // the whole fits into one datagram
+constexpr size_t kMostValue = 4096;  // so that the entry fits into one datagram
 
 // Priorities of syslog(3).
 int priority_of(const model::Verdict& v) {
@@ -48,6 +48,7 @@ bool logs_to_journal(const char* journal_stream, int stderr_fd) {
   struct stat about {};
   unsigned long long device = 0;
   unsigned long long inode = 0;
+  // Programs inherit JOURNAL_STREAM even if their standard error has been redirected (systemd.exec(5)).
   return journal_stream != nullptr && std::sscanf(journal_stream, "%llu:%llu", &device, &inode) == 2 &&
          ::fstat(stderr_fd, &about) == 0 && about.st_dev == device && about.st_ino == inode;
 }

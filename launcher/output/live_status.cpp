@@ -32,13 +32,13 @@ constexpr size_t kWideEnoughForSteps = 80;
 constexpr size_t kWideEnoughForRates = 100;
 constexpr size_t kWidthOfSteps = 17;
 constexpr size_t kWidthOfHost = 18;
-// Lines on nodes that are missing, where the ranks have to fit too.
+// Lines about missing nodes, if the ranks must fit too.
 constexpr size_t kMostGaps = 3;
 
 constexpr double kTopBusyShare = 0.1;  // of one core
 constexpr double kTopQuietS = 5;       // a shorter time without progress is that between two polls
 
-// As a verdict would say.
+// The word that a verdict would use.
 std::string_view state_word(const LiveRank& r, const LiveStatus& s) {
   if (!r.alive || r.state == 'Z') {
     return later("ended");

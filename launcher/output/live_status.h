@@ -28,7 +28,7 @@ struct LiveRank {
   std::string function;   // innermost line of the user's own code; empty without Python
   std::string file;
   int line = 0;
-  std::string where;  // of a rank of another node, in the place of the last three
+  std::string where;  // for a rank of another node, instead of the last three
   // For ranks that use a GPU, else 0.
   double flops_per_s = 0;
   double collectives_per_s = 0;
@@ -38,7 +38,7 @@ struct LiveRank {
   uint64_t dropped = 0;         // events lost because the ring was full
 };
 
-// Of the training, as far as a rank tells.
+// The progress of the training, as far as a rank shows it.
 struct LiveSteps {
   int64_t done = 0;         // 0: unknown
   double step_s = 0;        // mean of the last steps
@@ -63,7 +63,7 @@ struct LiveStatus {
   model::Verdict verdict;  // the same, in its parts
   LiveSteps steps;
   std::vector<std::string> gaps;  // nodes whose ranks are not shown, one line each
-  // Of the current stall: accused by its verdict, or, before there is one, by the recorded calls.
+  // The culprits of the current stall: by its verdict, or before the verdict by the recorded calls.
   model::RankSet culprits;
   std::vector<LiveRank> ranks;
 };

@@ -40,7 +40,7 @@ std::string message_text(std::string_view line, size_t columns, const Ink& ink,
   }
   const size_t blanks = std::min(line.find_first_not_of(' '), line.size());
   const size_t indent = columns < 2 * kFewestColumns ? kHang : kPrefix.size() + blanks + kHang;
-  // The first line begins behind the prefix. A word, and the blank behind it, stand for both.
+  // The first line begins behind the prefix and the blanks. A placeholder word and a blank stand for both.
   const std::string begin(kPrefix.size() + blanks - 1, 'x');
   const std::string wrapped =
       base::wrap(fmt::format("{} {}", begin, line.substr(blanks)), std::max(columns, kFewestColumns), indent);

@@ -23,14 +23,14 @@ struct ListedNode {
   bool alive = true;
   bool elected = false;         // judges for all
   double still_s = 0;           // of its rank that has been still longest
-  double seen_s = 0;            // since its last word
+  double seen_s = 0;            // since its last message
   int64_t offset_ns = 0;        // its clock minus the asked node's clock
   int64_t uncertainty_ns = -1;  // of the offset; negative: not measured
   std::string ranks;            // "0-7"
 };
 
 struct NodeList {
-  std::string node;               // that was asked; empty: it is the only one
+  std::string node;               // the node that was asked; empty: the job has only one
   std::string run;                // the job's identifier
   std::string server;             // empty: not connected
   std::string reason;             // why not; empty: none

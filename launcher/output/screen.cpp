@@ -60,10 +60,13 @@ base::Result<Screen> Screen::open() {
 
 void Screen::enter() {
   termios raw = saved_;
+  // ISIG stays on: Ctrl-C and Ctrl-Z still send signals.
   raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  // With VMIN 0, read() returns at once: poll() does the waiting.
   raw.c_cc[VMIN] = 0;
   raw.c_cc[VTIME] = 0;
   (void)::tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+  // The alternate screen: the shell's output returns afterwards.
   (void)base::write_all(STDOUT_FILENO, "\x1b[?1049h\x1b[?25l");
 }
 
@@ -85,6 +88,7 @@ void Screen::stop() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTSTP);
+  // The signal is blocked and stays pending until it is unblocked.
   ::raise(SIGTSTP);
   ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
   // The process stops here until SIGCONT.

@@ -11,8 +11,8 @@ namespace xpurun::launcher {
 
 class StatusLine {
  public:
-  // `text` makes the line, at most `columns` wide; empty: no line for now. `fd` is the terminal, or is none:
-  // then nothing is drawn.
+  // `text` makes the line, at most `columns` wide; empty: no line for now. `fd` may be a terminal. If it is
+  // not, nothing is drawn.
   using Text = std::function<std::string(size_t columns)>;
   StatusLine(EventLoop& loop, int fd, FooterRecord& record, Text text)
       : loop_(loop), footer_(fd, record), text_(std::move(text)) {}
@@ -20,7 +20,7 @@ class StatusLine {
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
-  // The first line comes after a second: a job that ends at once shows none.
+  // The first line appears after 1 s, so a job that ends at once shows none.
   void start();
   // Removes the line for good.
   void stop();

@@ -13,6 +13,7 @@
 namespace xpurun::launcher {
 
 std::string termination_message(const model::Verdict& verdict) {
+  // At most half of the limit, so that evidence and next step have room.
   std::string out = base::sanitize(verdict.sentence).substr(0, kTerminationBytes / 2);
   out += '\n';
   std::string last =

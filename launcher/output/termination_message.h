@@ -10,10 +10,10 @@ namespace xpurun::launcher {
 
 inline constexpr size_t kTerminationBytes = 4096;  // Kubernetes keeps no more of a container
 
-// Sentence, evidence, the next step, one to a line; cut between lines where it would be too long.
+// Sentence, evidence, the next step, one per line; cut between lines if the text is too long.
 std::string termination_message(const model::Verdict& verdict);
 
-// The file is there before: a mount. Anything but a regular file is left alone.
+// The file already exists, because it is a mount. Any other kind of file stays untouched.
 void write_termination_message(const std::string& path, const std::string& message);
 
 }  // namespace xpurun::launcher

@@ -76,6 +76,7 @@ std::set<base::Pid> ChildWaits::look(const std::vector<base::Pid>& pids, base::M
       watched.counts = watched.counts || wait == ProcessWait::launcher || now - watched.since >= patience_;
     } else {
       watched.since = 0;
+      // A launcher also runs code of its own between two waits, for example to print.
       watched.counts = watched.counts && now - watched.last < kLinger;
     }
     if (watched.counts) {

@@ -28,6 +28,7 @@ model::Death DeathLedger::record(base::Pid pid, double at_s, base::WaitStatus st
   if (ended_by_us(pid)) {
     d.follower = true;
     d.cause_hint = base::later("ended by xpurun");
+    // A launcher sends SIGTERM, and SIGKILL after its own grace time.
   } else if (term != terminations_.end() && (signal == SIGTERM || signal == SIGKILL) && term->by_launcher) {
     d.follower = true;
     d.cause_hint = fmt::format("ended by the launcher (SIGTERM from pid {})", term->sender);

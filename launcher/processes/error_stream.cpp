@@ -20,6 +20,7 @@ model::ErrorStream error_stream_of(const base::ProcFs& proc, base::Pid pid) {
   return {.kind = StreamKind::file, .path = std::move(target)};
 }
 
+// The descriptor shares its offset with all processes that have inherited it.
 int64_t error_position_of(const base::ProcFs& proc, base::Pid pid) {
   const std::string text = proc.text(pid, "fdinfo/2");
   for (const std::string_view line : base::split(text, '\n')) {

@@ -76,6 +76,7 @@ bool starts_ranks(const std::vector<std::string>& argv) {
     if (i > 0 && word == "-c") {
       return false;
     }
+    // The next word is the argument of these options.
     if (i > 0 && (word == "-W" || word == "-X")) {
       ++i;
     } else if (!word.starts_with("-") && (i > 0 || contains(kLauncherScripts, base::base_name(word)))) {

@@ -6,7 +6,7 @@
 
 namespace xpurun::launcher {
 
-// When it ends before it has started one, it was none. False if `record` is another process.
+// A process that ends before it has started a rank was no launcher. False if `record` is another process.
 inline bool becomes_launcher(model::ProcessRecord& record) {
   if (!starts_ranks(record.cmdline)) {
     return false;

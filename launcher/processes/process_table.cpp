@@ -33,8 +33,8 @@ void ProcessTable::walk(Pid pid, std::vector<Pid>& found) const {
   }
 }
 
-// Orphans of a foreign job are nobody's children that xpurun knows, so every known process is a start of the
-// walk. A root that has ended is none: its pid may belong to another program by now.
+// The parents of a foreign job's orphans are unknown to xpurun, so the walk starts at every known process. A
+// root that has ended is no start: its pid may belong to another program by now.
 void ProcessTable::walk_foreign_job(std::vector<Pid>& found) const {
   const auto add = [&](Pid pid) {
     if (ignored_.count(pid) == 0 && std::find(found.begin(), found.end(), pid) == found.end()) {
@@ -64,7 +64,7 @@ void ProcessTable::inspect(TrackedProcess& p) {
   std::string exe = proc_.exe(pid);
   const std::vector<std::string> cmdline = proc_.cmdline(pid);
   const auto environment = proc_.environ(pid);
-  // A process that is exiting has lost its memory map, perhaps between these reads: keep the known data.
+  // A process that is exiting has lost its memory map, perhaps between these reads. The known data stays.
   if (!p.exe.empty() && (exe.empty() || proc_.exe(pid).empty())) {
     return;
   }
@@ -100,6 +100,7 @@ void ProcessTable::refresh() {
       continue;
     }
     auto it = processes_.find(pid);
+    // The same pid with another start time is another process: the pid was reused.
     if (it != processes_.end() && it->second.record.start_ticks != st->start_ticks) {
       it->second.alive = false;
       dead_.push_back(std::move(it->second));
@@ -120,6 +121,7 @@ void ProcessTable::refresh() {
       newcomers.push_back(pid);
     }
     TrackedProcess& p = it->second;
+    // A fork is followed by exec within milliseconds, and by the loading of libraries.
     const bool young = now - p.seen < base::s_to_ns(3);
     // exec nearly always changes the thread name. A young process is inspected again until it has settled.
     const bool changed = p.record.comm != st->comm;
@@ -140,6 +142,7 @@ void ProcessTable::refresh() {
 
 bool ProcessTable::descends_from(const TrackedProcess& p, Pid ancestor) const {
   Pid at = p.record.ppid;
+  // Bounded: the table may hold stale parents, which could form a circle.
   for (int depth = 0; depth < 64 && at > 1 && at != supervisor_; ++depth) {
     if (at == ancestor) {
       return true;
@@ -266,11 +269,11 @@ void ProcessTable::mark_dead(Pid pid) {
     return;
   }
   it->second.alive = false;
-  // A launcher counted as the rank for as long as it had started none.
+  // A launcher counts as the rank until it has started one.
   if (it->second.record.role != model::ProcessRole::rank || becomes_launcher(it->second.record)) {
     return;
   }
-  // A process that a dead rank started does not become the rank, whatever its variables are.
+  // A process that a dead rank has started does not become the rank, even with the same variables.
   for (auto& [below, p] : processes_) {
     if (p.alive && p.identity && p.identity == it->second.identity && descends_from(p, pid)) {
       p.left_behind = true;
@@ -297,8 +300,8 @@ void ProcessTable::note_error_stream(Pid pid) {
       end = std::max(end, error_position_of(proc_, other));
     }
   }
-  // No process is left that could write after it, so the whole rest of the file is its own. A position
-  // reported by the process itself is more accurate.
+  // No remaining process can write after it, so the rest of the file belongs to the process. A position that
+  // the process itself has reported is more accurate.
   stream.end = end < 0 || stream.end < 0 ? end : stream.end;
 }
 
@@ -307,7 +310,7 @@ bool ProcessTable::add_departed(Pid pid, const Identity& identity) {
   if (find(pid) != nullptr || (now && now->state != 'Z' && now->state != 'X')) {
     return false;
   }
-  // A short-lived program that a rank has run has the rank's variables too.
+  // A short-lived program that a rank runs has the rank's variables too.
   const auto is_it = [&](const auto& entry) {
     const TrackedProcess& p = entry.second;
     return p.alive && p.record.role == model::ProcessRole::rank && p.record.rank == identity.rank;
@@ -326,7 +329,7 @@ bool ProcessTable::add_departed(Pid pid, const Identity& identity) {
               .python = true,
               .preload = true,
               .seen_s = base::ns_to_s(p.seen - started_)};
-  // The process taken for the only rank is in fact its launcher.
+  // The process that was taken for the only rank is its launcher.
   for (auto& [known, other] : processes_) {
     if (!kind_ && other.record.identity == model::RankSource::single) {
       other.record.role = model::ProcessRole::agent;
@@ -352,8 +355,8 @@ void ProcessTable::note_python(Pid pid) {
   const auto it = processes_.find(pid);
   if (it != processes_.end()) {
     it->second.record.python = true;
-    it->second.record.preload =
-        true;  // only the library reports it; /proc may have been read before the library was loaded
+    // Only the library reports this. /proc may have been read before the library was loaded.
+    it->second.record.preload = true;
   }
 }
 

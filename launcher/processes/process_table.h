@@ -47,7 +47,7 @@ class ProcessTable {
   // Watches these processes and their descendants instead of those of xpurun. Call before the first
   // refresh().
   void set_roots(std::vector<base::Pid> pids) { roots_ = std::move(pids); }
-  // Whether xpurun has not started the job. Nobody tells xpurun the status of its processes then.
+  // Whether xpurun has not started the job. It then does not get the status of the job's processes.
   bool is_foreign() const { return !roots_.empty(); }
   // Whether all roots and all ranks of a foreign job have ended.
   bool foreign_job_ended() const;

@@ -26,7 +26,7 @@ bool ProcessTable::is_helper(const TrackedProcess& p) const {
 std::vector<TrackedProcess*> ProcessTable::started_by(base::Pid ancestor) {
   std::vector<TrackedProcess*> out;
   for (auto& [pid, p] : processes_) {
-    // A child that failed before its parent was seen waiting counts as well.
+    // A child that failed before its parent was seen waiting counts too.
     const bool failed = !p.alive && p.record.death.happened && !p.record.death.wait_status.succeeded();
     if (!(p.alive || failed) || !p.record.python || !descends_from(p, ancestor) || is_helper(p)) {
       continue;

@@ -60,6 +60,7 @@ bool LogFile::note_loss() {
 }
 
 void LogFile::write(std::string_view bytes, base::MonoNs now) {
+  // A full disk would be asked for each line otherwise, and each failed try costs the relay time.
   if (now < retry_at_) {
     lost_ += bytes.size();
     return;

@@ -65,8 +65,8 @@ base::Result<std::string> LogRelay::start(const std::string& directory, LinePref
   }
   base::UniqueFd ours(pair[0]);
   base::UniqueFd theirs(pair[1]);
-  // The supervisor is single-threaded, so a fork without exec is safe. It needs neither a program file nor
-  // much memory.
+  // The supervisor has no other thread, so a fork without exec is safe. A fork needs neither a program file
+  // nor much memory.
   auto pid = base::fork_child(base::ChildLife::outlives_parent, [&]() -> int {
     run_relay({std::move(listener), std::move(theirs), directory, prefix});
   });
@@ -76,6 +76,8 @@ base::Result<std::string> LogRelay::start(const std::string& directory, LinePref
   pid_ = *pid;
   channel_ = std::move(ours);
   XPURUN_TRY(loop_.add(channel_.get(), EPOLLIN, [this](uint32_t) { hear(); }));
+  // The ranks compare device and inode with their streams: a stream that a wrapper has redirected stays as it
+  // is.
   return fmt::format("{}:{}:{}:{}:{}", out.st_dev, out.st_ino, err.st_dev, err.st_ino, name);
 }
 

@@ -7,6 +7,7 @@
 namespace xpurun::launcher {
 
 RelayMemory::RelayMemory(int listener, int channel) {
+  // Shared and anonymous: a successor that is forked after this relay was killed sees the same state.
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory != MAP_FAILED) {
     shared_ = new (memory) Shared{.listener = listener, .channel = channel};

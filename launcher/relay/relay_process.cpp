@@ -155,7 +155,7 @@ size_t RelayProcess::stream_for(uint32_t rank, wire::LogStream which) {
 void RelayProcess::accept_rank() {
   const AcceptResult accepted = accept_connection(setup_.listener.get(), SOCK_CLOEXEC);
   if (accepted.exhausted) {
-    // Do not spin. The rank keeps its original stream after its time limit.
+    // Prevents a spin. The rank keeps its original stream after its time limit.
     (void)::poll(nullptr, 0, kPauseMs);
   }
   const base::UniqueFd& connection = accepted.connection;
@@ -163,7 +163,8 @@ void RelayProcess::accept_rank() {
   if (!peer || (peer->uid != ::geteuid() && peer->uid != 0)) {
     return;
   }
-  // A rank sends its request at once. A foreign client that sends nothing must not block the ranks' output.
+  // A rank sends its request at once. A foreign client that sends nothing must not block the output of the
+  // ranks.
   const timeval patience{.tv_sec = 0, .tv_usec = 200'000};
   (void)::setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   wire::LogRequest request{};
@@ -184,7 +185,7 @@ void RelayProcess::answer(int connection, const wire::LogRequest& request) {
   (void)::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
   const bool err = request.stream == static_cast<uint16_t>(wire::LogStream::err);
   const auto which = err ? wire::LogStream::err : wire::LogStream::out;
-  // Before the rank gets its end: from then on the read end must survive a killed relay.
+  // Recorded before the rank gets its end: from then on the read end must survive a killed relay.
   memory_.add({.fd = read_end.get(), .rank = request.rank, .which = which});
   if (send_descriptor(connection, write_end.get(), 'p')) {
     const size_t index = stream_for(request.rank, which);
@@ -196,6 +197,8 @@ void RelayProcess::answer(int connection, const wire::LogRequest& request) {
 }
 
 bool RelayProcess::may_read(const Stream& stream) const {
+  // Without room the pipe fills up, and the rank waits in write(2), as for a slow terminal. A stalled disk is
+  // the exception: its output is dropped.
   const Sink& repeat = stream.which == wire::LogStream::err ? *err_ : *out_;
   return repeat.has_room() && (files_->has_room() || files_->stuck_s() > kDiskPatienceS);
 }
@@ -379,6 +382,7 @@ pid_t fork_with_descriptors() {
                      .channel = base::UniqueFd(memory.works() ? memory.channel() : setup.channel.get()),
                      .directory = setup.directory,
                      .prefix = setup.prefix};
+      // Never deleted, because its sinks may be inside a write that does not return.
       (new RelayProcess(std::move(own), memory))->run();
     }
     int status = 0;

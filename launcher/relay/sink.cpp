@@ -10,6 +10,7 @@ constexpr size_t kRoomBytes = 4 << 20;
 
 Sink::Sink(std::function<void(const Output&)> write, std::function<void()> woken)
     : write_(std::move(write)), woken_(std::move(woken)) {
+  // Detached, because a write that hangs could never be joined.
   std::thread([this] { work(); }).detach();
 }
 

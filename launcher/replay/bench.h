@@ -12,13 +12,15 @@ namespace xpurun::launcher {
 class MatmulBench {
  public:
   virtual ~MatmulBench() = default;
-  // Makes the operands, in place of the previous ones. The error says why the call cannot be repeated here.
+  // Prepares the operands, in place of the previous ones. The error says why the call cannot be replayed
+  // here.
   virtual base::Status prepare(const report::MatmulProblem& problem) = 0;
-  // Executes `calls` calls. In front of each, the L2 cache is overwritten `overwrites` times. Durations, ns.
+  // Executes `calls` calls. Before each call, the L2 cache is overwritten `overwrites` times. Returns
+  // durations in ns.
   virtual base::Result<std::vector<double>> repeat(int calls, int overwrites) = 0;
   // Duration of one overwrite, ns; after prepare().
   virtual double overwrite_ns() const = 0;
-  // While the GPU worked in the last repeat().
+  // The readings while the GPU worked in the last repeat().
   virtual const ClockReading& clock() const = 0;
 };
 

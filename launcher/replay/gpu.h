@@ -57,7 +57,7 @@ class Gpu {
  public:
   // `driver` must stay alive. E-NO-GPU if there is none with this index.
   static base::Result<std::unique_ptr<Gpu>> open(const vendor::Driver& driver, int index);
-  // Of this machine, by the driver. E-NO-GPU if there is none.
+  // The GPUs of this machine, by the driver. E-NO-GPU if there are none.
   static base::Result<int> count(const vendor::Driver& driver);
   ~Gpu();
   Gpu(const Gpu&) = delete;
@@ -65,7 +65,7 @@ class Gpu {
 
   const GpuFacts& facts() const { return facts_; }
   void* stream() const { return stream_; }
-  // Before calls of other libraries for this GPU.
+  // Call before functions of other libraries that use this GPU.
   void make_current();
 
   // The error is a reason for people: "needs 12 GiB, 3 GiB are free".

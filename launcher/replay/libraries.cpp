@@ -67,6 +67,7 @@ base::Result<Libraries::Loaded> Libraries::load(const std::vector<std::string>& 
   for (const std::string& dir : dirs_) {
     for (const std::string& name : names) {
       const std::string path = dir + "/" + name;
+      // A missing file is usual; the reason to report is that of a file that does not load.
       if (::access(path.c_str(), R_OK) != 0) {
         continue;
       }

@@ -9,8 +9,8 @@
 
 namespace xpurun::launcher {
 
-// Directories with the libraries of the packages of this Python, where PyTorch finds its own ones. Runs the
-// program; empty if it does not answer.
+// The directories of the CUDA packages of this Python, where PyTorch finds its libraries. Runs the program;
+// empty if the program does not answer.
 std::vector<std::string> library_dirs_of_python(const std::string& python);
 
 class Libraries {
@@ -24,7 +24,7 @@ class Libraries {
   base::Result<vendor::Lt> lt();
   base::Result<vendor::Nccl> nccl();
 
-  // Paths of those that are loaded.
+  // The paths of the loaded libraries.
   const std::string& blas_path() const { return blas_path_; }
   const std::string& nccl_path() const { return nccl_path_; }
 

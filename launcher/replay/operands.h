@@ -10,7 +10,7 @@ namespace xpurun::launcher {
 struct Scalar {
   alignas(16) unsigned char bytes[16] = {};
 };
-// 1 or 0 as a number of this cudaDataType_t; only types that problem_of() gives.
+// 1 or 0 as a number of this cudaDataType_t; supports the types that problem_of() gives.
 Scalar scalar(int type, bool one);
 
 struct MatmulOperands {

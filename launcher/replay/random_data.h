@@ -15,8 +15,8 @@ inline constexpr size_t kRandomElements = 262'139;
 // for a type without a known layout.
 std::vector<std::byte> random_elements(int cuda_type, size_t elements = kRandomElements);
 
-// The bits of the nearest number of a format with a sign; too large ones become the largest normal number,
-// too small ones zero.
+// The bits of the nearest number of a signed format. Too large numbers become the largest normal number, too
+// small numbers zero.
 uint32_t small_float(float value, int exponent_bits, int mantissa_bits);
 
 }  // namespace xpurun::launcher

@@ -1,4 +1,4 @@
-// How often each operation of a run is repeated, and what is done between the calls. Pure but for the bench.
+// How often each operation of a run is repeated, and the work between the calls. Pure except for the bench.
 #pragma once
 
 #include "launcher/replay/bench.h"
@@ -15,7 +15,7 @@ struct Schedule {
   double measured_ns = 5e8;
   int least_calls = 20;
   int most_calls = 500;
-  int batch = 20;  // calls between two looks at the results
+  int batch = 20;  // calls between two checks of the results
 };
 
 using OperationDone = std::function<void()>;

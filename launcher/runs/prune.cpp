@@ -47,6 +47,7 @@ base::Status remove_content(base::UniqueFd dir, std::string_view spare, dev_t de
   return {};
 }
 
+// Works relative to open directories, so that no part of the path can be replaced by a link meanwhile.
 base::Status remove_entry(int dir, const std::string& name, dev_t device, int depth) {
   struct stat st {};
   if (::fstatat(dir, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -118,6 +119,7 @@ base::Status remove_run(const std::string& runs_dir, const RunEntry& run) {
   if (!may_be_removed(now->life) || others_lock) {
     return base::fail(fmt::format("{} is running", run.path));
   }
+  // run.json last: what an interrupted removal leaves is still recognised as a run.
   XPURUN_TRY(
       remove_content(base::UniqueFd(::fcntl(dir.get(), F_DUPFD_CLOEXEC, 0)), "run.json", st.st_dev, 0));
   if (::unlinkat(dir.get(), "run.json", 0) != 0 ||

@@ -21,6 +21,7 @@ namespace {
 constexpr int kProbeLimitMs = 60'000;
 
 base::WaitStatus wait_at_most(base::Pid pid, int limit_ms) {
+  // waitpid(2) has no time limit; a pidfd can be polled with one.
   if (const auto handle = Pidfd::open(pid)) {
     pollfd waiting{.fd = handle->fd(), .events = POLLIN, .revents = 0};
     if (::poll(&waiting, 1, limit_ms) <= 0) {

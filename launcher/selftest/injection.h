@@ -11,7 +11,7 @@
 
 namespace xpurun::launcher {
 
-// Who has to be blamed.
+// The ranks that the verdict has to blame.
 enum class Blame {
   nobody,
   culprit,
@@ -19,7 +19,7 @@ enum class Blame {
 };
 
 struct Expectation {
-  // Of the verdict: any of these; the kind is what stands before the dot. Of a slow job: ids of
+  // The id of the verdict: any of these; the kind is the part before the dot. For a slow job: ids of
   // slow_verdict().
   std::vector<std::string_view> ids;
   Blame blame = Blame::culprit;
@@ -35,19 +35,19 @@ enum class Device { cpu, gpu };
 struct Injection {
   std::string_view name;
   std::string_view summary;  // what happens in the job
-  int ranks = 3;             // on GPUs fewer, one a GPU, unless there are fewer than least_ranks
+  int ranks = 3;             // on GPUs fewer, one per GPU, unless there are fewer than least_ranks
   int least_ranks = 2;
   base::Rank culprit = 1;
-  bool recovers = false;  // the job goes on by itself and must not be ended
+  bool recovers = false;  // the job recovers and must not be ended
   bool slow = false;      // a slow job (slow_trial.h): tried with --slow, or by its name
   bool needs_gpu = false;
   Expectation expected;
-  std::optional<Expectation> expected_on_gpu = {};  // where ranks of NCCL end otherwise than those of gloo
+  std::optional<Expectation> expected_on_gpu = {};  // if ranks of NCCL end otherwise than those of gloo
 
   const Expectation& expected_on(Device device) const {
     return device == Device::gpu && expected_on_gpu ? *expected_on_gpu : expected;
   }
-  // With too few GPUs ranks share a GPU.
+  // With too few GPUs, ranks share a GPU.
   int ranks_on(Device device, int gpus) const {
     return device == Device::gpu && gpus >= least_ranks && gpus < ranks ? gpus : ranks;
   }
@@ -55,7 +55,7 @@ struct Injection {
 
 model::RankSet blamed(const Injection& injection, const Expectation& expected, int ranks);
 
-// All of them, in the order of the table that is printed; slow jobs last.
+// All injections, in the order of the printed table; slow jobs last.
 const std::vector<Injection>& injections();
 std::vector<Injection> slow_jobs();
 const Injection* find_injection(std::string_view name);

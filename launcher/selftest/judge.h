@@ -1,4 +1,4 @@
-// The comparison of a verdict with what an injection has to get. Pure.
+// Compares a verdict with the expectation of an injection. Pure.
 #pragma once
 
 #include "common/model/verdict.h"
@@ -23,7 +23,7 @@ struct Expected {
 
 Expected expected_of(const Injection& injection, Device device, int ranks, std::span<const Place> all);
 
-// Each way in which the verdict is wrong, as a sentence without a full stop; empty if the verdict is right.
+// Each error of the verdict, as a sentence without a full stop; empty if the verdict is right.
 std::vector<std::string> differences(const Expected& expected, const model::Verdict& given);
 
 // "hang, rank 1, download_shard" and the like: kind, ranks and function.

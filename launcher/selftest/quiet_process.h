@@ -19,11 +19,11 @@ struct QuietProcess {
   sigset_t signal_mask{};         // of the child
 };
 
-// The child is the caller's to reap.
+// The caller reaps the child.
 base::Result<base::Pid> start(const QuietProcess& process);
 
-// The environment of a job of the selftest: that of this process without what belongs to another job or run,
-// and with the configuration of users out of reach (in `scratch`).
+// The environment of a job of the selftest: that of this process without the variables of another job or run,
+// and with the users' configuration files out of reach (in `scratch`).
 std::vector<std::string> job_environment(const std::vector<std::string>& own, const std::string& scratch);
 
 }  // namespace xpurun::launcher

@@ -1,5 +1,5 @@
-// Slow jobs of the self-test: the analysis of their speed as a verdict, and where it is wrong. Pure, except
-// read_slow_trial().
+// Slow jobs of the selftest: the analysis of their speed as a verdict, and the errors of the analysis. Pure,
+// except read_slow_trial().
 #pragma once
 
 #include "common/model/run_manifest.h"
@@ -16,8 +16,8 @@ namespace xpurun::launcher {
 // if there is none.
 model::Verdict slow_verdict(const model::SpeedReport& speed);
 
-// What is wrong besides id and ranks: a beginning that is not that of the fault (`fault_step`; negative:
-// there was none), and warnings while a job ran that is not slow.
+// The errors besides id and ranks: a begin other than that of the fault (`fault_step`; negative: there was no
+// fault), and warnings about a job that is not slow.
 std::vector<std::string> slow_differences(const model::SpeedReport& speed,
                                           const std::vector<model::Slowdown>& told, int64_t fault_step);
 

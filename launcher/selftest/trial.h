@@ -1,4 +1,4 @@
-// Trial: one injection in one supervised job, and what came of it. TrialSettings are those of all trials.
+// Trial: one injection in one supervised job, and its result. TrialSettings hold for all trials.
 #pragma once
 
 #include "common/base/clock.h"
@@ -19,7 +19,7 @@ struct Trial {
   const Injection* injection = nullptr;
   TrialOutcome outcome = TrialOutcome::skipped;
   std::string reason;     // why it was skipped
-  bool analysed = false;  // slow jobs: the job ended well, and the differences are those of its analysis
+  bool analysed = false;  // slow jobs: the job ended well, and the differences come from its analysis
   Expected expected;
   std::optional<model::Verdict> given;
   double seconds = -1;  // from the fault to the verdict; negative: unknown, or no fault
@@ -45,7 +45,7 @@ std::vector<std::string> trial_command(const std::string& xpurun, const Injectio
 // A trial that could not be started.
 Trial failed_trial(const Injection& injection, const TrialSettings& settings, std::string problem);
 
-// Reads the run directory of a trial that has ended, and compares.
+// Reads the run directory of a trial that has ended, and compares the verdict.
 Trial judge_trial(const Injection& injection, const TrialSettings& settings, const std::string& directory);
 
 }  // namespace xpurun::launcher

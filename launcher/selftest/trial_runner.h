@@ -1,6 +1,6 @@
-// TrialRunner: runs trials, several at a time, each with a far deadline. Single-threaded; run() blocks. Makes
-// this process a subreaper for good: what a trial leaves behind becomes a child of this process, is killed,
-// and makes the trial wrong.
+// TrialRunner: runs trials, several at a time, each with a distant deadline. Single-threaded; run() blocks.
+// Makes this process a subreaper for the rest of its life: processes that a trial leaves behind become its
+// children, are killed, and make the trial wrong.
 #pragma once
 
 #include "launcher/os/event_loop.h"
@@ -22,18 +22,18 @@ struct RunnerLimits {
   double deadline_s = 120;  // then the trial's xpurun gets SIGTERM
   double grace_s = 15;      // then SIGKILL
   double linger_s = 2;      // for processes that are about to end when their xpurun has ended
-  // Slow jobs: share of the CPUs that other programs may take before a wrong analysis says nothing.
+  // Slow jobs: the share of the CPUs above which other programs may be the cause of a wrong analysis.
   double most_of_others = 0.1;
   int attempts = 3;  // of a slow job on a busy machine; then it is skipped
 };
 
 class TrialRunner {
  public:
-  // `xpurun` is the program that each trial is run under.
+  // `xpurun` is the program under which each trial runs.
   static base::Result<TrialRunner> create(TrialSettings settings, RunnerLimits limits, std::string xpurun);
 
-  // Tells each result as soon as there is one, in the order in which the trials end. Returns the signal that
-  // interrupted the run, or 0; then the trials under way were ended and are not told.
+  // Reports each result as soon as it is known, in the order in which the trials end. Returns the signal that
+  // interrupted the run, or 0. After an interrupt, running trials are ended without a result.
   base::Result<int> run(std::span<const Injection* const> injections,
                         const std::function<void(const Trial&)>& done);
 
@@ -62,7 +62,7 @@ class TrialRunner {
   void expire(Iterator running);
   void ended(Iterator running);
   Trial result_of(const Running& running, base::WaitStatus status, size_t strays) const;
-  // Tells the result, unless other programs may be the reason for it: then the trial is repeated.
+  // Reports the result, unless other programs may be the reason for it: then the trial is repeated.
   void tell(const Running& running, Trial trial);
   void interrupted(int signal);
   size_t kill_strays() const;

@@ -1,4 +1,4 @@
-// ProcessLoad: the load that one process puts on the CPUs, and what the process waits for there.
+// ProcessLoad: the load that one process puts on the CPUs, and its waits for a CPU.
 #pragma once
 
 #include "common/base/os/procfs.h"

@@ -17,13 +17,13 @@
 
 namespace xpurun::launcher {
 
-// The process that the spans are of.
+// The process to which the spans belong.
 struct SpanSource {
   base::Pid pid = 0;
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
   std::string host;
-  uint64_t process = 0;                   // tells apart successive processes with one pid
+  uint64_t process = 0;                   // distinguishes successive processes with one pid
   const std::vector<std::string>& names;  // of the indexes in the spans
 };
 
@@ -61,7 +61,7 @@ class SpanFiles {
     bool broken = false;   // files cannot be written; reported once
   };
 
-  // The open file for this process, with room for more; null if none can be had.
+  // The open file for this process, with room for more; null if there is none.
   Open* ready(RankFiles& files, const SpanSource& who);
   static void write(RankFiles& files);
   static void close(RankFiles& files);

@@ -16,11 +16,11 @@ namespace xpurun::launcher {
 
 class SpanReader {
  public:
-  // The spans that have been published since the last call, a thread's spans in the order of their ends. The
-  // indexes in a span are indexes into names().
+  // The spans published since the last call, a thread's spans in the order of their ends. Their indexes refer
+  // to names().
   std::vector<model::Span> read(const wire::PythonSegment& memory);
 
-  // The sums of short calls that read() met; the indexes are those of spans.
+  // The sums of short calls that read() has found; their indexes are those of spans.
   std::vector<model::ShortCalls> take_short_calls() { return std::exchange(short_calls_, {}); }
 
   // The same spans with indexes into names() of this reader.
@@ -42,8 +42,8 @@ class SpanReader {
   std::vector<model::ShortCalls> short_calls_;
   std::vector<std::string> names_{""};
   std::map<wire::TextRef, uint32_t> index_;                            // into names_
-  std::map<std::string, uint32_t> adopted_;                            // likewise
-  std::map<std::tuple<uint16_t, uint8_t, uint64_t>, uint32_t> pairs_;  // likewise, by group, flags, peer
+  std::map<std::string, uint32_t> adopted_;                            // into names_
+  std::map<std::tuple<uint16_t, uint8_t, uint64_t>, uint32_t> pairs_;  // into names_, by group, flags, peer
 };
 
 }  // namespace xpurun::launcher

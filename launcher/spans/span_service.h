@@ -33,7 +33,7 @@ class SpanService {
     uint64_t span_bytes = 0;
     uint64_t function_bytes = 0;
   };
-  // `wanted`: whether spans are recorded at this moment.
+  // `wanted`: whether spans are being recorded.
   SpanService(Parts parts, const std::string& run_dir, std::string host, Limits limits,
               std::function<bool()> wanted);
   ~SpanService();
@@ -48,7 +48,7 @@ class SpanService {
   void before_attach(base::Pid pid);
   // Call after a process has got its memory.
   void attached();
-  // Writes everything, also what ended processes left. Before a dump and at the end of the job.
+  // Writes everything, including the rest of ended processes. Before a dump and at the end of the job.
   void flush();
 
  private:
@@ -58,10 +58,10 @@ class SpanService {
     SpanReader marks;
     ProcessLoad load;
     base::MonoNs sampled = 0;
-    // Of the spans that are lost, so many are written to the files of the stages, and of functions.
+    // The number of lost spans that the files of stages, and of functions, already state.
     uint64_t stages_lost = 0;
     uint64_t functions_lost = 0;
-    bool ended = false;  // and everything is read
+    bool ended = false;  // the process has ended, and everything was read
   };
 
   void tick();

@@ -35,13 +35,13 @@ struct TracedState {
 
 class TracedNames {
  public:
-  // As the job was started, with commas.
+  // The names at the start of the job, separated by commas.
   explicit TracedNames(const std::string& names);
 
   // Names in the form of `--trace-python`. Nothing changes on an error.
   base::Status add(const std::vector<std::string>& names);
   base::Status remove(const std::vector<std::string>& names);
-  // A rank tells why it does not trace a function. Whether that is new.
+  // A rank reports why it does not trace a function. Returns whether the report is new.
   bool note(const model::UntracedFunction& function);
 
   std::string text() const;  // with commas

@@ -30,7 +30,7 @@ base::Result<base::Pid> spawn_command(const Command& command) {
       .argv = command.argv,
       .env = command.env,
       .signal_mask = command.signal_mask,
-      // Before the mask: a pending signal would be delivered with the wrong disposition.
+      // Restored before the signal mask: a pending signal would otherwise meet the wrong disposition.
       .before_exec = [&command] { command.inherited.restore(); },
   });
   if (pid) {

@@ -51,6 +51,7 @@ std::vector<std::string> with_preload(std::vector<std::string> env, const std::s
     }
     break;
   }
+  // A sanitizer's runtime must be the first library.
   if (has_sanitizer) {
     std::rotate(entries.begin(), entries.begin() + 1, entries.end());
   }
@@ -162,6 +163,7 @@ std::vector<std::string> with_nccl_profiler(std::vector<std::string> env, const 
   }
   const bool none = users && ::strcasecmp(users->c_str(), "none") == 0;
   const bool unwanted = when == NcclProfiler::automatic && (timing == Timed::no || none);
+  // NCCL copies the name into a buffer of fixed size.
   if (when == NcclProfiler::never || unwanted || library.size() >= wire::kNcclPluginNameBytes) {
     return env;
   }

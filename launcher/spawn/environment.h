@@ -16,11 +16,11 @@ std::vector<std::string> with_preload(std::vector<std::string> env, const std::s
 std::vector<std::string> with_variable(std::vector<std::string> env, const std::string& name,
                                        const std::string& value);
 
-// For programs that are no part of the job: without the preload library, and without what an outer xpurun has
-// set for its own job.
+// For programs outside the job: without the preload library, and without the variables that an outer xpurun
+// has set for its own job.
 std::vector<std::string> without_preload(std::vector<std::string> env);
 
-// When the preload library is NCCL's profiler plugin.
+// Condition for the preload library to be NCCL's profiler plugin.
 enum class NcclProfiler { automatic, always, never };
 
 // Makes `library` NCCL's profiler plugin and records the plugin that NCCL would have loaded, so that the

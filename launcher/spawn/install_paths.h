@@ -12,7 +12,7 @@ namespace xpurun::launcher {
 base::Result<std::string> own_program();
 base::Result<std::string> preload_library();
 base::Result<std::string> stackdump_program();
-// The helper that speaks to other nodes of the job.
+// The helper that connects to the other nodes of the job.
 base::Result<std::string> nodes_program();
 // job.py of `xpurun selftest`; the files that it imports are beside it.
 base::Result<std::string> selftest_job();

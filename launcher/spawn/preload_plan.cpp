@@ -66,7 +66,7 @@ base::Result<std::string> preloadable_path(const std::string& library, const std
   if (!fits_ld_preload(place)) {
     return cannot(fmt::format("LD_PRELOAD cannot hold {} either", place));
   }
-  // The name is predictable, so another user could have made the directory first.
+  // The name can be guessed, so another user may have made the directory first.
   struct stat st {};
   if ((::mkdir(place.c_str(), 0700) != 0 && errno != EEXIST) || ::lstat(place.c_str(), &st) != 0 ||
       !S_ISDIR(st.st_mode) || st.st_uid != ::geteuid() || (st.st_mode & 0022) != 0) {

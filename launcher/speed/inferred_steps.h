@@ -1,5 +1,5 @@
-// InferredSteps: where the steps of a rank end that shows neither an optimizer nor marks: at its waits for
-// the next batch, else in a sequence of collectives that repeats itself. Says nothing as long as neither is
+// InferredSteps: finds the ends of the steps of a rank that shows neither an optimizer nor marks: at its
+// waits for the next batch, else in a repeating sequence of collectives. Reports nothing while neither is
 // regular. Fed with spans in the order of their ends. Bounded memory and time per span.
 #pragma once
 

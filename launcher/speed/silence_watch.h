@@ -20,11 +20,11 @@ class SilenceWatch {
     double step_s = -1;         // usual duration; negative: not known
     base::MonoNs last_end = 0;  // of the latest step of any rank
   };
-  // The length of the silence so far in seconds, once per silence. To be called about once a second.
-  // `recorded`: whether the ends of steps are seen now.
+  // The length of the silence so far in seconds, once per silence. Call about once a second. `recorded`:
+  // whether the ends of steps are being recorded.
   std::optional<double> look(const Seen& seen, base::MonoNs now, bool recorded);
 
-  // Length from which on a silence is reported, in seconds; negative: not known yet.
+  // The length in seconds from which a silence is reported; negative: not known yet.
   double limit_s(const Seen& seen) const;
 
  private:
@@ -32,7 +32,7 @@ class SilenceWatch {
   base::MonoNs last_end_ = 0;
   base::MonoNs blind_until_ = 0;  // ends of steps were not seen until then
   double longest_pause_s_ = 0;
-  bool told_ = false;  // of the silence that lasts
+  bool told_ = false;  // the current silence was reported
 };
 
 }  // namespace xpurun::launcher

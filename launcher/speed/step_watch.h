@@ -40,7 +40,7 @@ class StepWatch {
   // The job computes on GPUs; changes are certain sooner then.
   void gpu_used() { gpu_ = true; }
 
-  // From now on, or no longer, each call is timed, which makes the steps longer. These steps are counted, and
+  // From now on, or no longer, each call is timed, which makes the steps longer. These steps are counted but
   // not compared.
   void every_call_timed(bool on, base::MonoNs now);
 
@@ -98,7 +98,7 @@ class StepWatch {
   base::MonoNs last_end_ = 0;
   uint64_t told_ = 0;
   std::map<base::Rank, State> ranks_;
-  // All ranks wait for each other, so one of them shows the steps of the job.
+  // All ranks wait for each other, so a single rank shows the steps of the job.
   base::Rank reference_ = base::kNoRank;
   uint64_t without_reference_ = 0;  // steps of other ranks since its last one
   std::optional<report::ChangeDetector> detector_;

@@ -19,11 +19,11 @@
 namespace xpurun::launcher {
 
 namespace {
-// Workers and other company follow after the ranks, so many at a time.
+// Workers and other company follow after the ranks, at most this many at a time.
 constexpr size_t kSecondWaveAtOnce = 8;
-// Between killing a helper and going on without it.
+// Seconds from killing a helper until the job continues without it.
 constexpr double kLastWaitS = 1;
-// Helpers that are still there so long after all stacks are in their files wait for a debugger.
+// Helpers that still run this many seconds after all stacks are in their files wait for a debugger.
 constexpr double kDebuggerS = 0.5;
 
 bool has_stacks(model::DumpStatus status) {
@@ -65,7 +65,7 @@ void DumpJob::start() {
     }
   }
   release_if_all_ready();
-  // From the loop, so that the caller has finished setting up.
+  // From the loop, because the caller may not have finished its set-up.
   loop_.after(0, [this] { finish_if_done(); });
 }
 
@@ -128,7 +128,7 @@ std::string DumpJob::file_name(const Entry& e) const {
   const auto name = [&](model::ProcessRole role) {
     return model::process_key(t.rank, role, request_.host, t.pid) + std::string(model::kStacksSuffix);
   };
-  // Processes of two jobs may have one rank.
+  // Processes of two jobs may have the same rank.
   const std::string wanted = name(t.role);
   const bool taken = std::any_of(entries_.begin(), entries_.end(), [&](const auto& other) {
     return other.get() != &e && other->result.file == wanted;
@@ -218,7 +218,7 @@ void DumpJob::start_second_wave() {
   if (!released_) {
     return;
   }
-  // The first wave's stops come first; its symbols may still be read meanwhile.
+  // The stops of the first wave come first. Its symbols may still be read meanwhile.
   size_t running = 0;
   for (const auto& e : entries_) {
     const bool stop_pending = e->first_wave && e->stage != Stage::finished && e->stopped_at == 0;
@@ -259,12 +259,12 @@ bool DumpJob::helper_ended(base::Pid pid, base::WaitStatus status) {
       continue;
     }
     e->helper.forget();
-    // Whatever it wrote is in the pipe by now. Its end of file is not waited for: a process that it started
-    // may hold the other end.
+    // All of its output is in the pipe by now. The end of the pipe is not awaited, because a process that the
+    // helper has started may hold the other end.
     while (e->output_open && read_output(*e)) {
     }
     close_output(*e);
-    e->process_open = false;  // only now: the entry must not be over before it has a result
+    e->process_open = false;  // only now: without a result the entry must not be over
     if (!e->has_result) {
       e->result.no_result = true;
       finish_entry(
@@ -304,8 +304,7 @@ void DumpJob::give_up(const std::string& why) {
   finish_if_done();
 }
 
-// The pids stay with the entries until they are reaped or this object ends, so none is signalled twice by
-// mistake.
+// The pids stay with the entries until they are reaped or this object ends, so no reused pid is signalled.
 void DumpJob::abandon() {
   for (const auto& e : entries_) {
     if (e->process_open) {
@@ -317,7 +316,7 @@ void DumpJob::abandon() {
   finish_if_done();
 }
 
-// Without a debugger the helpers end at once, and nobody needs to be told before.
+// Without a debugger the helpers end at once, and the early report is not needed.
 void DumpJob::all_written() {
   const bool all = std::all_of(entries_.begin(), entries_.end(),
                                [](const auto& e) { return e->wrote || e->stage == Stage::finished; });

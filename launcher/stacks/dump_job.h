@@ -27,7 +27,7 @@ struct DumpTarget {
   model::GpuStacks gpu_stacks = model::GpuStacks::never;  // --gpu-stacks of xpurun-stackdump
 };
 
-// Until what is left of a dump is killed.
+// Time after which the remaining helpers of a dump are killed.
 inline constexpr double kDumpS = 20;
 inline constexpr double kDumpWithDebuggersS = 80;  // gdb has 15 s and cuda-gdb 30 s
 
@@ -47,8 +47,8 @@ struct DumpPlan {
   std::string host;
   std::vector<DumpTarget> targets;
   double pause_limit_s = 0.1;  // longest stop of one process
-  double prepare_s = 2;        // then those that are ready are released
-  double deadline_s = kDumpS;  // then what is left is killed
+  double prepare_s = 2;        // then the helpers that are ready are released
+  double deadline_s = kDumpS;  // then the remaining helpers are killed
   sigset_t signal_mask{};
   int stderr_fd = -1;  // standard error of the helpers
   DumpOrder order = DumpOrder::ranks_first;

@@ -75,8 +75,8 @@ std::string content_of(int fd) {
 base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<DumpTarget>& targets) {
   XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
   XPURUN_TRY_ASSIGN(EventLoop loop, EventLoop::create());
-  // Helpers complain on standard error as well as in their result; only the former is needed if there is
-  // no result.
+  // Helpers write complaints to standard error and into their result. Standard error is needed only if there
+  // is no result.
   const base::UniqueFd complaints(::memfd_create("xpurun-complaints", MFD_CLOEXEC));
   DumpPlan request{.program = program,
                    .directory = dump.directory,

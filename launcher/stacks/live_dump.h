@@ -13,7 +13,7 @@ namespace xpurun::launcher {
 struct LiveDump {
   std::string directory;  // exists; gets a file for each process
   double pause_limit_s = 0.1;
-  bool debuggers = false;       // helpers may call one, which takes long
+  bool debuggers = false;       // helpers may call a debugger, which takes up to 80 s
   bool keep_snapshots = false;  // beside each process's file
   std::vector<std::string> helper_options;
 };

@@ -44,6 +44,7 @@ bool has_python_ancestor(const base::ProcFs& proc, base::Pid pid, const Identity
 
 bool has_ended(const base::ProcFs& proc, base::Pid pid) {
   const auto stat = proc.stat(pid);
+  // A process whose main thread has ended shows as a zombie while other threads still run.
   return !stat || stat->state == 'X' || (stat->state == 'Z' && stat->num_threads <= 1);
 }
 

@@ -89,7 +89,7 @@ class Recording {
   std::map<uint64_t, Thread> threads_;
 };
 
-// Waits until `until` or for a signal to end; true if a signal came.
+// Waits until `until` or until a terminating signal; true if a signal came.
 bool wait_until(base::MonoNs until, const sigset_t& signals) {
   const base::MonoNs left = std::max<base::MonoNs>(until - base::mono_ns(), 0);
   const timespec limit{.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
@@ -139,6 +139,7 @@ base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, con
     }
     ++rounds;
     next += interval;
+    // Missed samples are skipped instead of caught up, because a burst would distort the shares.
     if (const base::MonoNs late = base::mono_ns() - next; late > 0) {
       const auto skipped = static_cast<uint64_t>(late / interval) + 1;
       missed += skipped;

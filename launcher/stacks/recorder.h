@@ -1,5 +1,5 @@
 // Recorder: samples the Python stacks of live processes at a steady rate, without stopping them. Blocks the
-// calling thread; SIGINT and SIGTERM end a recording early, and what was recorded counts.
+// calling thread. SIGINT and SIGTERM end a recording early; the samples so far count.
 #pragma once
 
 #include "common/base/result.h"

@@ -15,7 +15,7 @@ class StackDump {
   StackDump(const StackDump&) = delete;
   StackDump& operator=(const StackDump&) = delete;
 
-  // Tells the outcome later, from the loop, even if nothing could be started.
+  // Reports the outcome later, from the loop, even if nothing could be started.
   virtual void start() = 0;
   // Ends the remaining helpers and does not wait long: a helper in uninterruptible sleep cannot be killed.
   virtual void give_up(const std::string& why) = 0;

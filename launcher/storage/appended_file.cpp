@@ -10,6 +10,7 @@ AppendedFile::AppendedFile(Storage& storage, const std::string& directory, const
 }
 
 Storage::Done AppendedFile::note_failure() const {
+  // The status is shared, because the result may come after this object was moved or destroyed.
   return [status = status_](const base::Status& result) {
     if (*status && !result) {
       *status = result;

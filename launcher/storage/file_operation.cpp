@@ -76,6 +76,7 @@ std::optional<Body> take_frame(std::string& buffer) {
 }
 
 base::Status write_to(const std::string& path, int flags, const std::string& data) {
+  // O_NOFOLLOW: in a directory that others can write, the file may have been replaced by a link.
   base::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
   if (!fd) {
     return base::fail_errno("cannot open " + path);
@@ -96,7 +97,8 @@ base::Status write_to(const std::string& path, int flags, const std::string& dat
   return {};
 }
 
-// Also makes the directory: it may have been removed, or could not be made while the disk was full.
+// Creates the directory if it is missing: it may have been removed, or could not be created while the disk
+// was full.
 base::Status replace(const std::string& path, const std::string& data) {
   auto written = base::write_file_atomic(path, data);
   if (!written && written.error().sys_errno == ENOENT) {
@@ -106,7 +108,7 @@ base::Status replace(const std::string& path, const std::string& data) {
   return written;
 }
 
-// A file, or a directory that is empty.
+// Removes a file or an empty directory.
 int remove_path(const std::string& path) {
   const int removed = ::unlink(path.c_str());
   return removed != 0 && errno == EISDIR ? ::rmdir(path.c_str()) : removed;

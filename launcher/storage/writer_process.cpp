@@ -103,7 +103,7 @@ std::string opened_answer(const base::Result<OpenedDir>& opened) {
   leave_the_job(socket);
   auto opened = open();
   if (send_all(socket, opened_answer(opened)) && opened) {
-    // A thread of its own: an operation may wait for the disk when the supervisor is killed.
+    // In a thread of its own, because an operation may be waiting for the disk when the supervisor is killed.
     std::thread end([&] {
       pollfd closed{.fd = socket, .events = POLLRDHUP, .revents = 0};
       while (::poll(&closed, 1, -1) < 0 && errno == EINTR) {
@@ -114,7 +114,7 @@ std::string opened_answer(const base::Result<OpenedDir>& opened) {
     });
     serve(socket);
     end.join();
-    // Before the socket: the end of the socket tells the supervisor that the directory is unlocked.
+    // Before the socket closes: the end of the socket shows the supervisor that the directory is unlocked.
     opened->lock.reset();
   }
   ::_exit(0);
@@ -172,7 +172,7 @@ base::Result<WriterProcess::Started> WriterProcess::start(const Open& open, doub
   theirs.reset();
   auto answer = first_answer(ours.get(), patience_s);
   if (!answer) {
-    // No wait: a writer in uninterruptible sleep dies only when the file system answers.
+    // Without a wait: a writer in uninterruptible sleep dies only when the file system answers.
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, WNOHANG);
     return base::fail(std::move(answer.error()));

@@ -59,7 +59,7 @@ void WriterQueue::watch() {
 // True if the operation was merged into a queued operation.
 bool WriterQueue::join(FileOperation& operation, const Done& done) {
   if (operation.action == FileAction::replace) {
-    // Only with the last operation on the file: behind a removal the text has to be written again.
+    // Merges only with the last operation on the file: after a removal the text must be written again.
     const auto same = std::find_if(queue_.rbegin(), queue_.rend(),
                                    [&](const Item& item) { return item.operation.path == operation.path; });
     if (same == queue_.rend() || same->operation.action != FileAction::replace) {
@@ -121,6 +121,7 @@ void WriterQueue::send_some() {
       queue_.pop_front();
       waiting_bytes_ -= size_of(item.operation);
       outgoing_ = encode(item.number, item.operation);
+      // Only the text of a replacement is needed again, for another try.
       if (item.operation.action != FileAction::replace) {
         item.operation.data.clear();
       }
@@ -156,6 +157,7 @@ void WriterQueue::receive() {
       break;
     }
     if (n <= 0) {
+      // Answers that arrived before the end still count.
       take_answers();
       writer_died();
       return;
@@ -303,7 +305,7 @@ bool WriterQueue::wait_for_socket(base::MonoNs until) {
 }
 
 bool WriterQueue::drain(double patience_s) {
-  // The clock is not restarted: time already spent waiting for this stall counts.
+  // The clock is not restarted: the time of the present stall counts.
   while (!dead_ && !idle()) {
     if (!wait_for_socket(last_answer_ + base::s_to_ns(patience_s))) {
       return false;
@@ -318,6 +320,7 @@ void WriterQueue::finish(double patience_s) {
   if (!drain(patience_s)) {
     return;
   }
+  // The writer ends at the end of its input and then releases the directory's lock.
   ::shutdown(writer_.socket(), SHUT_WR);
   const base::MonoNs end = base::mono_ns() + base::s_to_ns(patience_s);
   while (!dead_ && wait_for_socket(end)) {

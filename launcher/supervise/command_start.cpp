@@ -22,11 +22,12 @@ namespace xpurun::launcher {
 
 namespace {
 
-// The longest wait that the preload accepts.
+// The longest wait that the preload library accepts.
 constexpr double kLongestCrashWaitS = 3600;
 
 std::string absolute(const std::string& path) {
   char resolved[PATH_MAX];
+  // Absolute, because processes of the job may change their directory before they load the library.
   if (::realpath(path.c_str(), resolved) != nullptr) {
     return resolved;
   }
@@ -35,8 +36,8 @@ std::string absolute(const std::string& path) {
   return relative ? fmt::format("{}/{}", cwd, path) : path;
 }
 
-// Why no Python of the job reports exceptions and calls; empty if they do. The library looks for the
-// bootstrap beside the path that it is loaded from.
+// Why no Python process of the job reports exceptions and calls; empty if they do. The library looks for the
+// bootstrap in the directory from which it is loaded.
 std::string why_no_python(const RunOptions& options, const std::string& loaded_from) {
   if (!options.python_hooks) {
     return "switched off by --no-python-hooks";
@@ -51,7 +52,7 @@ std::string why_no_python(const RunOptions& options, const std::string& loaded_f
 constexpr char kXpuTimerFunctions[] = "XPU_TIMER_HOST_TRACING_FUNC";
 constexpr std::string_view kXpuTimerNone = "NOT_SET";
 
-// The functions that users of xpu_timer already name.
+// Users of xpu_timer already have a list of functions in their environment.
 std::string functions_of_xpu_timer() {
   const char* list = std::getenv(kXpuTimerFunctions);
   if (list == nullptr || list == kXpuTimerNone) {
@@ -106,6 +107,7 @@ std::vector<std::string> with_preload_setup(std::vector<std::string> env, const 
   const double wait_s = std::min(options.crash_wait_s, kLongestCrashWaitS);
   const std::string run = fmt::format("1:{}:{}:{}", ::getpid(), std::lround(wait_s * 1000), notice_path);
   env = with_variable(with_preload(std::move(env), plan.path), wire::kRunEnv, run);
+  // An inherited value must not override the option.
   if (!options.python_hooks || std::getenv(wire::kPythonHooksEnv) != nullptr) {
     env = with_variable(std::move(env), wire::kPythonHooksEnv, options.python_hooks ? "on" : "off");
   }

@@ -1,4 +1,4 @@
-// Puts together how the command starts: its environment with the preload library.
+// Prepares the start of the command: its environment with the preload library.
 #pragma once
 
 #include "common/model/run_manifest.h"
@@ -10,12 +10,12 @@
 
 namespace xpurun::launcher {
 
-// The functions of Python that are traced from the start on, with commas: those of --trace-python, else those
-// that users of xpu_timer name in the environment.
+// The Python functions that are traced from the start, separated by commas: those of --trace-python, else
+// those that users of xpu_timer name in the environment.
 std::string traced_at_start(const RunOptions& options);
 
-// Adds the preload library and what the library needs to know to `env`. The manifest is told the library's
-// path, or why the library is off. `notice_path`: absolute path of the NoticeServer's socket.
+// Adds the preload library and its settings to `env`. Records in the manifest the library's path, or why the
+// library is off. `notice_path`: absolute path of the NoticeServer's socket.
 std::vector<std::string> with_preload_setup(std::vector<std::string> env, const RunOptions& options,
                                             const std::string& notice_path, model::RunManifest& manifest);
 

@@ -30,7 +30,7 @@ ordered_json refusal(const char* code, const std::string& error) {
   return {{"ok", false}, {"code", code}, {"error", error}};
 }
 
-// A list of names, or nothing; an error if it is something else.
+// A list of names; empty if the member is missing, an error if it is anything else.
 base::Result<std::vector<std::string>> names_in(const nlohmann::json& request, const char* key) {
   std::vector<std::string> out;
   const nlohmann::json* list = model::member(request, key);
@@ -81,6 +81,7 @@ std::string ControlApi::token_path() const {
 
 base::Status ControlApi::listen_http() {
   if (parts_.options.control_token) {
+    // Through the storage process, because a stalled file system must not block the start of the job.
     XPURUN_TRY_ASSIGN(std::string token, make_token());
     auto written = std::make_shared<base::Status>(base::fail("the file system does not answer"));
     parts_.storage.replace(token_path(), token + "\n",
@@ -108,13 +109,13 @@ void ControlApi::handle_text(const std::string& request, const std::function<voi
     reply(refusal("bad_request", "not a JSON object with \"cmd\"").dump());
     return;
   }
-  parsed.erase("node");  // it has arrived
+  parsed.erase("node");  // the request has reached its node
   handle(parsed, [this, reply](const ordered_json& answer) {
     reply(with_run_dir(answer).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   });
 }
 
-// Who asks another node does not know where its run directory is.
+// A client of another node does not know where this node's run directory is.
 ordered_json ControlApi::with_run_dir(ordered_json answer) const {
   if (answer.contains("dir")) {
     std::error_code ec;
@@ -123,8 +124,8 @@ ordered_json ControlApi::with_run_dir(ordered_json answer) const {
   return answer;
 }
 
-// The name of the node that is meant: by its name, its number, or a host that is no other node's. Else the
-// text itself, which another node may understand.
+// The name of the node that `text` means: a name, a number, or a host with only one node. Otherwise `text`
+// itself, which another node may know.
 std::string ControlApi::node_named(const std::string& text) const {
   const NodeList list = hooks_.nodes();
   const auto only = [&list](const auto& fits) {
@@ -145,6 +146,7 @@ void ControlApi::ask_nodes(const nlohmann::json& request, const std::string& who
                            const ControlServer::Reply& reply) {
   struct Answers {
     ordered_json list = ordered_json::array();
+    // Counted down from 2 for all nodes: the answers of the others, and this node's own.
     int missing = 0;
   };
   nlohmann::json bare = request;
@@ -228,7 +230,8 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
   }
 }
 
-// With "job" of the ranks of all nodes. With "here" too another node asks, which would be asked in its turn.
+// "job": the status covers the ranks of all nodes. "here": another node asks, so this node must not ask
+// further nodes.
 void ControlApi::tell_status(const nlohmann::json& request, const ControlServer::Reply& reply) {
   const auto is_set = [&](const char* flag) {
     const auto found = request.find(flag);
@@ -322,7 +325,8 @@ void ControlApi::trace_python(const nlohmann::json& request, const ControlServer
   tell_traced(parts_.loop.now() + base::s_to_ns(kTracedPatienceS), reply);
 }
 
-// Once no rank is pending; a look later, so that what a rank has told of a function is known too.
+// Answers once no rank is pending, or at `until`. Always one interval later, so that problems that the ranks
+// report with the change are included.
 void ControlApi::tell_traced(base::MonoNs until, const ControlServer::Reply& reply) {
   const TracedState before = hooks_.traced();
   const bool pending = std::any_of(before.ranks.begin(), before.ranks.end(),
@@ -357,7 +361,7 @@ void ControlApi::start_trace(const nlohmann::json& request, const ControlServer:
   }
 }
 
-// The texts are xpu_timer's, word for word.
+// The texts are those of xpu_timer, word for word, for its clients.
 void ControlApi::start_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply) {
   TraceSession& trace = parts_.timing.trace();
   nlohmann::json fields = request;

@@ -1,5 +1,6 @@
-// ControlApi: the requests that other programs send to a running supervisor, over its control socket and, if
-// asked for, over HTTP on loopback. docs/control.md describes requests and replies. Event loop's thread only.
+// ControlApi: the requests that other programs send to a running supervisor, over its control socket and, on
+// request, over HTTP on the loopback interface. docs/control.md describes requests and replies. Event loop's
+// thread only.
 #pragma once
 
 #include "launcher/capture/capture_runner.h"
@@ -32,23 +33,23 @@ class ControlApi {
   };
   struct Hooks {
     std::function<bool()> job_has_ended;  // the command has ended
-    std::function<bool()> job_is_ending;  // it has ended, or xpurun is ending the job
+    std::function<bool()> job_is_ending;  // the command has ended, or xpurun is ending the job
     std::function<LiveStatus()> status;
-    // Adds the ranks of other nodes; and the node that knows more of them, empty if none does.
+    // Adds the ranks of other nodes. The second returns the node that knows more of them; empty if none does.
     std::function<void(LiveStatus&)> complete;
     std::function<std::string()> better_informed;
     // Takes a dump, then calls `done` with its directory, relative to the run directory.
     std::function<void(std::function<void(const std::string& dir)> done)> dump;
-    // Begins a capture, then calls `done` with its directory and why there is no profile. The error says why
-    // none was begun.
+    // Begins a capture, then calls `done` with its directory and the reason if there is no profile. The error
+    // says why no capture began.
     std::function<base::Result<std::string>(CaptureRequest request, CaptureRunner::Done done)> capture;
-    // The functions that Python traces: changes the list; the list, with who follows it.
+    // The functions that Python traces: changes the list; returns the list and which ranks follow it.
     std::function<base::Status(const std::vector<std::string>& add, const std::vector<std::string>& remove)>
         change_traced;
     std::function<TracedState()> traced;
-    std::function<double()> step_s;  // mean duration of the last steps; negative: none was seen
+    std::function<double()> step_s;  // mean duration of the last steps; negative: no step was seen
     std::function<NodeList()> nodes;
-    // Puts a request to another node, or to all others if `node` is empty.
+    // Sends a request to another node, or to all others if `node` is empty.
     std::function<void(const std::string& node, const std::string& verb, const std::string& request,
                        NodeQuestions::Done done)>
         ask;
@@ -59,17 +60,17 @@ class ControlApi {
   ControlApi& operator=(const ControlApi&) = delete;
 
   base::Status listen(const std::string& socket_path) { return server_.listen(socket_path); }
-  // Writes the token first if one is asked for, and waits for that at most two seconds: a token that nobody
-  // can read is useless. Call before the job starts.
+  // Writes the token first, if requested, and waits at most 2 s for the disk: a token that nobody can read is
+  // useless. Call before the job starts.
   base::Status listen_http();
   // "http://127.0.0.1:18888"; empty until it listens.
   std::string url() const;
-  // Where the token is, or that there is none.
+  // Where the token is, or that there is no token.
   std::string how_to_ask() const;
 
-  // One request. `reply` is called once, now or later.
+  // Handles one request. `reply` is called once, now or later.
   void handle(const nlohmann::json& request, const ControlServer::Reply& reply);
-  // The same as text, from another node.
+  // The same for a request as text, from another node.
   void handle_text(const std::string& request, const std::function<void(std::string)>& reply);
   void handle_http(const HttpRequest& request, const HttpServer::Reply& reply);
 
@@ -90,7 +91,7 @@ class ControlApi {
   std::string run_dir_;
   std::string host_;
   Hooks hooks_;
-  std::string token_;  // empty: none is asked for
+  std::string token_;  // empty: requests need no token
   ControlServer server_;
   HttpServer http_;
 };

@@ -49,7 +49,7 @@ void Listeners::open_metrics() {
   }
   parts_.journal.manifest().metrics = metrics.url();
   base::log_info("metrics at {}", metrics.url());
-  // A port that nobody asked for is in run.json and in the log only.
+  // A port that the user did not request appears only in run.json and in the log.
   if (options.verbosity >= 0 && port_given) {
     say_(fmt::format("metrics at {}", metrics.url()));
   }

@@ -1,6 +1,6 @@
-// Listeners: the sockets and ports on which the supervisor can be reached: notices of the preload, control
-// requests, and, if asked for, control over HTTP and /metrics. run.json and the user are told where. What
-// cannot listen costs its own service only.
+// Listeners: the sockets and ports of the supervisor: notices of the preload library, control requests, and,
+// on request, control over HTTP and /metrics. Their addresses go into run.json and to the user. A listener
+// that cannot start costs only its own service.
 #pragma once
 
 #include "launcher/control/notice_server.h"
@@ -30,14 +30,14 @@ class Listeners {
 
   // Before the command starts.
   void open(const DirFacts& run_dir);
-  // Once; without effect if the user does not want /metrics. Without a port given by the user, this is called
+  // Acts once; does nothing if the user does not want /metrics. Without a port from the user, this is called
   // when the first rank is found.
   void open_metrics();
   // Removes the sockets.
   void remove(Storage& storage) const;
 
-  // Of the notice socket; empty if there is none. Absolute: the ranks may have changed their directory by the
-  // time they crash.
+  // The path of the notice socket; empty if there is none. Absolute, because a rank may have changed its
+  // directory before it crashes.
   const std::string& notice_path() const { return notice_path_; }
 
  private:
@@ -46,7 +46,7 @@ class Listeners {
 
   Parts parts_;
   std::function<void(const std::string&)> say_;
-  bool metrics_opened_ = false;  // listening has been tried
+  bool metrics_opened_ = false;  // an attempt to listen was made
   std::optional<SocketPlace> place_;
   std::string notice_path_;
 };

@@ -11,7 +11,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// So many records are kept, so many of them with their tracebacks whole.
+// The number of records that are kept, and how many of them with their whole tracebacks.
 constexpr size_t kMostExceptions = 1000;
 constexpr size_t kMostTracebacks = 32;
 
@@ -25,7 +25,8 @@ PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
              [this] { return hooks_.spans_wanted(); }),
       names_(traced_at_start(parts.options)) {}
 
-// A walk that finds a process between fork and exec takes the process for a helper of its parent.
+// A walk that sees a process between fork and exec takes it for a worker of its parent, so a second walk is
+// needed.
 void PythonReports::discover(base::Pid pid) {
   const TrackedProcess* p = parts_.table.find(pid);
   if (p == nullptr || p->record.role != model::ProcessRole::rank) {
@@ -33,7 +34,8 @@ void PythonReports::discover(base::Pid pid) {
   }
 }
 
-// The other ranks of a job have the same problem, and processes that are no ranks may lack the module.
+// Warned about once and for ranks only: the other ranks have the same problem, and other processes may lack
+// the module.
 bool PythonReports::take_untraced(base::Pid pid, std::string_view json) {
   const auto function = model::untraced_from_message(json);
   if (!function) {
@@ -76,8 +78,8 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
   hooks_.recorded(known.back());
 }
 
-// The rank was faster than the walks. Whether it exited with the code of the call was not seen, but the call
-// was its last word.
+// The rank ended before any walk found it. Its exit was not seen, but the reported call was its last action,
+// so the code of the call counts.
 void PythonReports::add_departed(base::Pid pid, std::string_view json, int code) {
   const auto identity = identity_from(model::identity_in_message(json));
   if (identity && parts_.table.add_departed(pid, *identity)) {
@@ -91,7 +93,7 @@ void PythonReports::attach(base::Pid pid, SpanWriter writer, const std::function
   if (!descriptor) {
     base::log_warn("the calls and spans of pid {} are not seen: {}", pid, base::to_line(descriptor.error()));
   }
-  // Before the answer: a process that ends a millisecond later must be known as the rank that it is.
+  // Before the answer: a process that ends a millisecond later must already be known as a rank.
   discover(pid);
   answer(descriptor ? *descriptor : -1);
   segments_.sent(pid);

@@ -1,5 +1,6 @@
-// PythonReports: takes what the bootstraps in Python processes report: exceptions into the journal, calls of
-// torch.distributed into collectives.json of each dump, spans into span files. Event loop's thread only.
+// PythonReports: handles the reports of the bootstraps in Python processes: exceptions go into the journal,
+// calls of torch.distributed into collectives.json of each dump, spans into span files. Event loop's thread
+// only.
 #pragma once
 
 #include "common/model/timing/trace_problem.h"
@@ -31,21 +32,22 @@ class PythonReports {
   };
   struct Hooks {
     std::function<void()> discover;  // looks for processes that are not in the table yet
-    std::function<void(const model::PythonException&)> recorded;  // told of each exception
-    std::function<void(base::Pid, base::WaitStatus)> ended;       // of a rank that was added after its end
-    std::function<bool()> spans_wanted;                           // at this moment
+    std::function<void(const model::PythonException&)> recorded;  // called for each exception
+    std::function<void(base::Pid, base::WaitStatus)> ended;       // a rank added after its end
+    std::function<bool()> spans_wanted;                           // spans are wanted at the moment
   };
   PythonReports(Parts parts, const std::string& host, Hooks hooks);
 
-  // A message of the process; what is malformed, or too much, is dropped.
+  // A message of the process. Malformed messages and those beyond the limit are dropped.
   void received(base::Pid pid, std::string_view json);
-  // Makes memory for the calls and spans of the process and passes the descriptor to `answer`, or -1.
+  // Creates memory for the calls and spans of the process and passes its descriptor to `answer`; -1: there is
+  // none.
   void attach(base::Pid pid, SpanWriter writer, const std::function<void(int descriptor)>& answer);
-  // Adds what the ranks had called at this moment, the last state of dead ranks included.
+  // Adds the calls that the ranks have made so far, including the last state of dead ranks.
   void add_calls(model::CollectiveFacts& facts) const;
-  // Writes all spans of this moment. Before a dump and at the end of the job.
+  // Writes all spans recorded so far. Called before a dump and at the end of the job.
   void save_spans() { spans_.flush(); }
-  // Changes the functions that Python traces. Names as of --trace-python.
+  // Changes the functions that Python traces. The names are those of --trace-python.
   base::Status change_traced(const std::vector<std::string>& add, const std::vector<std::string>& remove);
   TracedState traced() const;
   void on_spans(SpanService::Consumer consumer) { spans_.on_spans(std::move(consumer)); }
@@ -60,7 +62,7 @@ class PythonReports {
   PythonSegments segments_;
   SpanService spans_;
   TracedNames names_;
-  bool changed_ = false;  // the names, since the start of the job
+  bool changed_ = false;  // the names have changed since the start of the job
 };
 
 }  // namespace xpurun::launcher

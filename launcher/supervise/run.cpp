@@ -26,7 +26,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-// At the end, for an answer of the file system. Whoever waits for the exit status does not wait for the disk.
+// Longest wait for the file system at the end. A caller who waits for the exit status does not wait for the
+// disk.
 constexpr double kLastWritesS = 1.5;
 
 int status_of_failed_start(const base::Error& e) {
@@ -34,9 +35,9 @@ int status_of_failed_start(const base::Error& e) {
                                  : (e.id == base::kNotExecutable ? kExitNotExecutable : kExitOwnFailure);
 }
 
-// The pipe that tells of a failed exec.
+// Descriptors for the pipe that reports a failed exec.
 constexpr size_t kNeededForSpawn = 2;
-// Besides, for looking at /proc and writing run.json afterwards.
+// Further descriptors, for reading /proc and writing run.json after the start.
 constexpr size_t kSpareDescriptors = 4;
 
 base::Error too_few_descriptors() {
@@ -48,7 +49,7 @@ base::Error too_few_descriptors() {
           .hint = "ulimit -n 1024"};
 }
 
-// For a slow reader of what is said at the end.
+// Longest wait for a slow reader of the last messages.
 constexpr double kLastWordsS = 2;
 
 int complain(const base::Error& e, int status) {
@@ -61,7 +62,8 @@ base::Result<OpenedDir> open_dir(const RunOptions& options) {
                       options.name.empty() ? options.command.at(0) : options.name);
 }
 
-// -q keeps warnings off the terminal, -v adds what xpurun does, -vv what it sees. xpurun.log has everything.
+// -q keeps warnings off the terminal, -v adds xpurun's actions, -vv its observations. xpurun.log has
+// everything.
 base::LogLevel log_level(int verbosity) {
   if (verbosity <= 0) {
     return verbosity < 0 ? base::LogLevel::error : base::LogLevel::warn;
@@ -78,23 +80,23 @@ int run_job(const RunOptions& options) {
   }
   const InheritedState inherited;
   inherited.change_for_supervisor();
-  // Only a status line has something to put away before a stop.
+  // Only a status line has to be removed before a stop.
   const int stop = options.status == ShowStatus::never || !base::is_terminal(STDERR_FILENO) ? 0 : SIGTSTP;
-  // In the order of need: without these there is no supervision, without what comes later there is less of
-  // it.
+  // In the order of need: without these there is no supervision; without a later part only that part is
+  // missing.
   FooterRecord footer(STDERR_FILENO);
   auto inbox = SignalInbox::open({options.dump_signal, stop});
   auto loop = EventLoop::create();
   auto run = [&]() -> base::Result<RunStorage> {
-    // The storage must not keep the last descriptors: it can work without any, the start of the command
-    // cannot.
+    // The storage must not take the last descriptors: the storage can work without any, the start of the
+    // command cannot.
     std::optional<SpareDescriptors> for_spawn(kNeededForSpawn);
     if (for_spawn->held() < kNeededForSpawn) {
       return base::fail(too_few_descriptors());
     }
     return RunStorage::open(
         [&] {
-          for_spawn.reset();  // to look into the directory takes a descriptor for a moment
+          for_spawn.reset();  // opening the directory needs a descriptor for a moment
           auto opened = open_dir(options);
           if (opened && SpareDescriptors(kNeededForSpawn).held() < kNeededForSpawn) {
             opened->lock.reset();

@@ -1,4 +1,4 @@
-// run_job: starts the command, supervises it to its end and leaves a run directory. The one entry into
+// run_job: starts the command, supervises it until its end and leaves a run directory. The only entry into
 // launcher/supervise for the command line.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace xpurun::launcher {
 
-// Returns the exit status of xpurun, DESIGN's table: the command's own; 128+N; 124; 125; 126/127. Errors have
-// been printed. Call once per process: it blocks signals and becomes a subreaper.
+// Returns the exit status of xpurun: the command's own, 128+N, 124, 125, 126 or 127 (DESIGN's table). Errors
+// have been printed. Call once per process: it blocks signals and becomes a subreaper.
 int run_job(const RunOptions& options);
 
 }  // namespace xpurun::launcher

@@ -20,8 +20,8 @@ using base::tr;
 
 namespace {
 
-// A job that has gone well says nothing, and neither does a job whose only process failed by itself: its own
-// output has said everything.
+// False for a job that ended well, and for a job whose only process failed by itself: its own output has
+// already said everything.
 bool worth_telling(const model::Verdict& v, bool stalls, bool several_ranks) {
   if (v.kind == model::VerdictKind::none || v.kind == model::VerdictKind::running) {
     return stalls;
@@ -54,7 +54,7 @@ void VerdictHandler::take(const ReportResult& result) {
   }
 }
 
-// A verdict of another node comes in English, with its fields.
+// A verdict of another node comes in English, with its fields, from which the sentence is made again.
 model::Verdict VerdictHandler::spoken(const model::Verdict& verdict) const {
   if (parts_.options.language == base::Language::english) {
     return verdict;
@@ -68,8 +68,7 @@ model::Verdict VerdictHandler::spoken(const model::Verdict& verdict) const {
   return out;
 }
 
-// Meanwhile the ranks may have moved again, or the job may have ended: it is the verdict on that stall all
-// the same.
+// The ranks may have made progress since, or the job may have ended. The verdict still belongs to that stall.
 void VerdictHandler::take_hang(const model::Verdict& verdict) {
   for (model::Stall& stall : parts_.journal.manifest().stalls) {
     if (stall.dump == verdict.dump) {
@@ -98,7 +97,7 @@ void VerdictHandler::take_hang(const model::Verdict& verdict) {
   }
 }
 
-// Once for each sentence: every further report on a stall ends here too.
+// Once for each sentence, because every further report on a stall also gets here.
 void VerdictHandler::publish(const model::Verdict& verdict) {
   if (verdict.sentence != published_) {
     published_ = verdict.sentence;
@@ -113,7 +112,7 @@ bool VerdictHandler::stall_cleared() {
   }
   stall->cleared_s = parts_.journal.elapsed_s();
   if (stall->action == model::HangAction::restart && stall->restarted_s < 0) {
-    // The ranks have been ended; the hang is over when they have been started again.
+    // The ranks were ended. The hang is over when they have been started again.
     parts_.journal.save_now();
     return false;
   }
@@ -162,7 +161,7 @@ void VerdictHandler::say_progress_again(const model::Stall& stall) {
   announced_.clear();
 }
 
-// While the job is being ended, its reports still come: the end of the run tells the last of them.
+// While the job is being ended, reports still come in. The end of the run prints the last of them.
 void VerdictHandler::announce(const model::Verdict& verdict) {
   if (!parts_.job.is_ending() && verdict.sentence != announced_) {
     tell(verdict);
@@ -182,7 +181,7 @@ void VerdictHandler::tell(const model::Verdict& verdict) {
 void VerdictHandler::say_place() {
   owes_place_ = unfinished_;
   if (unfinished_) {
-    return;  // nobody is sent to a page that is not there yet
+    return;  // the page does not exist yet
   }
   const base::Speaking speaking(parts_.options.language);
   if (!no_report_.empty()) {
@@ -201,7 +200,7 @@ bool VerdictHandler::must_act(const model::Stall& stall) const {
 
 void VerdictHandler::act(model::Stall& stall, const model::Verdict& verdict) {
   if (parts_.options.on_hang != OnHang::restart) {
-    // The evidence follows as the last lines, behind whatever the dying job prints.
+    // The evidence is printed last, after all output of the dying job.
     hooks_.say_sentence(spoken(verdict));
     end_the_job(stall);
   } else if (const std::string refused = restart_refused(); !refused.empty()) {
@@ -257,7 +256,7 @@ void VerdictHandler::end_the_job(model::Stall& stall) {
   hooks_.end_the_job();
 }
 
-// Shows the dump of a crash, from any directory; empty if there is another next step.
+// The command that shows the dump of a crash, from any directory; empty if there is another next step.
 std::string VerdictHandler::stacks_command(const model::Verdict& verdict) const {
   const bool of_dump = verdict.kind == model::VerdictKind::crash && !verdict.dump.empty() &&
                        !verdict.next.text.empty() && verdict.next.command.empty() &&

@@ -1,5 +1,4 @@
-// VerdictHandler: what is recorded, printed and done when a diagnosis has come back. Event loop's thread
-// only.
+// VerdictHandler: records and prints a diagnosis, and acts on it. Event loop's thread only.
 #pragma once
 
 #include "common/model/verdict.h"
@@ -30,15 +29,15 @@ class VerdictHandler {
     // Why the ranks cannot be restarted; empty if they can.
     std::function<std::string()> restart_obstacle;
     std::function<void()> restart_the_ranks;
-    // A stall has a verdict, also once more with a later verdict; a stall has passed.
+    // A stall has a verdict (called again for a later verdict); a stall has passed.
     std::function<void(const model::Stall&)> hang_found;
     std::function<void(const model::Stall&)> hang_passed;
-    // Evidence of living processes is being collected. The report after it decides on the end of the job.
+    // Evidence of living processes is being collected. The report after it decides whether the job ends.
     std::function<bool()> collecting_evidence;
-    std::function<void(const model::Verdict&)> publish;  // to whoever asks for verdicts beside the terminal
+    std::function<void(const model::Verdict&)> publish;  // to receivers of verdicts beside the terminal
     std::function<void()> told;                          // a verdict has been printed
     std::function<void(const model::Verdict&)> say_sentence;
-    std::function<void()> say_report;  // where the page of the run is
+    std::function<void()> say_report;  // prints where the page of the run is
     std::function<void(const std::string&)> say;
   };
 
@@ -46,15 +45,15 @@ class VerdictHandler {
   VerdictHandler(const VerdictHandler&) = delete;
   VerdictHandler& operator=(const VerdictHandler&) = delete;
 
-  // A report has been made, or could not be made: there is a verdict in any case, if need be without stacks.
+  // A report was made, or could not be made. There is a verdict in any case, without stacks if necessary.
   void take(const ReportResult& result);
   // Closes the open stall; false if none is open.
   bool stall_cleared();
-  // The launcher has started the ranks again that `restart_the_ranks` has ended.
+  // The launcher has started again the ranks that `restart_the_ranks` ended.
   void ranks_restarted();
   // Because of a hang.
   void end_the_job();
-  // At the end of the run, if there is anything worth telling.
+  // At the end of the run, if there is anything to report.
   void print_end();
 
  private:
@@ -81,14 +80,14 @@ class VerdictHandler {
   model::Verdict spoken_;
   std::string announced_;    // the last sentence printed
   std::string no_report_;    // why the last report could not be written
-  std::string place_;        // of the last report; empty: the run directory
+  std::string place_;        // where the last report is; empty: in the run directory
   bool unfinished_ = false;  // the last report is still being made
-  bool owes_place_ = false;  // of the report with the last sentence printed
+  bool owes_place_ = false;  // the place of the report with the last printed sentence is still to be printed
 };
 
-// In which a verdict is said.
+// The colour in which a verdict is printed.
 std::optional<Ink::Colour> colour_of(const model::Verdict& verdict);
-// Where the verdict goes beside the terminal: `log`, and systemd's journal.
+// Sends the verdict to the receivers beside the terminal: `log`, and systemd's journal.
 void publish(const model::Verdict& verdict, const TerminationLog& log, const std::string& directory);
 
 }  // namespace xpurun::launcher

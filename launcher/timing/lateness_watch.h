@@ -14,8 +14,7 @@ namespace xpurun::launcher {
 
 class LatenessWatch {
  public:
-  // Whether each collective is timed, from `now` on. Ends what the last look has seen, if it is not ended
-  // yet.
+  // Whether each collective is timed, from `now` on. Ends the last look, if it has not ended yet.
   void looking(bool on, base::MonoNs now);
   // Call now and then.
   void tick(base::MonoNs now);

@@ -31,7 +31,7 @@ class TimelinePlan {
       none,
       start,   // the trace of `spec` at `start_wall_ns`
       end,     // the trace of `spec`: everything is in it
-      missed,  // the steps of `spec` have passed, because another trace was running
+      missed,  // the steps of `spec` have passed while another trace was running
     };
     Kind kind = Kind::none;
     TimelineSpec spec;
@@ -44,7 +44,7 @@ class TimelinePlan {
 
   bool empty() const { return specs_.empty(); }
   Action look(const Look& look);
-  // The trace that look() has started has ended, for whatever reason.
+  // The trace that look() has started has ended, for any reason.
   void trace_ended() { running_.reset(); }
   // Specs whose traces have not begun.
   std::vector<TimelineSpec> not_begun() const;
@@ -57,7 +57,7 @@ class TimelinePlan {
     base::MonoNs begins = 0;
     base::MonoNs reached = 0;  // the fastest rank has ended the last step; 0: not yet
     base::MonoNs done = 0;     // the last step was counted, or the time is over; 0: not yet
-    base::MonoNs until = 0;    // of every:T; 0: ends by steps
+    base::MonoNs until = 0;    // end of a trace of every:T; 0: steps end the trace
   };
 
   void note_steps(const Look& look);

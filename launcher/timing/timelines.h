@@ -1,5 +1,5 @@
-// Timelines: takes the traces of --timeline through the trace session, and says which were not taken. Event
-// loop's thread only.
+// Timelines: takes the traces of --timeline through the trace session, and reports the traces that were
+// missed. Event loop's thread only.
 #pragma once
 
 #include "launcher/storage/storage.h"

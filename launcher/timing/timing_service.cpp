@@ -139,6 +139,7 @@ void TimingService::events_arrived(base::Pid pid, const RankTiming& timing,
 
 void TimingService::spans_arrived(base::Rank rank, std::span<const model::Span> spans,
                                   const std::vector<std::string>& names) {
+  // With a GPU, the lateness comes from GPU events.
   if (collector_.empty()) {
     lateness_.add(rank, spans, names);
   }
@@ -260,6 +261,7 @@ void TimingService::finish() {
     trace_.end(kEnd);
     return;
   }
+  // Drained before the trace ends, so that the last events reach the trace.
   collector_.drain(parts_.loop.now());
   trace_.end(kEnd);
   event_files_.flush_all();

@@ -67,13 +67,13 @@ class TimingService {
   // or with -1.
   void attach(base::Pid pid, const std::function<void(int descriptor)>& answer);
 
-  // The level that was asked for; an active trace raises the level of the ranks beyond it.
+  // The requested level. An active trace raises the level of the ranks above it.
   void set_level(wire::Level level);
   wire::Level level() const { return level_; }
-  // As given on the command line.
+  // The level of the command line.
   wire::Level default_level() const;
   Collector& collector() { return collector_; }
-  // Spans of a rank; without a GPU, the calls of torch.distributed tell who is late.
+  // Spans of a rank. In a job without a GPU, the calls of torch.distributed show which rank is late.
   void spans_arrived(base::Rank rank, std::span<const model::Span> spans,
                      const std::vector<std::string>& names);
   RankLateness lateness(base::Rank rank) const { return lateness_.of(rank); }
@@ -81,12 +81,12 @@ class TimingService {
   const TraceSession& trace() const { return trace_; }
 
   NodeMetrics node_metrics(WhichRanks which);
-  // Everything about one process; nothing if it has not used a GPU. Valid until the next call.
+  // Everything about one process; null if it has not used a GPU. Valid until the next call.
   const RankTiming* read(const TimedProcess& process) { return collector_.read(process); }
 
   // Writes timing.json of this moment into the directory of a dump, and the event files.
   void save(const std::string& directory);
-  // What the ranks, ended ones too, have called by NCCL; empty if no rank has a communicator.
+  // The NCCL calls of the ranks, including ended ranks; empty if no rank has a communicator.
   model::CollectiveFacts calls();
   // End of the job: timing.json and metrics.prom of all ranks, the ended ones too. Stops draining.
   void finish();

@@ -8,6 +8,8 @@ HangDetector::HangDetector(double timeout_s, int busy_timeouts)
     : timeout_(base::s_to_ns(timeout_s)), busy_timeouts_(std::max(1, busy_timeouts)) {}
 
 base::MonoNs HangDetector::still_since(const StillRank& rank) const {
+  // Bounded: on an overloaded node a rank may be without a CPU for most of the time, and its hang must still
+  // be found.
   return rank.last_progress + std::min(rank.starved, timeout_ * kMostStarved);
 }
 
@@ -36,6 +38,7 @@ StallEvents HangDetector::update(base::MonoNs now, const std::vector<StillRank>&
     const base::MonoNs since = still_since(r);
     const bool due = now - since >= timeout_;
     const bool member = members_.count({r.rank, r.last_progress, since}) != 0;
+    // An open stall takes new ranks in, so that one hang of many ranks gives one dump.
     if (due && !member && !open_) {
       events.raised = true;
     }

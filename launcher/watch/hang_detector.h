@@ -1,8 +1,8 @@
 // HangDetector: turns the still times of the ranks into events. Pure: no clock, no process. A stall is raised
 // when a rank has been still for the timeout. Time without a CPU proves nothing and does not count, up to
-// kMostStarved timeouts. Every rank that is still at that time, or becomes still while
-// the stall is open, belongs to the stall: one stall, one dump. The stall is cleared when all of its ranks
-// have made progress or ended. Only then can a new stall be raised.
+// kMostStarved timeouts. Every rank that is still at that time, or becomes still while the stall is open,
+// belongs to the stall: one stall, one dump. The stall is cleared when all of its ranks have made progress or
+// ended. Only then can a new stall be raised.
 #pragma once
 
 #include "common/base/clock.h"
@@ -30,7 +30,7 @@ struct StallEvents {
 
 class HangDetector {
  public:
-  // An endless loop on a node with too few CPUs is told after this many additional timeouts at the latest.
+  // With too few CPUs, an endless loop is reported after this many additional timeouts at the latest.
   static constexpr int kMostStarved = 3;
 
   // timeout_s 0: never raises.

@@ -46,7 +46,7 @@ void HelperWatch::forget() {
   woken_ = 0;
 }
 
-// A stop for a dump wakes the thread as well; a sample right after a dump does not count.
+// A stop for a dump wakes the thread as well, so a sample right after a dump does not count.
 bool HelperWatch::wakes(base::MonoNs now) {
   const auto status = proc_.thread_status(rank_, rank_);
   const uint64_t switches = status ? status->voluntary_switches : switches_;
@@ -60,8 +60,8 @@ bool HelperWatch::wakes(base::MonoNs now) {
   return woken_ >= kWakes;
 }
 
-// A stop by xpurun makes the kernel restart the call under another number (restart_syscall); this is not
-// progress of the main thread.
+// After a stop by xpurun, the kernel restarts some calls under another number (restart_syscall). The thread
+// has made no progress then, so the old call stays.
 KernelWait HelperWatch::current_wait() {
   KernelWait wait = kernel_wait(proc_, rank_);
   if (wait.kind != KernelWaitKind::restarted) {

@@ -35,6 +35,8 @@ std::string target_of(const base::ProcFs& proc, base::Pid pid, std::string_view 
 
 std::vector<int> polled(base::Pid pid, uint64_t address, uint64_t count) {
   std::vector<pollfd> entries(std::min<uint64_t>(count, kMostPolled));
+  // The array is in the memory of the process. Only its first entries are read, because a server may poll
+  // thousands.
   stackdump::LiveMemory memory(pid);
   std::vector<int> out;
   if (entries.empty() || !memory.read(address, std::as_writable_bytes(std::span(entries)))) {
@@ -99,6 +101,8 @@ SystemCall parse_system_call(std::string_view text) {
 }
 
 KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
+  // /proc/PID/syscall is "running" for a thread on a CPU, "-1 SP PC" outside of system calls, and else the
+  // number and six arguments in hexadecimal.
   const SystemCall call = parse_system_call(proc.text(pid, "syscall"));
   const auto& a = call.arguments;
   switch (call.number) {
@@ -131,6 +135,7 @@ KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
       return wait_for(proc, pid, {static_cast<int>(a[0])});
     case SYS_poll:
     case SYS_ppoll:
+      // poll() without descriptors is a sleep.
       return a[1] == 0 ? KernelWait{.kind = KernelWaitKind::sleep}
                        : wait_for(proc, pid, polled(pid, a[0], a[1]));
     case SYS_select:
@@ -148,6 +153,7 @@ KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
 bool holds_pipe(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& pipes) {
   const std::unique_ptr<DIR, DirCloser> dir(::opendir(proc.path(pid, "fd").c_str()));
   size_t looked_at = 0;
+  // A process may have a million descriptors, and each costs a readlink().
   while (dir != nullptr && looked_at++ < kMostDescriptors) {
     const dirent* entry = ::readdir(dir.get());
     if (entry == nullptr) {

@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kWindow = 8;
 // Reading or writing files faster than this counts as progress: a checkpoint inside one long C call.
 constexpr double kIoProgressBytesPerS = 1 << 20;
-// Loading and relocating a library faults on every page; a thread that waits or spins faults on none.
+// Loading a library, and relocating it, causes a page fault for every page. A thread that waits or spins
+// causes none.
 constexpr double kFaultProgressPerS = 50;
 constexpr double kMaxOpenBackoffS = 5;
 
@@ -25,7 +26,7 @@ bool reads_standard_input(const std::string& syscall) {
   return syscall.starts_with("0 0x0 ") || syscall.starts_with("270 0x1 ");
 }
 
-// As a verdict names it.
+// The place as a verdict names it.
 model::CodeLocation place_in_user_code(const std::vector<stackdump::CodeLine>& innermost_first) {
   std::vector<model::Frame> frames;
   for (const stackdump::CodeLine& line : innermost_first) {
@@ -66,6 +67,7 @@ void RankWatch::sample_usage(base::MonoNs now) {
 
 bool RankWatch::sample_without_python() {
   std::string now_in = proc_.text(pid_, "syscall");
+  // "running": the thread is on a CPU. Without Python positions, that counts as progress.
   if (now_in == "running") {
     return true;
   }
@@ -78,6 +80,7 @@ bool RankWatch::sample_position(base::MonoNs now) {
     auto opened = stackdump::PositionReader::open(pid_);
     if (opened) {
       reader_.emplace(std::move(*opened));
+      // Reset after success: the next failure is probably an exec.
       open_backoff_s_ = 0.2;
     } else {
       base::log_debug("rank {} (pid {}): no Python position yet: {}", rank_, pid_,
@@ -89,6 +92,7 @@ bool RankWatch::sample_position(base::MonoNs now) {
   if (!reader_) {
     return sample_without_python();
   }
+  // A torn read of changing frames also fails here. The next poll tries again.
   auto position =
       reader_->read([](std::string_view file) { return report::owner_of(file) == report::CodeOwner::user; });
   if (!position) {

@@ -11,6 +11,7 @@ namespace xpurun::launcher {
 UnwatchedJob::UnwatchedJob(const RunOptions& options)
     : timeout_s_(options.hang_timeout_s),
       done_(options.hang_timeout_s <= 0 ||
+            // Only a user who has asked for hang detection is warned.
             std::none_of(options.origins.begin(), options.origins.end(), [](const model::OptionOrigin& o) {
               return o.name == "hang-timeout" || o.name == "on-hang";
             })) {}

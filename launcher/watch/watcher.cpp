@@ -10,8 +10,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Seconds between two discoveries. The first ones follow quickly; once the job has settled, hello notices of
-// the preload library trigger more in between.
+// Seconds between two discoveries. The first discoveries follow each other quickly. Once the job has settled,
+// hello notices of the preload library trigger further ones.
 constexpr double kFirstDiscoveryS = 0.02;
 constexpr double kDiscoveryGrowth = 1.6;
 constexpr double kQuickestDiscoveryS = 0.25;
@@ -23,8 +23,7 @@ static_assert(kSlowestDiscoveryS > kLongestPollS);
 // A longer delay of a poll means that xpurun was stopped or the host was suspended. Seconds.
 constexpr double kSuspendedS = 3;
 
-// Longer than the time that torch's data loader waits for each of its workers to end, and shorter than a
-// stall.
+// Longer than torch's data loader waits for each of its workers to end, and shorter than a stall.
 double patience_with_waits(const RunOptions& options) {
   constexpr double kPatienceS = 6;
   return options.hang_timeout_s > 0 ? std::min(kPatienceS, options.hang_timeout_s / 2) : kPatienceS;
@@ -35,7 +34,7 @@ std::unique_ptr<RankProbe> make_rank_watch(base::Rank rank, base::Pid pid, base:
   return std::make_unique<RankWatch>(rank, pid, now, helpers_after_s);
 }
 
-// Seconds without progress that the time line of a run shows.
+// A time without progress of this length is shown in the time line of a run. Seconds.
 constexpr double kShownStillS = 2;
 constexpr size_t kMostStillTimes = 32;  // of one process
 
@@ -45,6 +44,7 @@ void note_progress(model::ProcessRecord& record, double at_s) {
   if (at_s - before >= kShownStillS) {
     still.push_back({.from_s = before, .to_s = at_s});
   }
+  // The list is bounded, and the shortest times are the least interesting.
   if (still.size() > kMostStillTimes) {
     still.erase(std::min_element(still.begin(), still.end(), [](const auto& a, const auto& b) {
       return a.to_s - a.from_s < b.to_s - b.from_s;
@@ -79,7 +79,7 @@ void Watcher::discover() {
   const base::MonoNs now = parts_.loop.now();
   const double timeout_s = parts_.options.hang_timeout_s;
   const double helpers_after_s = timeout_s > 0 ? timeout_s / 2 : kForever;
-  // A launcher whose ranks have not started yet, for example because it waits for other nodes.
+  // True for a launcher whose ranks have not started yet, for example because it waits for other nodes.
   bool ranks_to_come = false;
   for (const TrackedProcess* p : parts_.table.living_ranks()) {
     const bool launcher = starts_ranks(p->record.cmdline);
@@ -92,7 +92,7 @@ void Watcher::discover() {
       listener_.rank_found();
     }
   }
-  // A process counts as the rank until its child turns out to be the rank.
+  // A process counts as the rank until a child of it proves to be the rank.
   std::erase_if(probes_, [&](const auto& entry) {
     const TrackedProcess* p = parts_.table.find(entry.first);
     return p == nullptr || !p->alive || p->record.role != model::ProcessRole::rank;
@@ -112,7 +112,8 @@ void Watcher::schedule() {
   const double interval_s = options.poll_s > 0 ? options.poll_s : automatic;
   next_poll_ = now + base::s_to_ns(std::min(interval_s, discovery_interval_s_));
   if (const auto deadline = detector_.next_deadline()) {
-    // At the exact time at which a rank will have been still for the timeout, instead of one poll later.
+    // Polls at the exact time at which a rank will have been still for the timeout, instead of one poll
+    // later.
     next_poll_ = std::min(next_poll_, std::max(*deadline, now + base::s_to_ns(0.01)));
   }
   timer_ = parts_.loop.at(next_poll_, [this] { poll(); });
@@ -169,7 +170,7 @@ void Watcher::sample_ranks(base::MonoNs now) {
       p->record.file = probe->position().file;
       p->record.line = probe->position().line;
       if (!probe->user_place().empty()) {
-        p->record.place = probe->user_place();  // of a process that has ended, the last one
+        p->record.place = probe->user_place();  // after the end of a process, its last place
       }
       note_progress(p->record, since_start_s(probe->last_progress()));
     }

@@ -46,6 +46,8 @@ void* open_object() {
   }
   memcpy(path, self.dli_fname, length);
   memcpy(path + length, kObject, sizeof(kObject));
+  // By its full path, because the directory is not on the loader's search path. RTLD_LOCAL keeps its symbols
+  // out of the program's look-ups.
   return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
@@ -77,6 +79,7 @@ void capture(wire::CaptureSegment* memory) {
     give_up(memory->header, wire::CaptureProblem::no_object);
     return;
   }
+  // Once its callbacks are registered, CUPTI may call them at any time, so the object then stays loaded.
   if (entry(memory, &g_stop, g_poller, g_device, end_before_libraries) == 0) {
     dlclose(object);
   }
@@ -123,12 +126,14 @@ void follow_capture(uint32_t wanted) {
     return;
   }
   g_followed = wanted;
+  // The stop at exit is final: a new thread would outlive CUDA.
   if (wanted == 0 || g_stop.load() != 0) {
     return;
   }
   g_poller = static_cast<int32_t>(syscall(SYS_gettid));
   const wire::Segment* own = segment();
   g_device = own == nullptr ? -1 : own->header.device.load();
+  // Set before the thread exists, so that end_capture() waits for a thread that is about to start.
   g_running.store(true);
   if (!start_thread()) {
     g_running.store(false);

@@ -14,7 +14,7 @@ struct Library {
   int missing;         // CUBLAS_STATUS_NOT_SUPPORTED, ncclInvalidUsage, cudaErrorNotSupported
 };
 
-// Longest prefix first.
+// Longest prefix first: "cublasLt" also begins with "cublas", and all of them begin with "cu".
 constexpr Library kLibraries[] = {
     {"cublasLt", "libcublasLt.so", 15}, {"cublas", "libcublas.so", 15},  {"nccl", "libnccl.so", 5},
     {"cuda", "libcudart.so", 801},      {"__cuda", "libcudart.so", 801}, {"cu", "libcuda.so", 801},
@@ -42,6 +42,8 @@ int visit(dl_phdr_info* info, size_t, void* data) {
   if (strncmp(base, search->file, strlen(search->file)) != 0 || length >= sizeof(search->path)) {
     return 0;
   }
+  // A copy: the loader's lock protects dlpi_name only during this callback. Afterwards another thread may
+  // unload the library.
   memcpy(search->path, info->dlpi_name, length + 1);
   return 1;
 }

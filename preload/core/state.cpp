@@ -39,6 +39,7 @@ void set_level(wire::Level level) {
   if (g_stopped.load() || level > wire::Level::full || level == g_state.level.load()) {
     return;
   }
+  // Counted before the level changes: a thread that later sees timing on also sees that calls were missed.
   if (level == wire::Level::off) {
     g_state.times_off.fetch_add(1);
   }

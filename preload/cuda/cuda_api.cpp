@@ -18,6 +18,7 @@ bool set(Function*& member, const char* name) {
   return member != nullptr;
 }
 
+// All functions or none: a runtime without one of them is too old for timing.
 bool fill(CudaApi& api) {
   return set(api.get_device, "cudaGetDevice") && set(api.set_device, "cudaSetDevice") &&
          set(api.event_create, "cudaEventCreateWithFlags") && set(api.event_record, "cudaEventRecord") &&
@@ -42,6 +43,8 @@ bool load_cuda_api() {
   if (!fill(api)) {
     return false;
   }
+  // The first thread writes the table. A thread that comes meanwhile gets false, and its call passes untimed
+  // instead of waiting.
   uint32_t expected = 0;
   if (g_loaded.compare_exchange_strong(expected, 1)) {
     g_api = api;
@@ -55,6 +58,7 @@ const CudaApi& cuda_api() {
 }
 
 void forget_cuda_error() {
+  // cudaGetLastError() clears the error: the program must not see an error of this library's call.
   g_api.get_last_error();
   if (wire::Segment* shared = segment()) {
     add(shared->header.health.cuda_errors, 1);
@@ -62,6 +66,7 @@ void forget_cuda_error() {
 }
 
 bool error_is_pending() {
+  // Unlike cudaGetLastError(), this call leaves the error for the program.
   return g_api.peek_last_error() != 0;
 }
 

@@ -22,6 +22,8 @@ void EventOverhead::begin() {
   const CudaApi& cuda = cuda_api();
   void* stream = nullptr;
   bool good = cuda.stream_create(&stream, kStreamNonBlocking) == 0;
+  // All events are created before the first is recorded: a creation between two records would lengthen the
+  // pair.
   for (void*& event : event_) {
     good = good && cuda.event_create(&event, 0) == 0;
   }
@@ -45,6 +47,7 @@ bool EventOverhead::finish() {
   waiting_ = false;
   float least = 0;
   bool good = state == 0;
+  // Interruptions only lengthen a pair, so the shortest pair is the most accurate.
   for (int i = 0; good && i < kPairs; ++i) {
     float ms = 0;
     good = cuda_api().event_elapsed(&ms, event_[2 * i], event_[2 * i + 1]) == 0;

@@ -24,6 +24,7 @@ void EventPool::fill(uint32_t wanted) {
   for (uint32_t i = first; i < wanted; ++i) {
     if (cuda.event_create(&start_[i], 0) != 0 || cuda.event_create(&stop_[i], 0) != 0 ||
         cuda.event_create(&done_[i], kEventDisableTiming) != 0) {
+      // Not tried again: CUDA is out of memory, or its context is broken.
       forget_cuda_error();
       state_.store(State::failed, std::memory_order_release);
       return;
@@ -43,6 +44,8 @@ uint32_t EventPool::take() {
     if (index == kNoEvent) {
       return kNoEvent;
     }
+    // Another thread may have taken `index` since, and `next_` may be stale. The count in the upper half has
+    // then changed, and the exchange fails.
     const uint64_t next = ((head >> 32) + 1) << 32 | next_[index].load(std::memory_order_relaxed);
     if (free_.compare_exchange_weak(head, next, std::memory_order_acq_rel)) {
       return index;

@@ -117,6 +117,7 @@ void GpuClock::tick() {
   if (stream_ == nullptr) {
     return;
   }
+  // Two anchors alternate: the current anchor stays in use until the GPU has reached the next one.
   const int other = current_ == 0 ? 1 : 0;
   if (waiting_) {
     const int state = cuda_api().event_query(anchor_[other].event);
@@ -154,6 +155,7 @@ uint64_t GpuClock::host_time_of(void* event) const {
   if (!time_between(anchor.event, event, &ns)) {
     return 0;
   }
+  // `ns` is negative if the event is older than the anchor.
   return anchor.host_ns + static_cast<uint64_t>(static_cast<int64_t>(ns * (1 + rate_)));
 }
 

@@ -25,6 +25,7 @@ void describe_device(wire::SegmentHeader& header, int device) {
     memcpy(header.pci_bus_id, bus_id, sizeof(bus_id));
   }
   const auto get = reinterpret_cast<int (*)(int*, int)>(driver("cuDeviceGet"));
+  // _v2 (CUDA 11.4) returns the UUID of a MIG instance instead of the whole GPU's. Older drivers lack it.
   auto uuid = reinterpret_cast<int (*)(void*, int)>(driver("cuDeviceGetUuid_v2"));
   if (uuid == nullptr) {
     uuid = reinterpret_cast<int (*)(void*, int)>(driver("cuDeviceGetUuid"));

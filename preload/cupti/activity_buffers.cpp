@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kBuffers = 16;
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
-// All below is guarded by the mutex.
+// The mutex guards all variables below.
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 uint8_t* g_memory = nullptr;  // of all buffers; kept, because CUPTI may hold one of them
 bool g_in_use[kBuffers];
@@ -41,6 +41,7 @@ void read_records(uint8_t* buffer, size_t valid) {
 bool open_buffers(wire::CaptureSegment& memory, const Functions& cupti, int64_t to_host_ns, int32_t poller) {
   const Lock lock;
   if (g_memory == nullptr) {
+    // 16 MB of addresses. A page becomes memory only when CUPTI writes to it.
     void* mapped = mmap(nullptr, kBuffers * kBufferBytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) {
@@ -103,6 +104,7 @@ void buffer_completed(void* context, uint32_t stream, uint8_t* buffer, size_t, s
     }
     header.handling_ns.fetch_add(now_ns() - begin, std::memory_order_relaxed);
   }
+  // Also after the end of a capture: CUPTI returns its last buffers late, and the next capture needs them.
   const size_t index = buffer == nullptr ? kBuffers : static_cast<size_t>(buffer - g_memory) / kBufferBytes;
   if (index < kBuffers) {
     g_in_use[index] = false;

@@ -115,6 +115,7 @@ uint32_t ActivityWriter::name_of(const char* text, size_t length) {
   memory_->names[names_] = {text_, static_cast<uint32_t>(length)};
   text_ += static_cast<uint32_t>(length);
   slots_[slot] = static_cast<uint16_t>(++names_);
+  // Relaxed, because the release store of the first record with this name publishes it.
   memory_->header.names.store(names_, std::memory_order_relaxed);
   return names_ - 1;
 }
@@ -143,6 +144,7 @@ void ActivityWriter::put(wire::CapturedRecord record, uint64_t start, uint64_t e
   }
   record.begin_ns = start + static_cast<uint64_t>(to_host_ns_);
   record.duration_ns = end - start;
+  // The record before the count: the supervisor reads the memory while it is being written.
   memory_->records[records_] = record;
   memory_->header.records.store(++records_, std::memory_order_release);
 }
@@ -195,6 +197,7 @@ void ActivityWriter::take_call(const CallRecord& record, Domain domain) {
 
 void ActivityWriter::take_overhead(const OverheadRecord& record) {
   const uint64_t begin = memory_->header.begin_ns.load(std::memory_order_relaxed);
+  // Overhead before the begin belongs to the set-up, whose time is measured separately.
   if (is_of_cupti(record.overhead) && record.end > record.start &&
       record.start + static_cast<uint64_t>(to_host_ns_) >= begin) {
     memory_->header.overhead_ns.fetch_add(record.end - record.start, std::memory_order_relaxed);

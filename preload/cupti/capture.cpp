@@ -141,17 +141,19 @@ bool Capture::enable() {
     fail(CaptureProblem::no_memory);
     return false;
   }
-  // Thread ids of the system, as everywhere else. Another client may rely on the default.
+  // The kernel's thread ids, as in all other records. CUPTI's default is pthread_self(). The setting is
+  // restored at the end, because another client may rely on it.
   if (cupti_.get_thread_id_type != nullptr && cupti_.set_thread_id_type != nullptr) {
     cupti_.get_thread_id_type(&thread_ids_);
     cupti_.set_thread_id_type(kThreadIdOfSystem);
   }
+  // Set before the call: CUPTI may keep the callbacks even if it returns an error.
   registered_ = true;
   Result result = cupti_.register_callbacks(buffer_requested, buffer_completed);
   for (const uint32_t kind : kKinds) {
     if (result == kSuccess) {
       result = cupti_.enable(kind);
-      // Only the reckoning of the cost is lost.
+      // Without these records, only the cost of the capture is unknown.
       result = kind == kOverhead ? kSuccess : result;
     }
   }
@@ -179,8 +181,8 @@ void Capture::wait() {
   }
 }
 
-// A client that comes may give CUPTI a clock of its own, with other units (torch.profiler's counts cycles of
-// the CPU).
+// A client that comes during the capture may give CUPTI another clock. torch.profiler's clock counts CPU
+// cycles instead of ns.
 bool Capture::is_clock_sound() const {
   const uint64_t elapsed = now_ns() - header_.begin_ns.load();
   const int64_t moved = to_host_ns() - to_host_ns_;
@@ -188,9 +190,9 @@ bool Capture::is_clock_sound() const {
   return distance <= kNsPerMs + elapsed / 100;
 }
 
-// CUPTI learns a little later than the program that a kernel has ended. The records are taken before the
-// subscription is tried, which might drop them. A client that came meanwhile has registered its own buffers
-// and relies on the kinds that are enabled, so nothing is switched off then.
+// CUPTI learns of a kernel's end later than the program. The records are fetched before the subscription is
+// tried, because the trial may drop them. A client that came meanwhile has registered its own buffers and
+// relies on the enabled kinds, so nothing is switched off then.
 void Capture::end() {
   sleep_until(now_ns() + kLateRecordsNs);
   cupti_.flush_all(kForcedFlush);
@@ -215,7 +217,7 @@ void Capture::run() {
     return;
   }
   libraries_loaded_();
-  // The counters take half a second to set up, so they come first: the capture is not shorter for them.
+  // Setting up the counters takes half a second. It comes first, so that the capture is not shortened.
   sampler_.prepare();
   libraries_loaded_();
   if (!enable()) {

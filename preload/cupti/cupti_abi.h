@@ -33,7 +33,7 @@ enum Domain : uint32_t { kDriverApi = 1, kRuntimeApi = 2 };
 inline constexpr uint32_t kThreadIdOfSystem = 1;
 inline constexpr uint32_t kForcedFlush = 1;
 
-// Calls of the driver's interface that launch kernels. The runtime's launches do not show as such.
+// Calls of the driver API that launch kernels. CUPTI does not report launches of the runtime API under these.
 inline constexpr uint32_t kDriverLaunches[] = {
     307,  // cuLaunchKernel
     442,  // cuLaunchKernel_ptsz

@@ -15,7 +15,7 @@ constexpr char kName[] = "libcupti.so";
 constexpr const char* kBeside[] = {"", "../../cuda_cupti/lib/", "../extras/CUPTI/lib64/"};
 constexpr const char* kToolkit = "/usr/local/cuda/extras/CUPTI/lib64/";
 
-// `directory`, `between` and the name with the number of the version.
+// Opens libcupti.so.12 or libcupti.so.13 in the directory: the file name ends with CUDA's major version.
 void* open_at(const char* directory, size_t length, const char* between, char digit) {
   char path[4096];
   const size_t middle = strlen(between);
@@ -30,7 +30,8 @@ void* open_at(const char* directory, size_t length, const char* between, char di
   return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-// The number of a CUDA 12 or 13 runtime's file name; 0 if no runtime is loaded.
+// The last digit of the CUDA version, 12 or 13, because CUPTI must match the runtime; 0 if no runtime is
+// loaded.
 char runtime_digit(Dl_info& runtime) {
   void* function = find_in_library("libcudart.so", "cudaRuntimeGetVersion");
   using GetVersion = int(int*);
@@ -49,6 +50,7 @@ void* open_library() {
     return nullptr;
   }
   const char* slash = runtime.dli_fname == nullptr ? nullptr : strrchr(runtime.dli_fname, '/');
+  // Beside the runtime first: the loader does not search the directories of CUDA's Python wheels.
   if (slash != nullptr) {
     for (const char* between : kBeside) {
       const auto length = static_cast<size_t>(slash - runtime.dli_fname) + 1;
@@ -100,6 +102,7 @@ bool load_functions(Functions& out) {
       library.find(out.next_record, "cuptiActivityGetNextRecord") &&
       library.find(out.dropped_records, "cuptiActivityGetNumDroppedRecords") &&
       library.find(out.callback_name, "cuptiGetCallbackName");
+  // The recording works without the following functions.
   library.find(out.enable_driver_call, "cuptiActivityEnableDriverApi");
   library.find(out.get_thread_id_type, "cuptiGetThreadIdType");
   library.find(out.set_thread_id_type, "cuptiSetThreadIdType");

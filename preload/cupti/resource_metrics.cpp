@@ -52,6 +52,8 @@ uint32_t bit_of(Resource resource) {
 
 ChosenMetrics choose_metrics(AcceptsMetrics accepts, void* context) {
   ChosenMetrics out;
+  // Each candidate is tried together with the metrics that are already chosen, because all must fit into one
+  // pass. A second pass would need the GPU to repeat its work.
   for (const MetricCandidate& candidate : kCandidates) {
     if ((out.mask & bit_of(candidate.resource)) != 0) {
       continue;

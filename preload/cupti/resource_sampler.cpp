@@ -25,14 +25,14 @@ bool is_switched_off() {
   return value != nullptr && strcmp(value, "0") == 0;
 }
 
-// So that all samples of a long capture find room.
+// The sampling interval in ns. A long capture is sampled less often, because its samples must fit the memory.
 uint64_t interval_of(uint32_t duration_ms) {
   const uint64_t least = duration_ms * kNsPerMs / (wire::kResourceSamples - wire::kResourceSamples / 16);
   return least > kIntervalNs ? least : kIntervalNs;
 }
 
-// CUPTI may use the driver on this thread: for the rank's GPU, and without disturbing a stream capture of
-// another thread.
+// CUPTI calls the driver on this thread. The rank's GPU must be the current device. The relaxed mode keeps
+// these calls from invalidating a stream capture of another thread.
 void use_device(int device) {
   using Exchange = int(int*);
   using SetDevice = int(int);
@@ -50,6 +50,7 @@ void use_device(int device) {
 }  // namespace
 
 bool ResourceSampler::fail(SamplingProblem problem, SamplingStep step, Result error) {
+  // The first failure is the cause. Later failures follow from it.
   if (header_.problem.load() == static_cast<uint32_t>(SamplingProblem::none)) {
     header_.error.store(error);
     header_.step.store(static_cast<uint32_t>(step));
@@ -58,8 +59,8 @@ bool ResourceSampler::fail(SamplingProblem problem, SamplingStep step, Result er
   return false;
 }
 
-// A host object that was given a metric it does not know is of no further use, and metrics added in several
-// calls need several passes. So each trial has an object of its own.
+// After an unknown metric a host object fails for good, and metrics added one by one need several passes. So
+// each trial makes a new object and adds all metrics at once.
 bool ResourceSampler::make_config(const char** names, size_t count, void*& host, size_t& passes,
                                   Result& result) {
   auto create = make_params<HostParams>();
@@ -144,6 +145,7 @@ bool ResourceSampler::set_up() {
   auto available = make_params<AvailabilityParams>();
   available.device = device;
   Result result = functions_.availability(&available);
+  // The first call returns the size of the image, the second fills it.
   if (result == kSuccess && !availability_.make(available.image_bytes)) {
     return fail(SamplingProblem::no_memory);
   }
@@ -239,7 +241,7 @@ void ResourceSampler::start(int64_t to_host_ns) {
   running_ = true;
 }
 
-// The begin of the first sample after a start, or after the image was cleared, may be unknown.
+// The begin of the first sample after a start or after clear_image() may be unknown.
 void ResourceSampler::put(size_t index) {
   auto info = make_params<SampleInfoParams>();
   info.sampling = sampling_;
@@ -257,6 +259,8 @@ void ResourceSampler::put(size_t index) {
   evaluate.values = values;
   Result result = functions_.sample_info(&info);
   const bool known = result == kSuccess && info.begin < info.end && info.end - info.begin <= UINT32_MAX;
+  // The sample begins where the last one ended, within a quarter of its duration: none is missing between
+  // them.
   const bool follows = last_end_ != 0 && info.begin <= last_end_ + (info.end - info.begin) / 4 &&
                        last_end_ <= info.begin + (info.end - info.begin) / 4;
   const bool is_start = last_end_ == 0;
@@ -312,7 +316,7 @@ bool ResourceSampler::decode(bool& is_full) {
   while (!broken_ && taken_ < info.completed) {
     put(taken_++);
   }
-  // A sample of which a part has come would be lost.
+  // Clearing the image loses samples that are only partly decoded, so it waits until all are complete.
   const bool is_whole = info.populated == info.completed && taken_ >= kImageSamples / 2;
   return !broken_ && ((!is_full && !is_whole) || clear_image());
 }
@@ -323,6 +327,7 @@ void ResourceSampler::take() {
   }
   const uint64_t begin = now_ns();
   bool is_full = true;
+  // Bounded, because the GPU may fill the image as fast as it is decoded.
   for (int i = 0; is_full && i < kMostRounds; ++i) {
     if (!decode(is_full)) {
       broken_ = true;
@@ -348,7 +353,7 @@ void ResourceSampler::stop(bool clock_is_sound) {
   header_.stop_ns.fetch_add(now_ns() - begin);
 }
 
-// Before the capture, so the time is no part of its end.
+// Runs before the capture begins, so its time does not count as the end of the capture.
 void ResourceSampler::give_up() {
   end();
   header_.stop_ns.store(0);

@@ -1,5 +1,5 @@
 // ResourceSampler: CUPTI's PM sampling of one GPU during a capture. A failure at any step ends the sampling,
-// is told in the memory's SamplingHeader, and touches nothing else. One thread.
+// is recorded in the memory's SamplingHeader, and affects nothing else. One thread.
 #pragma once
 
 #include "common/wire/capture.h"

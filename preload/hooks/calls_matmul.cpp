@@ -161,6 +161,7 @@ CallInfo describe_lt_matmul(void* desc, void* a, void* b, void* c, void* d, void
   CallInfo info = describe_matmul(wire::Api::cublasLtMatmul, nullptr, p);
   info.stream = stream;
   info.key.dtype[3] = byte(layout_d.type);
+  // 1 is CUBLASLT_EPILOGUE_DEFAULT.
   info.key.epilogue = static_cast<uint16_t>(matmul.value<uint32_t>(kDescEpilogue, 1));
   const bool scaled_a = !is_plain(p.type_a) && matmul.value<void*>(kDescScaleA, nullptr) != nullptr;
   const bool scaled_b = !is_plain(p.type_b) && matmul.value<void*>(kDescScaleB, nullptr) != nullptr;

@@ -7,7 +7,7 @@ namespace xpurun::preload {
 
 namespace {
 
-// cudaPointerGetAttributes takes about as long as a copy of this many bytes.
+// cudaPointerGetAttributes takes about as long as a copy of this many bytes. Smaller copies do without.
 constexpr uint64_t kAskFrom = 64 * 1024;
 
 wire::HostMemory kind_of(const void* pointer) {

@@ -86,6 +86,7 @@ void attach() {
     segment = nullptr;
   }
   if (segment != nullptr) {
+    // Once per process: a fork handler cannot be removed, and a second one would only repeat its work.
     if (!follows_forks) {
       __register_atfork(nullptr, nullptr, after_fork_in_child, &__dso_handle);
       follows_forks = true;
@@ -111,6 +112,7 @@ wire::PythonSegment* memory_for_marks() {
 // 0 if there is no room. Two threads may write the same text twice.
 uint32_t put_text(wire::PythonSegment& memory, const char* text, uint32_t length) {
   const uint32_t bytes = (static_cast<uint32_t>(sizeof length) + length + 3) & ~3u;
+  // Tested before the addition, so that the counter cannot wrap around once the text is full.
   if (g_text_bytes.load(std::memory_order_relaxed) + bytes > wire::kTorchTextBytes) {
     return 0;
   }
@@ -126,6 +128,7 @@ uint32_t put_text(wire::PythonSegment& memory, const char* text, uint32_t length
 
 uint32_t name_of_job(wire::PythonSegment& memory, int micro_batch, int chunk) {
   const uint32_t key = static_cast<uint32_t>(micro_batch) << 16 | static_cast<uint32_t>(chunk + 1);
+  // Each job has one slot. Jobs that share a slot replace each other, and their names are then written again.
   std::atomic<uint64_t>& slot =
       g_job_names[(static_cast<uint32_t>(micro_batch) * 8 + static_cast<uint32_t>(chunk + 1)) % kJobs];
   const uint64_t known = slot.load(std::memory_order_relaxed);
@@ -150,6 +153,7 @@ void add_span(wire::PythonSegment& memory, Stage stage, uint32_t name, uint64_t 
               int64_t cpu_ns) {
   const uint64_t number = g_spans.fetch_add(1, std::memory_order_relaxed) + 1;
   wire::PythonSpan& span = memory.spans[(number - 1) % wire::kPythonSpans];
+  // Number 0 marks a span that is being written. The supervisor may read the ring at any moment.
   __atomic_store_n(&span.number, 0, __ATOMIC_RELEASE);
   span.begin_ns = begin_ns;
   span.duration_ns = end_ns - begin_ns;

@@ -47,6 +47,8 @@ void comm_finished(uint32_t entry, int result, void** place) {
 
 void comm_began(uint64_t identity, int rank, int nranks, const NcclConfig* config, uint64_t parent) {
   note_nccl_version();
+  // Entered before the call: creating a communicator waits for all ranks, and a rank that hangs there must be
+  // visible in the ledger.
   t_making_entry = claim_comm(identity, rank, nranks, name_in(config));
   if (t_making_entry != wire::kNoComm) {
     comm_at(t_making_entry).parent.store(parent);

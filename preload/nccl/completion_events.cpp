@@ -98,6 +98,7 @@ void record_end(const CollectiveTicket& ticket, bool single) {
   pending.sequence = static_cast<uint32_t>(ticket.sequence);
   pending.how = ticket.how;
   pending.timed = timed;
+  // Counted first: the poller may see the event before hand_over() returns.
   g_in_flight[ticket.comm].fetch_add(1, std::memory_order_relaxed);
   if (!event.hand_over(pending)) {
     gone_from_flight(ticket.comm);

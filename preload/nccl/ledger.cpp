@@ -145,9 +145,9 @@ uint32_t claim_comm(uint64_t identity, int rank, int nranks, const char* name) {
 }
 
 uint32_t comm_of(void* handle) {
+  // NCCL refuses a null handle. Entries of unfinished communicators have a null handle too.
   if (handle == nullptr) {
-    return wire::kNoComm;  // NCCL will refuse the call; and entries of unfinished communicators have a null
-                           // handle
+    return wire::kNoComm;
   }
   wire::Segment& shared = *segment();
   const auto wanted = reinterpret_cast<uintptr_t>(handle);

@@ -119,6 +119,7 @@ void open_chain(const char* value, int version) {
                                                   : open_default();
   int found = 0;
   const void* table = library == nullptr ? nullptr : newest_table(library, version, &found);
+  // The program's next dlerror() must not report these failed searches.
   dlerror();
   if (table == nullptr) {
     g_chain.state = value[0] == '\0' ? Chained::none : Chained::not_found;

@@ -36,6 +36,7 @@ void write(int events) {
 // Updates the mask. A thread that finds the gate closed may leave: the thread that opens the gate calls this
 // again.
 void update_mask() {
+  // Repeated, because the wanted mask may change while this thread writes.
   while (g_written.load() != wanted()) {
     uint32_t open = 0;
     if (!g_gate.compare_exchange_strong(open, kWriting)) {
@@ -98,6 +99,7 @@ void enter_point_to_point() {
   uint32_t gate = g_gate.load();
   for (;;) {
     if ((gate & kWriting) != 0) {
+      // Short: the writer only stores a few words.
       sched_yield();
       gate = g_gate.load();
     } else if (g_gate.compare_exchange_weak(gate, gate + 1)) {

@@ -203,6 +203,7 @@ int start(void* given, void** handle, void* descriptor) {
   *handle = nullptr;
   auto& context = *static_cast<Context*>(given);
   const auto& head = *static_cast<const EventHead*>(descriptor);
+  // Up to version 4 the type has one byte, and the bytes after it are undefined.
   const int type = static_cast<int>(kVersion >= 5 ? head.type : head.type & 0xff);
   const Handle parent = look_up(head.parent);
   void* users = nullptr;
@@ -244,12 +245,14 @@ int stop(void* given) {
     return given != nullptr && has_chain() ? chain_stop(given) : 0;
   }
   if (handle.record == nullptr) {
+    // An outdated handle: the poller has given up the record before NCCL's proxy thread stopped the event.
     return 0;
   }
   Record& record = *handle.record;
   void* const users = users_handle(handle);
   const int result = users != nullptr ? chain_stop(users) : 0;
   if (handle.channel < 0) {
+    // NCCL stops the event of a collective when its work is queued, not when the work is done.
     record.queued.store(true, std::memory_order_release);
   } else {
     const uint64_t now = now_ns();

@@ -126,6 +126,7 @@ bool measure(const Record& record, ProfiledCollective* out) {
   if (out->begin_ns + kClockNs < called || out->begin_ns > now + kClockNs) {
     return false;  // times of another kernel
   }
+  // The alignment of the clocks is off by some us. No work begins before its call.
   out->begin_ns = out->begin_ns < called ? called : out->begin_ns;
   return true;
 }

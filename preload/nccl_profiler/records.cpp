@@ -44,6 +44,7 @@ void replace(std::atomic<uint64_t>& kept, uint64_t value, Compare is_better) {
 void GlobalTimer::learn(uint64_t gpu_ns, uint64_t host_ns) {
   const auto seen = static_cast<int64_t>(host_ns - gpu_ns);
   const uint64_t at = at_ns.load(std::memory_order_relaxed);
+  // The clocks may have drifted apart since the smallest difference was seen.
   const int64_t allowed =
       offset_ns.load(std::memory_order_relaxed) + static_cast<int64_t>(host_ns - at) / kDrift;
   if (at == 0 || seen < allowed) {
@@ -167,6 +168,7 @@ Record* join(const OwnRecords& own, const void* send, const void* receive, int r
 
 void set_adrift(Record& record) {
   RecordState expected = RecordState::expected;
+  // Counted before the state changes, because join() skips its search while the count is 0.
   g_adrift.fetch_add(1);
   if (!record.state.compare_exchange_strong(expected, RecordState::adrift)) {
     g_adrift.fetch_sub(1);
@@ -180,11 +182,14 @@ void channel_began(Record& record, int channel, uint64_t time) {
   } else {
     replace(record.begin, time, [](uint64_t a, uint64_t b) { return a < b; });
   }
+  // After the time: a reader that sees the bit must also see the time.
   record.started.fetch_or(bit, std::memory_order_release);
 }
 
 void channel_ended(Record& record, int channel, uint64_t time, uint64_t now) {
   const uint64_t bit = uint64_t{1} << channel;
+  // NCCL reports the end of a channel twice from version 4 on: as a state with the GPU's time, then as a
+  // stop.
   if ((record.stopped.load() & bit) != 0) {
     return;
   }

@@ -32,8 +32,8 @@ namespace {
 // rare. Nothing is lost in between, because the events keep the times.
 constexpr uint64_t kLightNs = 50 * kNsPerMs;
 constexpr uint64_t kFullNs = 10 * kNsPerMs;
-constexpr uint64_t kSharedQueueNs =
-    2 * kNsPerMs;  // level full without timing events: the round gives the end time
+// Level full without timing events: the end of the work is known to one round.
+constexpr uint64_t kSharedQueueNs = 2 * kNsPerMs;
 constexpr uint64_t kOffNs = 250 * kNsPerMs;
 // Interval for summing the calls. No reader needs the sum sooner, and no hooked call pays for it.
 constexpr uint64_t kCountNs = 1000 * kNsPerMs;
@@ -265,6 +265,7 @@ void Poller::run() {
     keep_books(now_ns());
     rest();
   }
+  // Without this last round, the events and counts of the last calls would be lost.
   if (g_phase.load() == Phase::leaving && is_prepared_) {
     work_.poll();
     write_host_spans();

@@ -105,8 +105,8 @@ void report(int signal, const siginfo_t& info, const void* context, uint64_t dea
 // the first siginfo. Returning to the faulting instruction would usually fault again, but not always: another
 // thread may have mapped the page in the meantime.
 void arrange_death(int signal, siginfo_t* info, void* context) {
-  const uint64_t default_action[4] =
-      {};  // the kernel's struct sigaction: handler, flags, restorer, mask; libc's is larger
+  // The kernel's struct sigaction: handler, flags, restorer, mask. The C library's has another layout.
+  const uint64_t default_action[4] = {};
   syscall(SYS_rt_sigaction, signal, default_action, nullptr, sizeof(uint64_t));
   const pid_t pid = current_pid();
   const pid_t tid = current_tid();

@@ -69,6 +69,7 @@ int ask_for_pipe(const char* name, const wire::LogRequest& request) {
   if (length == 0 || length >= sizeof(address.sun_path)) {
     return -1;
   }
+  // An abstract name begins with a zero byte.
   memcpy(address.sun_path + 1, name, length);
   const int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (connection < 0) {
@@ -90,6 +91,7 @@ int ask_for_pipe(const char* name, const wire::LogRequest& request) {
 
 void redirect(int fd, const FileId& original, const char* name, const char* rank, wire::LogStream stream) {
   struct stat st;
+  // A wrapper may have redirected the stream to a file of its own. Such a stream stays as it is.
   if (fstat(fd, &st) != 0 || st.st_dev != original.device || st.st_ino != original.inode) {
     return;
   }
@@ -98,6 +100,7 @@ void redirect(int fd, const FileId& original, const char* name, const char* rank
                                  static_cast<uint32_t>(strtoul(rank, nullptr, 10)), 0};
   const int pipe = ask_for_pipe(name, request);
   if (pipe >= 0) {
+    // dup2(2) clears close-on-exec, so the children of the rank write into the same log.
     dup2(pipe, fd);
     close(pipe);
   }

@@ -39,6 +39,7 @@ bool is_wrapper() {
 }  // namespace
 
 const char* program_name(ProgramPath& path) {
+  // The kernel's link, because argv[0] may be any text.
   const ssize_t length = readlink("/proc/self/exe", path.text, sizeof(path.text) - 1);
   path.text[length > 0 ? length : 0] = '\0';
   const char* slash = strrchr(path.text, '/');

@@ -26,6 +26,7 @@ int receive_descriptor(int connection) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
+  // MSG_DONTWAIT: request() has already waited until the reply can be read.
   if (recvmsg(connection, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) {
     return -1;
   }
@@ -51,6 +52,7 @@ void* request_memory(const sockaddr_un& socket_address, const wire::Notice& noti
     return nullptr;
   }
   void* memory = MAP_FAILED;
+  // A mapping longer than its file would end the program with SIGBUS at the first access behind the end.
   if (lseek(fd, 0, SEEK_END) == static_cast<off_t>(bytes)) {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   }

@@ -173,8 +173,8 @@ def _hide(value, frames):
 
 
 def _watch_imports(part, awaited, chances):
-    """Lets the parts that await a module hook it on import. `xpurun` is a module of their own. `chances` are called
-    now and then."""
+    """Lets the parts that await a module hook it on import. The module `xpurun` comes with the parts. `chances`
+    are called from time to time."""
     asked = set()  # by thread: the later finders may import too
 
     class Finder:

@@ -106,7 +106,7 @@ def shorts_of_thread():
 
 
 def put_shorts_of(traced):
-    """It is no longer traced."""
+    """Forgets a function that is no longer traced."""
     for short, thread in list(shorts.values()):
         known = short.pop(id(traced), None)
         if known is not None:

@@ -32,7 +32,7 @@ class Target:
         self.module, _, path = name.partition(":")
         self.path = path.split(".")
         self.may_be_main = False
-        self.is_settled = False  # traced, or told of
+        self.is_settled = False  # traced, or reported as not traceable
         self.traced = []  # the function, and its successors when the module is executed again
 
 
@@ -197,7 +197,7 @@ def forget():
 
 
 def await_modules(target):
-    awaited = settings["awaited"]  # gets the modules whose execution is to be told
+    awaited = settings["awaited"]  # gets the modules whose execution must be announced
     for module in module_names(target):
         if module not in MAIN_NAMES:
             if ME not in awaited.get(module, ()):

@@ -42,7 +42,7 @@ def make_job(stage, name, now, cpu_now, get_frame):
             try:
                 if self.text is not None and segment.wants_spans():
                     state = segment.local.state
-                    # A pipeline's forward passes are told by the program, so nothing is inferred between the marks.
+                    # The program marks a pipeline's forward passes, so nothing is inferred between the marks.
                     state.since = None
                     if not state.active & bit:
                         state.active |= bit

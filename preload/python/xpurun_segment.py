@@ -142,7 +142,7 @@ class Segment:
         return memory[RECORD_AT] != 0
 
     def text(self, value):
-        """Puts the text, or bytes, into the segment once. 0 if there is no room."""
+        """Puts the text, or bytes, into the segment once. Returns 0 if there is no room."""
         ref = self.texts.get(value)
         if ref is None:
             data = value if isinstance(value, bytes) else value.encode("utf-8", "replace")[:MOST_TEXT]

@@ -120,8 +120,8 @@ def wrap_checkpoints(torch):
     wrapper = wrap(module, "save", CHECKPOINT, "torch.save", module)
     if is_same:
         torch.save = wrapper
-    # torch.load() prints warnings with the position of its caller, so it must not get a caller of ours. The work is
-    # done below it.
+    # torch.load() prints warnings with the position of its caller, so its caller must stay the program. The functions
+    # below torch.load() do the work.
     for name in ("_load", "_legacy_load"):
         wrap(module, name, CHECKPOINT, "torch.load", module)
 

@@ -325,7 +325,7 @@ class Recorder:
                 pack_4(memory, at + 28, 1)
             pack_8(memory, at + counter_at, counter)
             if tag:
-                sequence = 0  # messages with other tags have numbers of their own
+                sequence = 0  # messages with other tags are numbered separately
             return memory, record, at, sequence, begin_ns, tail, group.number, count or 0
 
         def leave(noted):

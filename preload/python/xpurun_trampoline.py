@@ -1,4 +1,4 @@
-"""Before CPython 3.12: gives a function another code object, which calls the old one and tells of begin and end.
+"""Before CPython 3.12: gives a function another code object, which calls the old one and reports begin and end.
 
 The function stays the same object, so that every reference to it is traced and programs may pickle it. The new code has
 the old one's parameters, file and first line, so that inspect sees no difference.

@@ -14,6 +14,7 @@ constexpr uint32_t kAskEvery = 4096;
 
 bool has_ended(int32_t thread) {
   const int saved_errno = errno;
+  // Signal 0 sends nothing and only tests whether the thread exists.
   const bool gone = syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
   errno = saved_errno;
   return gone;

@@ -9,8 +9,8 @@ namespace xpurun::preload {
 namespace {
 
 constexpr uint32_t kProbes = 64;
-constexpr uint32_t kFirst = 8;  // the earlier entries collect, by OpClass, the operations without an entry of
-                                // their own
+// The first entries, one per OpClass, collect operations that find no room in the table.
+constexpr uint32_t kFirst = 8;
 
 constexpr uint32_t kWords = sizeof(wire::OpKey) / sizeof(uint64_t);
 

@@ -24,8 +24,7 @@ inline bool is_to_be_timed(wire::OpClass op_class) {
 }
 
 // Whether the call with this number among calls of its kind is a sample. For Every::call, the poller sets the
-// periods to 1. Periods are powers of two, so that
-// the test is a mask instead of a division.
+// periods to 1. Periods are powers of two, so the test is a mask instead of a division.
 inline bool is_turn_to_time(uint64_t number, wire::OpClass op_class) {
   if (op_class == wire::OpClass::collective &&
       g_state.every.load(std::memory_order_relaxed) != wire::Every::none) {

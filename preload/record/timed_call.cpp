@@ -44,6 +44,7 @@ Turn turn_of(const CallInfo& info, uint32_t op) {
 Ticket begin_call(const Counted& call, Turn turn, uint64_t cost_began_ns) {
   Ticket ticket;
   ticket.op = call.op;
+  // A captured call does not run now: its graph is counted at each launch.
   if (a_capture_goes_on() && goes_into_a_graph(stream_of(call))) {
     add(segment()->ops[call.op].captured, 1);
     add(segment()->header.health.captured, 1);
@@ -77,6 +78,7 @@ void end_call(const Ticket& ticket, uint64_t work, Outcome outcome) {
     return;
   }
   EventGuard event(ticket.event, ticket.stream);
+  // If the call was refused, or CUDA refuses the record, the guard returns the event to the pool.
   if (!succeeded || !event.record(EventGuard::Place::stop)) {
     return;
   }

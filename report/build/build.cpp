@@ -201,7 +201,7 @@ std::vector<DumpSource> sources_of(const JobDump& dump, const RankOwners& owners
   return out;
 }
 
-// What is read of the job, and the verdict on it.
+// The data of the job, and the verdict on it.
 struct Judged {
   JobRuns job;
   JobDump dump;

@@ -1,4 +1,4 @@
-// What a build writes, and the result of a build.
+// The output files of a build, and its result.
 #pragma once
 
 #include "common/base/language.h"

@@ -34,7 +34,7 @@ struct Found {
   Profile profile;
 };
 
-// What CUPTI and NVML have recorded in the directories of one capture.
+// The records of CUPTI and NVML in the directories of one capture.
 class GpuPart {
  public:
   explicit GpuPart(size_t& files, const RankRoles& roles = {}) : files_(files), table_(roles) {}

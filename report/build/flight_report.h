@@ -1,5 +1,5 @@
-// The report of a bare directory of Flight Recorder dumps, without a run directory: what the process groups
-// did is all that is known.
+// The report of a bare directory of Flight Recorder dumps, without a run directory: only the calls of the
+// process groups are known.
 #pragma once
 
 #include "common/base/result.h"

@@ -1,5 +1,5 @@
 // Files that the job wrote outside of the run directory. They are read once, when the run has ended, and kept
-// in the run directory, so that a later report, or one on another host, says the same.
+// in the run directory, so that a later report, or a report on another host, has the same content.
 #pragma once
 
 #include "common/model/run_dir.h"

@@ -28,7 +28,7 @@ TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::Run
 std::vector<std::string> lines_up_to(std::string_view text, const model::VerdictException& exception,
                                      size_t most);
 
-// The last lines of a text, without xpurun's own and without what a progress bar has overwritten.
+// The last lines of a text, without xpurun's own lines and without lines that a progress bar has overwritten.
 std::vector<std::string> last_lines(std::string_view text, size_t most);
 
 // Puts the tail into the verdict, and its end into the evidence if no other evidence says more.

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What the paths hold, sorted by how it is read.
+// The files of the paths, sorted by the way in which they are read.
 struct Sources {
   std::vector<std::string> dump_dirs;
   std::vector<model::ProcessStacks> foreign;
@@ -58,7 +58,7 @@ bool add_run(Sources& to, const std::string& dir) {
   return true;
 }
 
-// One file named on the command line. A stacks file of ours is read like one of a directory.
+// One file named on the command line. A stacks file of xpurun is read in the same way as in a directory.
 void add_file(Sources& to, const std::string& path) {
   if (!path.ends_with(model::kStacksSuffix)) {
     add_imported(to, path);

@@ -12,9 +12,9 @@
 namespace xpurun::report {
 
 struct StackSet {
-  std::string about;  // where they come from, for titles
+  std::string about;  // the origin of the stacks, for titles
   Collected collected;
-  std::vector<std::string> notes;  // what could not be read, and why
+  std::vector<std::string> notes;  // sources that could not be read, and why
 
   const std::vector<model::ProcessStacks>& processes() const { return collected.stacks; }
 };

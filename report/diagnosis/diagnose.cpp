@@ -72,7 +72,8 @@ Verdict diagnose_in(base::Language language, const Facts& facts, const Verdict& 
   }
   const base::Speaking speaking(language);
   Verdict out = diagnose(facts);
-  // Words decide some ties between groups of ranks, so that another language may come to another verdict.
+  // Words decide some ties between groups of ranks, so that a diagnosis in another language may reach another
+  // verdict.
   if (out.id != english.id || !(out.ranks == english.ranks)) {
     out = english;
     out.sentence = sentence_of(english);

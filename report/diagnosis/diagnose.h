@@ -20,15 +20,14 @@ model::Verdict diagnose_in(base::Language language, const Facts& facts, const mo
 // The dump that the run's verdict rests on, relative to the run directory; empty if none.
 std::string dump_that_matters(const model::RunManifest& run);
 
-// What the terminal shows below the sentence: at most ten lines of evidence, then "next: " and the advice.
-// Not wrapped, safe for terminals; a line that is too long has lost whole clauses.
+// The text that the terminal shows below the sentence: at most ten lines of evidence, then "next: " and the
+// advice. Not wrapped, safe for terminals; a line that is too long has lost whole clauses.
 std::vector<std::string> evidence_lines(const model::Verdict& verdict);
 
 // The sentence of a verdict whose facts are not at hand, in the language of this thread (common/base/tr.h):
 // in English as it is, else made anew from the verdict's fields, with less detail.
 std::string sentence_of(const model::Verdict& verdict);
-// The same of a finished run, whose run.json is all that is read: of an end without a fault, the whole
-// sentence.
+// The same for a finished run of which only run.json is read; for an end without a fault, the whole sentence.
 std::string sentence_of(const model::RunManifest& run);
 
 }  // namespace xpurun::report

@@ -78,7 +78,8 @@ std::string thread_clause(const RankView& v) {
     const bool users = called_frames(t.frames) < t.frames.size();
     const model::CodeLocation where = users ? place_of(t.frames) : model::CodeLocation();
     const auto wait = find_wait(t.frames, {.idle = true});
-    // One that waits for work is no reason, and one that waits for other ranks makes its rank a waiting one.
+    // A thread that waits for work is not the reason. A thread that waits for other ranks makes its rank a
+    // waiting rank.
     const bool idle =
         wait && (waits_for_peers(wait->kind) || (wait->what == "queue" && !where.callee.ends_with(".put")));
     if (&t == main || &t == v.thread || idle || !users || owner_of(where.file) != CodeOwner::user ||

@@ -1,4 +1,4 @@
-// What a rank's own threads and processes reveal about its hang. Pure functions.
+// Facts about a rank's hang from the rank's own threads and processes. Pure functions.
 #pragma once
 
 #include "report/diagnosis/rule.h"

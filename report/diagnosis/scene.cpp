@@ -15,8 +15,8 @@ using model::Stall;
 
 namespace {
 
-// Messages that a rank has launched block the rank only where it waits. NCCL may know that all of them have
-// ended.
+// Messages that a rank has launched block the rank only where it waits. NCCL may know that all these messages
+// have ended.
 model::CollectiveFacts waited_for(model::CollectiveFacts calls, const std::vector<RankView>& ranks) {
   std::set<base::Rank> waiting;
   for (const RankView& v : ranks) {

@@ -84,7 +84,7 @@ std::string_view pick(Verb verb, size_t n) {
 }
 
 bool knows_clock(const model::RunManifest& run, double at_s) {
-  // A damaged file says more.
+  // Larger values come from damaged files.
   constexpr double kLongestRunS = 1e9;
   constexpr int64_t kLatestNs = int64_t{1} << 62;
   return run.started_wall_ns > 0 && run.started_wall_ns <= kLatestNs && at_s >= 0 && at_s < kLongestRunS;
@@ -104,7 +104,7 @@ std::string moment_words(const model::RunManifest& run, double at_s, int decimal
   if (!knows_clock(run, at_s)) {
     return tr("at {:.{}f} s", at_s, decimals);
   }
-  // Whole seconds as in seconds_words(): a verdict tells the same moment in both ways.
+  // Whole seconds as in seconds_words(), because a verdict states the same moment in both ways.
   return tr("at {} ({} in)", utc_words(run, at_s, decimals),
             base::human_duration(at_s < 10 ? at_s : std::floor(at_s)));
 }

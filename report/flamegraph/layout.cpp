@@ -18,7 +18,7 @@ using NodeId = FrameTree::NodeId;
 
 constexpr double kLeastWidth = 0.02;
 
-// A tree that stands in a panel, with or without a box of its own for the thread role.
+// A tree that stands in a panel, with or without a separate box for the thread role.
 struct Root {
   const FrameTree* tree;
   std::string label;  // empty: the tree's first frames are the panel's first row
@@ -209,7 +209,7 @@ struct Plan {
   size_t frames = 0;
 };
 
-// The threads of processes that are no job: the main thread first.
+// The threads of processes that belong to no job: the main thread first.
 void put_alone(Plan& plan) {
   std::stable_partition(plan.roots.begin(), plan.roots.end(),
                         [](const Root& r) { return r.label == "main"; });

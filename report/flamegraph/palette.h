@@ -12,7 +12,7 @@
 
 namespace xpurun::report {
 
-// Number of small sets with a look of their own; further sets share "sx".
+// Number of small sets with a distinct look; further sets share "sx".
 inline constexpr int kSetColors = 7;
 
 struct LegendEntry {

@@ -1,5 +1,5 @@
 // Writes a layout as SVG: legible as a static picture, and with zoom, search and keyboard where scripts run.
-// Two forms: a file of its own that carries style and script, and a fragment for a page that has both.
+// Two forms: a standalone file that carries style and script, and a fragment for a page that has both.
 #pragma once
 
 #include "common/model/rank_set.h"

@@ -11,7 +11,7 @@ IdleGaps idle_gaps(const RecordedWork& work, int64_t until, size_t most, std::sp
   if (works.empty()) {
     return out;
   }
-  // The earliest launch of what begins then or later.
+  // The earliest launch of the work that begins then or later.
   std::vector<int64_t> launched(works.size());
   int64_t earliest = std::numeric_limits<int64_t>::max();
   for (size_t i = works.size(); i-- > 0;) {

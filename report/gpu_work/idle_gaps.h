@@ -1,9 +1,9 @@
 // When the GPU of a rank was idle, and why. Pure.
 //
-// A gap is a time in which no work was running. Nothing begins inside a gap, so what was launched before or
-// in the gap waits until its end. From the launch on, plus kLaunchNs for the way to an idle GPU, the gap is a
-// kernel wait: the work was there, and waited for its turn. Before it, the gap is a host wait: the host had
-// not launched the next work. Time inside a collective that waits for other ranks is no gap.
+// A gap is a time in which no work was running. Nothing begins inside a gap, so work that was launched before
+// or in the gap waits until its end. From the launch on, plus kLaunchNs for the way to an idle GPU, the gap
+// is a kernel wait: the work was there, and waited for its turn. Before the launch, the gap is a host wait:
+// the host had not launched the next work. Time inside a collective that waits for other ranks is not a gap.
 #pragma once
 
 #include "report/gpu_work/recorded_work.h"

@@ -18,10 +18,10 @@ namespace {
 using wire::OpClass;
 using wire::Source;
 
-// Nothing of a run is later or longer.
+// Times of a run are never later or longer.
 constexpr uint64_t kLatestNs = uint64_t{1} << 62;
 constexpr uint64_t kLongestNs = uint64_t{30} * 24 * 3600 * 1'000'000'000;
-// So much of the work may lack times of the GPU: a few calls at the begin of a program.
+// This part of the work may lack GPU times: a few calls at the begin of a program.
 constexpr double kFew = 0.01;
 
 bool is_gpu(const wire::OpKey& key) {

@@ -31,7 +31,7 @@ struct RecordedWork {
   std::vector<GpuWork> works;   // in order of their begins
   std::vector<HostCall> calls;  // likewise; empty if they were not recorded
   bool cupti = false;
-  // Why these times do not tell when the GPU was idle; empty if they do.
+  // Why these times do not show when the GPU was idle; empty if they do.
   std::string problem;
 };
 

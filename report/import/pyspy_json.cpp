@@ -40,6 +40,7 @@ model::Frame frame_from(const json& j) {
   f.line = small_number(j, "line");
   const std::string module = text_of(j, "module");
   const std::string file = text_of(j, "filename");
+  // py-spy names a module for native frames only.
   if (module.empty()) {
     f.kind = model::FrameKind::python;
     f.file = file;

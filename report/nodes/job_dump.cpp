@@ -28,7 +28,7 @@ constexpr double kSameMomentS = 5;
 
 using DumpTimes = std::unordered_map<std::string_view, double>;
 
-// By name.
+// Times of dumps, by name.
 DumpTimes dump_times(const RunManifest& run) {
   DumpTimes out;
   for (const model::DumpRecord& d : run.dumps) {

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMostNodes = 100'000;
 constexpr size_t kMostReaders = 4;
-// Larger rank numbers are not believed. Schedulers and launchers identify their jobs by these variables.
+// Variables by which schedulers and launchers identify their jobs.
 constexpr std::string_view kRunIds[] = {"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PBS_JOBID",
                                         "LSB_JOBID"};
 
@@ -49,7 +49,7 @@ void load(NodeRun& node) {
   }
 }
 
-// run.json of a thousand nodes: a few threads read them.
+// In a few threads, because a job may have a thousand nodes, each with a run.json.
 void load_all(std::vector<NodeRun>& nodes, size_t first) {
   const size_t readers = std::min<size_t>({kMostReaders, std::max(1U, std::thread::hardware_concurrency()),
                                            std::max<size_t>(nodes.size() - first, 1)});
@@ -77,6 +77,7 @@ void tell_troubles(JobRuns& job) {
   }
 }
 
+// Larger rank numbers are not believed.
 model::RankSet believable(const model::RankSet& ranks) {
   return ranks.minus(ranks.minus(model::RankSet::range(0, base::kHighestRank - 1)));
 }
@@ -142,7 +143,7 @@ base::Status check_fit(const NodeRun& a, const NodeRun& b) {
   return {};
 }
 
-// Hosts are no names of nodes where several nodes are on one host.
+// Host names do not distinguish nodes where several nodes are on one host.
 void name_nodes(JobRuns& job) {
   std::map<std::string, int> seen;
   for (NodeRun& node : job.nodes) {

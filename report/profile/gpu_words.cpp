@@ -20,7 +20,7 @@ using model::RankActivity;
 
 namespace {
 
-// Reasons with a smaller part of the samples are not told.
+// Reasons with a smaller part of the samples are not reported.
 constexpr double kLeastThrottled = 0.01;
 
 std::string named_ranks(const model::RankSet& ranks) {

@@ -1,4 +1,4 @@
-// What the recording of the GPU's activity gave and cost, in sentences. Pure.
+// The results and the cost of recording the GPU's activity, in sentences. Pure.
 #pragma once
 
 #include "common/model/speed/gpu_capture.h"

@@ -48,7 +48,7 @@ struct Profile {
   model::RankSet ranks() const;
 };
 
-// A function, whatever its line.
+// A function, regardless of the line.
 struct FunctionShare {
   std::string function;
   std::string file;
@@ -74,7 +74,7 @@ std::string profile_svg(const Profile& profile, const model::RankSet& compared =
 
 // model::kProfileSchema.
 std::string profile_json(const Profile& profile);
-// Of unknown origin. An error means that the text is no such JSON or contradicts itself.
+// Of unknown origin. An error means that the text is not such JSON or contradicts itself.
 base::Result<Profile> profile_from_json(std::string_view text);
 // Recordings of several hosts as one; the first one's head counts. At least one.
 Profile merged_profile(std::vector<Profile> parts);

@@ -1,5 +1,4 @@
-// Means and spreads of what hardware counters told of a GPU: over a capture, and while one kernel was
-// running. Pure.
+// Means and spreads of a GPU's hardware counters: over a capture, and while one kernel was running. Pure.
 #pragma once
 
 #include "common/model/resources/resource_file.h"

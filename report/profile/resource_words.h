@@ -1,4 +1,4 @@
-// What hardware counters told of GPUs, in words. Pure.
+// Readings of GPUs' hardware counters, in words. Pure.
 #pragma once
 
 #include "common/model/speed/gpu_capture.h"

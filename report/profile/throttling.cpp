@@ -19,7 +19,7 @@ namespace {
 constexpr double kLower = 0.95;
 constexpr double kMoreThrottled = 0.1;
 
-// Idle GPUs, and clocks that were asked for, are no throttling.
+// Idle GPUs and requested clocks are not throttling.
 bool is_throttling(const std::string& reason) {
   switch (model::from_name<ThrottleReason>(reason).value_or(ThrottleReason::idle)) {
     case ThrottleReason::power_cap:

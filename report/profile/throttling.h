@@ -16,7 +16,7 @@ std::string throttling_words(const model::GpuCapture& capture, const model::Rank
 
 // "all GPUs were throttled (thermal 60 %), the SM clock was 1200 MHz, before 1980 MHz"; empty unless each GPU
 // was throttled in 10 % more of the samples than in the capture `before`, or its median clock is 5 % lower.
-// Without `before` (nullptr), a cap of the power is no throttling: it is usual under full load.
+// Without `before` (nullptr), a power cap does not count as throttling, because it is usual under full load.
 std::string throttling_of_all_words(const model::GpuCapture& capture, const model::GpuCapture* before);
 
 }  // namespace xpurun::report

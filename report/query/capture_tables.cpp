@@ -52,7 +52,7 @@ void add_captures(RunTables& tables, const std::vector<model::CaptureReport>& ca
     }
     for (const model::CapturedFunction& f : c.functions) {
       ++tables.rows;
-      // What a thread does in a function is all on its own path; waits are not.
+      // The time of a thread in a function is all on its own path; waits are not.
       functions.add({c.dir, std::string(f.worker ? "worker" : "python"), base::sanitize(f.function),
                      place_in_file(f), f.waits ? SqlValue() : SqlValue(f.own), f.total, SqlValue(),
                      SqlValue(), f.spread, SqlValue(), SqlValue(), SqlValue(), outliers(f.ranks),

@@ -1,4 +1,4 @@
-// The tables of `xpurun query`: what a run directory, a trace directory or a trace of another tool holds.
+// The tables of `xpurun query`, from a run directory, a trace directory or a trace of another tool.
 #pragma once
 
 #include "common/base/result.h"
@@ -28,10 +28,10 @@ struct TableColumn {
   std::string_view column;
   std::string_view about;
 };
-// What the tables hold, for people.
+// The content of the tables, for people.
 std::span<const TableColumn> table_columns();
 
-// A question that is asked often.
+// A frequent question.
 struct ReadyQuestion {
   std::string_view name;
   std::string_view about;

@@ -44,7 +44,7 @@ std::string kind_word(const RunReport& report) {
   return v.kind == VerdictKind::none ? tr("Finished") : capitalized(word_of(v.kind));
 }
 
-// Shape as well as colour: nothing is told by colour alone.
+// Shape as well as colour: no information is in the colour alone.
 std::string kind_icon(const RunReport& report) {
   if (report.subject == Subject::stacks) {
     return "≡";

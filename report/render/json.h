@@ -1,4 +1,4 @@
-// report.json, schema "xpurun.report/1": what report.html says, in the same order, for machines.
+// report.json, schema "xpurun.report/1": the content of report.html, in the same order, for machines.
 #pragma once
 
 #include "common/base/result.h"
@@ -13,7 +13,7 @@ namespace xpurun::report {
 
 inline constexpr std::string_view kReportSchema = "xpurun.report/1";
 
-// Indented when it is a file of its own, on one line inside the page.
+// Indented in a file, on one line inside the page.
 enum class JsonLayout { indented, one_line };
 std::string report_json(const RunReport& report, JsonLayout layout);
 

@@ -9,8 +9,8 @@
 
 namespace xpurun::report {
 
-// Fails on text that is no report.json of a schema that is known. The text may come from anywhere: what is in
-// it stays text, whatever its characters mean in Markdown.
+// Fails on text that is not a report.json of a known schema. The text may come from anywhere: its content
+// stays text, even where characters have a meaning in Markdown.
 base::Result<std::string> markdown_text(std::string_view report_json);
 
 }  // namespace xpurun::report

@@ -97,7 +97,7 @@ void put_waiting(data& page, const RunReport& report) {
   put_list(page, "waiting", list);
 }
 
-// What stands elsewhere on the page is no evidence beside it.
+// Lines that stand elsewhere on the page are not repeated as evidence.
 void put_evidence(data& page, const RunReport& report) {
   std::set<std::string> told(report.verdict.log_tail.lines.begin(), report.verdict.log_tail.lines.end());
   for (const Traceback& t : report.tracebacks.shown) {

@@ -1,4 +1,4 @@
-// The first part of templates/report.mustache: what somebody with a failed job reads before anything else.
+// The first part of templates/report.mustache, which the user of a failed job reads before anything else.
 #pragma once
 
 #include "report/render/parts/page_parts.h"

@@ -18,7 +18,7 @@ struct TerminalLook {
   Glyphs glyphs = Glyphs::utf8;
 };
 
-// Fails on text that is no report.json of a schema that is known. The text may come from anywhere.
+// Fails on text that is not a report.json of a known schema. The text may come from anywhere.
 base::Result<std::string> terminal_text(std::string_view report_json, const TerminalLook& look);
 
 }  // namespace xpurun::report

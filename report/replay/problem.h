@@ -1,5 +1,5 @@
-// What has to be called to repeat a recorded matmul or collective, or why it cannot be repeated. Numbers are
-// those of CUDA, cuBLAS and NCCL. Pure.
+// The calls that repeat a recorded matmul or collective, or the reason why they cannot. Numbers are those of
+// CUDA, cuBLAS and NCCL. Pure.
 #pragma once
 
 #include "common/base/result.h"

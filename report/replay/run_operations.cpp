@@ -63,7 +63,7 @@ bool is_beside(const wire::Event& e, const std::vector<Interval>& collectives) {
   return static_cast<double>(shared) >= kLeastOverlap * static_cast<double>(matmul.end - matmul.begin);
 }
 
-// What is equal for calls that are alike; the rest is zero.
+// The part that is equal for alike calls; the rest is zero.
 wire::OpKey matmul_key(const wire::OpKey& from) {
   wire::OpKey out{};
   out.api = from.api;

@@ -1,4 +1,4 @@
-// The distinct matmuls and collectives of a run with their times: what a replay repeats. Pure; ranks are
+// The distinct matmuls and collectives of a run with their times: the input of a replay. Pure; ranks are
 // added one after the other.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace xpurun::report {
 
-// A matmul beside a collective of the same GPU shares its multiprocessors and memory, so its duration is no
-// measure of the GPU: such calls count only where a rank has no other calls of the shape.
+// A matmul beside a collective of the same GPU shares its multiprocessors and memory, so its duration does
+// not measure the GPU: such calls count only where a rank has no other calls of the shape.
 struct MatmulOnRank {
   size_t rank = 0;    // index into RunOperations::ranks
   int64_t count = 0;  // of timed calls

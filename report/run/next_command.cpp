@@ -55,8 +55,8 @@ std::string own_command(const model::RunManifest& run) {
   return out;
 }
 
-// Of xpurun's options, those that were typed, without the ones that a second run cannot have. Empty if a part
-// of them was masked, which is no option that can be typed.
+// xpurun's own options that were typed, without options that a second run cannot have. Empty if a part was
+// masked, because a masked option cannot be typed.
 std::optional<std::string> own_options(const model::RunManifest& run) {
   std::string out;
   for (const model::OptionOrigin& o : run.options) {

@@ -122,7 +122,7 @@ SourceExcerpt SourceText::excerpt(const std::string& file, int line, int around)
     }
     out.lines.push_back({.number = n, .text = *text});
   }
-  // What all lines are indented by tells nothing.
+  // The common indentation of all lines is dropped.
   size_t common = std::string::npos;
   for (const model::SourceLine& l : out.lines) {
     if (const size_t indent = l.text.find_first_not_of(' '); indent != std::string::npos) {

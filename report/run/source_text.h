@@ -51,7 +51,7 @@ class SourceText {
   std::map<std::string, Loaded> loaded_;
 };
 
-// What of the culprit's code the report shows.
+// The lines of the culprit's code that the report shows.
 struct CulpritPlace {
   std::string function;
   std::string file;

@@ -31,7 +31,7 @@ std::string_view title_of(model::ExceptionKind kind) {
   return "";
 }
 
-// A program that ends itself with status 0 in a run that nobody is blamed for: no traceback to read.
+// A program that ended itself with status 0, in a run without a culprit, has no traceback worth reading.
 bool usual_end(const model::PythonException& x, const model::Verdict& verdict) {
   return verdict.kind == model::VerdictKind::none && !model::is_exception(x.kind) && x.code == 0;
 }

@@ -1,4 +1,4 @@
-// What Python told before processes of the run ended.
+// Python's reports from before processes of the run ended.
 #pragma once
 
 #include "common/model/run_manifest.h"
@@ -10,7 +10,7 @@ namespace xpurun::report {
 
 struct Traceback {
   std::string title;  // "Rank 2, thread MainThread, at 14:03:12.80 UTC (16.80 s in)"
-  std::string word;   // what it is: "exception"
+  std::string word;   // the kind: "exception"
   std::string text;   // as Python prints it
 };
 
@@ -19,7 +19,7 @@ struct Tracebacks {
   size_t left_out = 0;  // they are in run.json
 };
 
-// Those of the culprits; of every process if there is no culprit.
+// The reports of the culprits, or of every process if there is no culprit.
 Tracebacks tracebacks_of(const model::RunManifest& run, const model::Verdict& verdict);
 
 }  // namespace xpurun::report

@@ -30,6 +30,7 @@ std::string detail_of(const model::Frame& f) {
 }  // namespace
 
 FrameId FrameTable::intern(const model::Frame& frame) {
+  // A cheap key for frames that were seen before: label and detail are made once per frame.
   source_.clear();
   source_ += static_cast<char>('0' + static_cast<int>(frame.kind) * 2 + (frame.eval ? 1 : 0));
   for (const std::string* part : {&frame.func, &frame.file, &frame.module, &frame.full_func}) {
@@ -151,6 +152,7 @@ FrameTree::NodeId FrameTree::child(NodeId parent, FrameId frame) {
 }
 
 void FrameTree::finish(const FrameTable& frames) {
+  // Children have larger numbers than their parents, so their totals are complete first.
   for (size_t i = nodes_.size(); i-- > 0;) {
     Node& node = nodes_[i];
     node.total = node.self;

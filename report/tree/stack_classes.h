@@ -26,7 +26,7 @@ struct StackClass {
 
 class ClassBuilder {
  public:
-  // Ignores processes that are no ranks.
+  // Ignores processes without a rank.
   void add(const model::ProcessStacks& p);
   // Smallest first, then by lowest rank.
   std::vector<StackClass> classes() const;

@@ -102,7 +102,7 @@ base::Status check_header(const std::array<std::byte, sizeof(Elf64_Ehdr)>& bytes
 
 base::Result<CoreFile> CoreFile::open(const std::string& path) {
   struct stat st {};
-  // Opening a FIFO would wait for a writer.
+  // Opening a FIFO blocks until a writer comes.
   if (::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode)) {
     return refuse(fmt::format("{} is not a regular file", base::sanitize(path)));
   }
@@ -158,11 +158,13 @@ base::Status CoreFile::parse(const std::string& path) {
   Elf64_Ehdr header;
   std::memcpy(&header, start.data(), sizeof header);
   uint64_t count = header.e_phnum;
-  if (count == PN_XNUM) {  // more mappings than the field can hold: the first section header has the number
+  if (count == PN_XNUM) {
+    // PN_XNUM: more mappings than the field can hold. The first section header has the number.
     Elf64_Shdr first{};
     count = read(header.e_shoff, std::as_writable_bytes(std::span(&first, 1))) ? first.sh_info : 0;
   }
   std::vector<Elf64_Phdr> headers;
+  // Compared with the file's size before any allocation: a damaged header may claim any number.
   if (count <= kMaxSegments && count * sizeof(Elf64_Phdr) <= size_) {
     headers.resize(count);
   }
@@ -172,6 +174,8 @@ base::Status CoreFile::parse(const std::string& path) {
   }
   for (const Elf64_Phdr& p : headers) {
     const uint64_t there = p.p_offset < size_ ? size_ - p.p_offset : 0;
+    // A truncated core file keeps what precedes the cut, so each part is clipped to the file instead of
+    // refused.
     if (p.p_type == PT_NOTE) {
       read_core_notes([this](uint64_t offset, std::span<std::byte> into) { return read(offset, into); },
                       p.p_offset, std::min(p.p_filesz, there), notes_);
@@ -192,6 +196,7 @@ base::Status CoreFile::parse(const std::string& path) {
     return refuse(
         fmt::format("{} has no registers of any thread (no note NT_PRSTATUS)", base::sanitize(path)));
   }
+  // Without NT_PRPSINFO the process id is unknown. The thread that got the signal stands in.
   if (notes_.pid == 0) {
     notes_.pid = notes_.threads.front().tid;
   }

@@ -68,6 +68,8 @@ bool CoreMemory::read(Addr addr, std::span<std::byte> into) {
   while (!into.empty()) {
     const CoreSegment* segment = core_.find(addr);
     uint64_t n = dumped_from(segment, addr, into.size());
+    // Pages that the writer left out are mostly unchanged pages of files, which are read from the file
+    // itself.
     if (n > 0) {
       if (!core_.read(segment->offset + (addr - segment->range.lo), into.first(n))) {
         return false;

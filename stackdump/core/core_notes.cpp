@@ -63,6 +63,7 @@ void add_signal(std::span<const std::byte> bytes, CoreNotes& notes) {
   if (!info || notes.threads.empty()) {
     return;
   }
+  // The kernel writes NT_SIGINFO after the NT_PRSTATUS of the thread that it belongs to.
   notes.threads.back().info = CoreSignal{.number = info->si_signo,
                                          .code = info->si_code,
                                          .address = reinterpret_cast<Addr>(info->si_addr),
@@ -99,6 +100,7 @@ void add_files(std::span<const std::byte> bytes, CoreNotes& notes) {
 
 void add_auxv(std::span<const std::byte> bytes, CoreNotes& notes) {
   for (size_t i = 0; i < kMaxAuxv; ++i) {
+    // Each entry is a pair of words: type and value.
     const auto type = field<uint64_t>(bytes, i * 16);
     const auto value = field<uint64_t>(bytes, i * 16 + 8);
     if (!type || !value) {
@@ -134,6 +136,7 @@ Add reader_of(uint32_t type) {
 
 void read_core_notes(const ReadAt& read, uint64_t offset, uint64_t size, CoreNotes& notes) {
   constexpr char kCore[] = "CORE";
+  // Name and content of a note are padded to 4 bytes, even in 64-bit core files.
   const auto padded = [](uint32_t n) { return (uint64_t{n} + 3) & ~uint64_t{3}; };
   std::vector<std::byte> content;
   uint64_t at = 0;
@@ -151,7 +154,7 @@ void read_core_notes(const ReadAt& read, uint64_t offset, uint64_t size, CoreNot
     at += name_size;
     const Add add = core ? reader_of(note.n_type) : nullptr;
     if (add != nullptr && note.n_descsz <= kMaxNote) {
-      // A note without its end in the file is left out, and its size is not believed.
+      // A note that the file does not hold completely is left out, before its claimed size is allocated.
       std::byte last{};
       if (note.n_descsz == 0 || !read(offset + at + note.n_descsz - 1, std::span(&last, 1))) {
         break;

@@ -35,7 +35,7 @@ std::vector<std::byte> bytes_at(RemoteMemory& memory, Addr a, uint64_t size) {
   return out;
 }
 
-// The strings of an array of pointers, which ends before `end` with a null pointer and begins after another
+// The strings of an array of pointers. The array ends before `end` with a null pointer, and begins after a
 // word that is no pointer. Returns the position of that word.
 Addr strings_before(RemoteMemory& memory, Addr end, std::vector<Addr>& strings) {
   Addr at = end;
@@ -83,9 +83,9 @@ ProcMaps core_maps(const CoreFile& core) {
     }
     out.push_back(std::move(m));
   }
+  // Mappings that the writer left out are known from NT_FILE only. Mappings without content are mostly code.
   for (const CoreFileMapping& f : files) {
-    if (core.find(f.range.lo) ==
-        nullptr) {  // left out by the writer; mappings without content are mostly code
+    if (core.find(f.range.lo) == nullptr) {
       Mapping m;
       m.lo = f.range.lo;
       m.hi = f.range.hi;
@@ -144,6 +144,8 @@ CoreArguments core_arguments(RemoteMemory& memory, const CoreNotes& notes) {
   if (random < kVectorBefore || notes.auxv.size() < 4) {
     return out;
   }
+  // AT_RANDOM lies shortly above the auxiliary vector, so the search goes downwards from it and compares the
+  // whole vector.
   Addr vector = 0;
   for (Addr at = random & ~Addr{7}; vector == 0 && at > random - kVectorBefore; at -= 8) {
     const auto word = memory.value<uint64_t>(at);

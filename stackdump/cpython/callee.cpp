@@ -26,7 +26,7 @@ bool continues_name(char c) {
   return starts_name(c) || (c >= '0' && c <= '9');
 }
 
-// Reads lines of a regular file only: opening a pipe or device that has taken the name could block.
+// Reads lines of a regular file only: opening a pipe or device with the same name could block.
 std::string lines_of(const std::string& path, int first, int last) {
   const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat st {};

@@ -85,7 +85,7 @@ std::vector<DictItem> read_items(RemoteMemory& memory, Addr keys, Addr values, c
     if (split) {
       item.value = field<uint64_t>(std::as_bytes(std::span(*split)), i * 8).value_or(0);
     }
-    if (item.key != 0 && item.value != 0) {  // others are deleted or unset
+    if (item.key != 0 && item.value != 0) {  // other entries are deleted or unset
       out.push_back(item);
     }
   }
@@ -94,7 +94,7 @@ std::vector<DictItem> read_items(RemoteMemory& memory, Addr keys, Addr values, c
 
 Addr find(RemoteMemory& memory, const std::vector<DictItem>& items, std::string_view key, const Offsets& o) {
   for (const DictItem& item : items) {
-    // Compare lengths first: most keys differ in length, which saves reading their text.
+    // Lengths are compared first: most keys differ in length, so their text need not be read.
     const auto length = memory.value<int64_t>(item.key + o.unicode_length);
     if (length == static_cast<int64_t>(key.size()) && read_unicode(memory, item.key, o) == key) {
       return item.value;
@@ -147,6 +147,7 @@ Addr attribute(RemoteMemory& memory, Addr object, std::string_view name, const O
     const uint64_t size = pointer(type + o.type_basicsize);
     if (dict == 0 && (flags & kInlineValues) != 0 && size < 65536 &&
         memory.value<uint8_t>(object + size + 3) == uint8_t{1}) {  // "valid"
+      // The values follow the object itself. Python clears "valid" when it moves them into a dict.
       values = object + size;
     }
   }
@@ -172,7 +173,7 @@ std::optional<int64_t> read_int(RemoteMemory& memory, Addr object, const Offsets
   if (!size || object == 0) {
     return std::nullopt;
   }
-  const bool tagged = o.minor >= 12;  // the lowest two bits: 0 positive, 1 zero, 2 negative
+  const bool tagged = o.minor >= 12;  // since 3.12: the lowest two bits are 0 positive, 1 zero, 2 negative
   const bool negative = tagged ? (*size & 3) == 2 : *size < 0;
   const int64_t count = tagged     ? ((*size & 3) == 1 ? 0 : *size >> 3)
                         : negative ? -std::max(*size, kTooMany)

@@ -15,8 +15,8 @@ constexpr size_t kMaxThreads = 16384;
 constexpr size_t kMaxInterpreters = 256;
 constexpr uint8_t kFirstShimOwner = 3;  // FRAME_OWNED_BY_CSTACK and later kinds: frames without Python code
 
-// Follows the frame chain of one thread. The chain may be garbage: the walk is bounded, and a frame seen
-// twice ends it.
+// Follows the frame chain of one thread. The chain may be garbage, because the thread was stopped at any
+// instruction: the walk is bounded, and a frame seen twice ends it.
 class Walker {
  public:
   Walker(RemoteMemory& memory, const Offsets& offsets, PyThread& out)
@@ -49,6 +49,8 @@ class Walker {
         group.frames.push_back(frame_of(frame, bytes));
       }
       if (shim) {
+        // A shim frame marks the entry from C into the interpreter loop: here native frames belong between
+        // Python's.
         group.anchor = frame;
         close(group);
       } else if (o_.chain == FrameChain::cframe_entry &&
@@ -57,6 +59,8 @@ class Walker {
         close(group);
         cframe = cframe == 0 ? 0 : pointer(cframe + o_.cframe_previous);
       } else if (o_.chain == FrameChain::objects) {
+        // Before 3.11 every Python call has its own C frame of the interpreter loop, so each frame is a
+        // group.
         close(group);
       }
       frame = field<uint64_t>(bytes, o_.frame_previous).value_or(0);
@@ -150,6 +154,7 @@ PySnapshot read_python(RemoteMemory& memory, const PythonRuntime& runtime, base:
     out.interpreters.push_back({.id = id, .gil_holder = holder, .collecting = collecting});
     Addr thread = memory.value<uint64_t>(interp + o.interp_threads).value_or(0);
     while (thread != 0 && out.threads.size() < kMaxThreads && seen.insert(thread).second) {
+      // Checked once per thread: the process is stopped meanwhile.
       if (base::mono_ns() >= deadline) {
         out.complete = false;
         return out;
@@ -163,6 +168,8 @@ PySnapshot read_python(RemoteMemory& memory, const PythonRuntime& runtime, base:
       t.interpreters = {id};
       t.holds_gil = thread == holder;
       t.collecting = t.holds_gil && collecting;
+      // Without a holder of the GIL (a free-threaded build, or a finalizer that released the GIL), any thread
+      // may be the one that collects.
       t.may_collect = holder == 0 && collecting;
       for (const FrameGroup& group : t.groups) {
         for (const RawFrame& f : group.frames) {

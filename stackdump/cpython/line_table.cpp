@@ -52,6 +52,7 @@ class Varints {
 
   bool at_end() const { return at_ >= table_.size(); }
   uint32_t byte() { return at_end() ? 0 : static_cast<uint8_t>(table_[at_++]); }
+  // 6 bits per byte, lowest first; bit 6 means that more follow.
   uint32_t unsigned_value() {
     uint32_t v = 0;
     for (unsigned shift = 0; shift < 32; shift += 6) {

@@ -18,8 +18,8 @@ namespace xpurun::stackdump {
 namespace {
 
 // Start addresses of libpython, the executable and programs named after Python, in this order. A file may be
-// mapped several times (ctypes and llvmlite map a static python binary again); only one mapping is the live
-// interpreter.
+// mapped several times (ctypes and llvmlite map a static python binary again). Only one of the mappings is
+// the live interpreter.
 std::vector<PythonImage> candidates(const std::string& exe, const ProcMaps& maps) {
   constexpr size_t kMax = 32;
   std::vector<PythonImage> libraries;
@@ -70,8 +70,8 @@ std::string told_version(RemoteMemory& memory, Addr runtime, const Offsets& o) {
   return version.size() < 32 ? version : "";
 }
 
-// The chain runtime -> interpreter -> thread -> interpreter must close; otherwise the layout is a different
-// one.
+// The chain runtime -> interpreter -> thread -> interpreter must close. Otherwise the memory layout is
+// another one.
 PythonLookup check(RemoteMemory& memory, PythonRuntime runtime) {
   const Offsets& o = runtime.offsets;
   const auto pointer = [&](Addr a) { return memory.value<uint64_t>(a).value_or(0); };
@@ -84,8 +84,8 @@ PythonLookup check(RemoteMemory& memory, PythonRuntime runtime) {
     return {.why = NoPython::unsupported,
             .reason = fmt::format("this build of Python {} has an unknown memory layout", runtime.version)};
   }
-  if (std::count(runtime.version.begin(), runtime.version.end(), '.') <
-      2) {  // no symbol gave the patch level
+  // No symbol gave the patch level, so sys.version is read.
+  if (std::count(runtime.version.begin(), runtime.version.end(), '.') < 2) {
     if (const std::string told = told_version(memory, runtime.address, o); !told.empty()) {
       runtime.version = told;
     }
@@ -135,7 +135,7 @@ PythonLookup search(const std::string& exe, const FindInFile& in_file, const Pro
     if (found.runtime) {
       return found;
     }
-    if (out.why == NoPython::absent) {  // of several unusable candidates the first is the most likely
+    if (out.why == NoPython::absent) {  // the first of several unusable candidates is the most likely
       out = std::move(found);
     }
   }
@@ -144,6 +144,7 @@ PythonLookup search(const std::string& exe, const FindInFile& in_file, const Pro
   }
   const auto accept = [&](const RuntimeGuess& g) {
     const auto minor = g.minor == 0 ? std::nullopt : std::optional(g.minor);
+    // The scan finds words that look like a runtime by chance. sys.version confirms the guess.
     if (minor && told_version(memory, g.address, *offsets_for_minor(*minor)).empty()) {
       return false;
     }

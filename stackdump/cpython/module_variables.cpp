@@ -14,8 +14,8 @@ std::vector<Addr> tuple_at(RemoteMemory& memory, Addr field, const Offsets& o) {
   return read_tuple(memory, memory.value<uint64_t>(field).value_or(0), o, kMaxItems);
 }
 
-// The names in the code of functions and classes inside `module`. co_names holds globals and attributes
-// alike.
+// The names used in functions and classes inside `module`. co_names holds globals and attributes without
+// distinction.
 std::unordered_set<Addr> names_inside(RemoteMemory& memory, Addr module, const Offsets& o) {
   std::unordered_set<Addr> names;
   const auto code_type = memory.value<uint64_t>(module + o.object_type);
@@ -62,6 +62,7 @@ std::vector<Addr> ModuleVariables::values(RemoteMemory& memory, const RawFrame& 
   }
   const Addr globals = memory.value<uint64_t>(frame.address + o.frame_globals).value_or(0);
   const std::vector<DictItem> items = read_dict(memory, globals, o);
+  // The newest globals first, because the limit should keep the variables of the running code.
   for (auto item = items.rbegin(); item != items.rend() && out.size() < limit; ++item) {
     if (!in_functions->contains(item->key)) {
       out.push_back(item->value);

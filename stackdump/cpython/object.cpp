@@ -10,6 +10,7 @@ constexpr size_t kMaxLineTable = size_t{1} << 20;
 constexpr int64_t kMaxCopies = 16384;  // copies of a code object's bytecode, at most one per thread
 
 void append_utf8(std::string& out, uint32_t c) {
+  // Surrogates (os.fsdecode) and values from torn reads have no form in UTF-8.
   if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
     c = 0xfffd;
   }
@@ -31,7 +32,8 @@ void append_utf8(std::string& out, uint32_t c) {
   }
 }
 
-// A pointer to a _PyCodeArray (co_tlbc): a count and that number of addresses, some of them null.
+// A pointer to a _PyCodeArray (co_tlbc, in free-threaded builds from 3.14 on): a count and that number of
+// addresses, some of them null.
 std::vector<Addr> read_copies(RemoteMemory& memory, Addr array) {
   const auto count = array == 0 ? std::nullopt : memory.value<int64_t>(array);
   if (!count || *count <= 0 || *count > kMaxCopies) {

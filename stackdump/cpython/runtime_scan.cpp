@@ -21,8 +21,8 @@ struct Region {
   std::string path;
 };
 
-// Writable data of mapped files, and the anonymous memory directly after it, which holds .bss. The data of
-// the executable comes first: its address is the lowest, or it is the only image.
+// Writable data of mapped files, and the anonymous memory directly behind, which holds .bss. The executable's
+// data comes first: its address is the lowest, or it is the only image.
 std::vector<Region> data_regions(const ProcMaps& maps, const std::string& image) {
   std::vector<Region> out;
   uint64_t total = 0;
@@ -94,6 +94,7 @@ bool scan_for_runtime(const ProcMaps& maps, RemoteMemory& memory, const std::str
   };
   for (const Region& r : regions) {
     const bool found = each_word(memory, r.range, [&](Addr at, uint64_t word) {
+      // User-space addresses have 47 bits. Pointers to objects are aligned to 8 bytes.
       if (word % 8 != 0 || word < 65536 || word >> 47 != 0 || dead_ends.contains(word) ||
           checked >= kMaxChecked) {
         return false;
@@ -117,6 +118,7 @@ bool scan_for_runtime(const ProcMaps& maps, RemoteMemory& memory, const std::str
         }
       }
       if (!any) {
+        // Many words point to the same object, so each target is followed once.
         dead_ends.insert(word);
       }
       return false;

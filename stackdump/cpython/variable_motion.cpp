@@ -17,6 +17,7 @@ constexpr uint32_t kMaxSlots = 64;     // of one frame
 constexpr size_t kMaxKnown = 4096;     // code objects and types
 constexpr size_t kMaxTypeName = 16;    // longer than any name searched for
 
+// A thread that waits in these modules changes variables without progress.
 constexpr std::array<std::string_view, 3> kWaiting = {"/torch/utils/data/", "/torch/distributed/",
                                                       "/torch/multiprocessing/"};
 

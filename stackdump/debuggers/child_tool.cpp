@@ -28,8 +28,8 @@ bool drain(int fd, std::string& into) {
   return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-// A thread of the target that is in uninterruptible sleep at every check, or 0. Several checks, because file
-// reads and program starts put a healthy thread into state D for a moment.
+// A thread of the target that is in uninterruptible sleep at every check, or 0. There are several checks,
+// because file reads and program starts put a healthy thread into state D for a moment.
 base::Tid long_sleeper(base::Pid target) {
   constexpr int kLooks = 10;
   base::Tid last = 0;
@@ -52,6 +52,7 @@ tl::unexpected<base::Error> refuse(const std::vector<std::string>& argv, base::T
 }  // namespace
 
 base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t limit_ns, base::Pid target) {
+  // ptrace cannot stop a thread in state D. gdb would wait for it until its time limit.
   if (const base::Tid tid = target == 0 ? 0 : long_sleeper(target); tid != 0) {
     return refuse(argv, tid);
   }
@@ -70,8 +71,8 @@ base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t 
                             pollfd{.fd = guard.report_fd(), .events = POLLIN, .revents = 0}};
   const std::array<std::string*, 2> texts{&result.out, &result.err};
   const pollfd& reported = fds[2];
-  // Runs until the report has arrived and the tool's last output is read. A process that escaped the guard
-  // may keep the pipes open for ever.
+  // Runs until the report has arrived and the tool's last output is read. The pipes' end is no sign, because
+  // a process that escaped the guard may keep them open for ever.
   for (bool quiet = false; !quiet || reported.revents == 0;) {
     quiet = true;
     if (::poll(fds.data(), fds.size(), -1) < 0) {

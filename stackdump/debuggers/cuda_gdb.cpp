@@ -40,7 +40,7 @@ struct Columns {
   int status = -1;
 };
 
-// Positions of the single-word columns before the dimensions.
+// Positions of the columns before the dimensions. Only these are single words.
 std::optional<Columns> header_of(std::string_view line) {
   if (line.find("Kernel") == std::string_view::npos || line.find("GridDim") == std::string_view::npos) {
     return std::nullopt;
@@ -121,6 +121,8 @@ model::Frame frame_of(const model::GpuKernel& k) {
 }
 
 base::Result<std::vector<model::GpuKernel>> ask(base::Pid pid, const DebuggerSettings& settings) {
+  // Nothing of the user's settings is loaded: -nx and auto-load off keep .gdbinit and scripts in the target's
+  // directories from running.
   auto ran = run_tool({settings.cuda_gdb, "-nx", "-q", "-batch", "-iex", "set auto-load off", "-iex",
                        "set width 0", "-iex", "set pagination off", "-iex", "set confirm off", "-p",
                        std::to_string(pid), "-ex", "info cuda kernels"},
@@ -129,6 +131,7 @@ base::Result<std::vector<model::GpuKernel>> ask(base::Pid pid, const DebuggerSet
     return base::fail(std::move(ran.error()));
   }
   auto kernels = parse_cuda_kernels(ran->out);
+  // An error can follow a complete list, so the list decides and not the exit status.
   if (!kernels.empty() || ran->out.find("No CUDA kernels") != std::string::npos) {
     return kernels;
   }

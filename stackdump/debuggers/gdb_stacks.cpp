@@ -70,7 +70,7 @@ size_t closing(std::string_view s, size_t open) {
 }
 
 // "function (arguments) at file:line" or "... from library". Function names may contain parentheses and " in
-// ": the arguments are the first parenthesised group after a space that is followed by the place only.
+// ". So the arguments are the first parenthesised group after a space that only the place follows.
 void parse_function(std::string_view text, model::Frame& f) {
   std::string_view name = text;
   std::string_view place;
@@ -156,6 +156,7 @@ std::vector<GdbThread> parse_gdb_backtrace(std::string_view text) {
 }
 
 base::Result<std::vector<GdbThread>> gdb_stacks(base::Pid pid, const DebuggerSettings& settings) {
+  // debuginfod would download symbols, and auto-load would run scripts, while the target is stopped.
   const std::vector<std::string> command = {settings.gdb, "-nx",
                                             "-q",         "-batch",
                                             "-iex",       "set debuginfod enabled off",
@@ -191,7 +192,7 @@ bool wants_gdb(const model::ProcessStacks& stacks, const ResolveSettings& settin
   if (std::any_of(stacks.threads.begin(), stacks.threads.end(), asleep)) {
     return false;
   }
-  // Registers are known, yet no thread has a caller: the fault is in xpurun's engine, not in the process.
+  // Registers are known, yet no thread has a caller: then xpurun's own unwinder is at fault, not the process.
   return stacks.method == "ptrace" && stacks.status == model::DumpStatus::ok && !stacks.threads.empty() &&
          std::all_of(stacks.threads.begin(), stacks.threads.end(), [](const model::ThreadStack& t) {
            const auto native = std::count_if(t.frames.begin(), t.frames.end(), [](const model::Frame& f) {

@@ -60,7 +60,7 @@ void TargetRepair::after_tracer(TracerEnd end) const {
   };
   send(SIGCONT);
   if (user_stop) {
-    send(SIGSTOP);  // SIGCONT has discarded it
+    send(SIGSTOP);  // SIGCONT has discarded the user's stop
   }
 }
 

@@ -74,7 +74,7 @@ base::Result<base::Pid> start_tool(const GuardedTool& tool) {
 }
 
 // Kills all children of this process until none is left. A subreaper inherits orphaned grandchildren, so no
-// tracer remains. False if a child was still alive at the time limit; a process in state D dies only when the
+// tracer remains. False if a child was still alive at the time limit: a process in state D dies only when its
 // sleep ends.
 bool end_children(int64_t patience_ns) {
   const base::ProcFs proc;
@@ -84,6 +84,7 @@ bool end_children(int64_t patience_ns) {
       ::kill(child, SIGKILL);
     }
     pid_t reaped = 0;
+    // __WALL also reaps children that were cloned with another exit signal than SIGCHLD.
     while ((reaped = ::waitpid(-1, nullptr, WNOHANG | __WALL)) > 0) {
     }
     if (reaped < 0 && errno == ECHILD) {
@@ -96,12 +97,13 @@ bool end_children(int64_t patience_ns) {
   }
 }
 
-// At SIGTERM gdb detaches, if it is not blocked: its breakpoints leave the target, and a thread that stands
-// at one goes on. After SIGKILL such a thread dies of SIGTRAP, and with it the target.
+// gdb detaches at SIGTERM unless it is blocked: it removes its breakpoints from the target, and a thread that
+// stands at a breakpoint continues. After SIGKILL such a thread dies of SIGTRAP, and the target with it.
 void ask_to_detach(base::Pid tool) {
   ::kill(tool, SIGTERM);
   const base::MonoNs deadline = base::mono_ns() + kDetachNs;
   siginfo_t ended{};
+  // WNOWAIT leaves the child to be reaped by end_children().
   while (::waitid(P_PID, static_cast<id_t>(tool), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
          ended.si_pid == 0 && base::mono_ns() < deadline) {
     ::poll(nullptr, 0, kGuardPollMs);
@@ -190,6 +192,7 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
   const auto send = [&] { return ::write(report_fd, &report, sizeof report) == sizeof report; };
   if (!report.finished) {
     send();
+    // A tracer in state D still holds the target. The repair waits until the tracer is gone, or the target.
     while (!end_children(kPatienceNs) && !repair.target_gone()) {
     }
   }

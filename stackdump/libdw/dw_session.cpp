@@ -31,7 +31,7 @@ int find_debuginfo(Dwfl_Module*, void** userdata, const char*, Dwarf_Addr, const
   return debug == nullptr ? -1 : descriptor_of(*debug).release();
 }
 
-// Never called: every module is reported with its file.
+// Required by libdw, but never called: every module is reported with its file.
 int find_elf(Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) {
   return -1;
 }

@@ -68,7 +68,7 @@ class SourceReader {
     if (Dwarf_Die* unit = api_.dwfl_module_addrdie(module, a, bias)) {
       return unit;
     }
-    // clang does not write .debug_aranges by default, so the compilation units are searched.
+    // clang does not write .debug_aranges by default, so the compilation units are searched one by one.
     Dwarf_Die* unit = nullptr;
     while ((unit = api_.dwfl_module_nextcu(module, unit, bias)) != nullptr) {
       if (api_.dwarf_haspc(unit, a - *bias) == 1) {
@@ -135,8 +135,8 @@ class SourceReader {
       if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine) {
         continue;
       }
-      // Uses the scopes of this entry: the scopes of the address lead to the definition of the inlined
-      // function.
+      // The scopes of this entry count. The scopes of the address lead to the definition of the inlined
+      // function instead of its call.
       Dwarf_Die* scopes = nullptr;
       const int depth = api_.dwarf_getscopes_die(&found[i], &scopes);
       for (int k = 0; k < depth && api_.dwarf_tag(&scopes[k]) != DW_TAG_subprogram; ++k) {
@@ -225,6 +225,7 @@ std::optional<SourcePlace> place_from(std::span<const std::string_view> fields) 
 Answer parse(std::string_view answer) {
   Answer parsed;
   SourceLookup& out = parsed.found;
+  // A child that was killed may leave half a line.
   const size_t end = answer.rfind('\n');
   for (std::string_view line : base::split(answer.substr(0, end == std::string_view::npos ? 0 : end), '\n')) {
     if (line.starts_with('!')) {
@@ -274,9 +275,11 @@ std::string run_child(const std::vector<Addr>& wanted, ModuleList& modules, base
   if (!pipe) {
     return {};
   }
+  // In a child, because libdw may crash on damaged debug information, or need all memory.
   const auto child = base::fork_child(base::ChildLife::ends_with_parent, [&] {
     if constexpr (kLimitHeap) {
       const rlimit heap{kMaxHeap, kMaxHeap};
+      // Since Linux 4.7, RLIMIT_DATA also counts private mappings, which malloc() uses for large blocks.
       ::setrlimit(RLIMIT_DATA, &heap);
     }
     answer(wanted, modules, pipe->write_end.get());
@@ -285,6 +288,7 @@ std::string run_child(const std::vector<Addr>& wanted, ModuleList& modules, base
   if (!child) {
     return {};
   }
+  // Otherwise this end would keep the pipe open after the end of the child.
   pipe->write_end.reset();
   std::string text = read_until(pipe->read_end.get(), deadline);
   ::kill(*child, SIGKILL);
@@ -341,6 +345,7 @@ SourceLookup look_up_sources(const std::vector<Addr>& addresses, ModuleList& mod
     const auto it = fresh.found.places.find(a);
     const Known& known = images[m->image];
     std::string text = it == fresh.found.places.end() ? "" : encode(it->second);
+    // Without the child's end, an address without output may be one that it did not reach.
     if (fresh.whole && !known.key.build_id.empty() && text.size() <= SymbolCache::kMaxName) {
       cache.add(known.key, {{a - m->bias, a - m->bias + 1, std::move(text)}});
     }

@@ -38,6 +38,7 @@ bool DwUnwinder::read_word(Addr a, Dwarf_Word* value) {
     *value = *v;
     return true;
   }
+  // Read-only pages may be missing in the snapshot. The file has the same content.
   const Module* m = session_->modules().find(a);
   if (m == nullptr || m->image == nullptr) {
     return false;
@@ -72,6 +73,7 @@ int DwUnwinder::add_frame(Dwfl_Frame* frame) {
   if (pc == 0) {
     return DWARF_CB_ABORT;
   }
+  // The caller's stack pointer is the callee's canonical frame address.
   if (!out_.frames.empty()) {
     NativeFrame& callee = out_.frames.back();
     callee.cfa = sp > callee.sp ? sp : 0;

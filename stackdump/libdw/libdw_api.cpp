@@ -10,6 +10,7 @@ namespace xpurun::stackdump {
 namespace {
 
 base::Result<LibDw> load() {
+  // libdw would ask debuginfod servers over the network, while people wait for the dump.
   ::unsetenv("DEBUGINFOD_URLS");
   // RTLD_LOCAL: symbols of libdw must not satisfy references of other libraries.
   void* library = ::dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -52,6 +52,7 @@ size_t LiveMemory::read_some(Addr addr, std::span<std::byte> into) {
 }
 
 bool LiveMemory::read(Addr addr, std::span<std::byte> into) {
+  // process_vm_readv may stop at a page boundary, so a short read is continued.
   while (!into.empty()) {
     const size_t n = read_some(addr, into);
     if (n == 0) {

@@ -26,6 +26,8 @@ void copy_pages(LiveMemory& live, CopyJob& job) {
       got -= wanted.front().size();
       wanted = wanted.subspan(1);
     }
+    // The first range that was not copied completely has an unreadable page. The rest of that range is given
+    // up, and copying goes on with the next range.
     if (!wanted.empty()) {
       const AddrRange rest{wanted.front().lo + got, wanted.front().hi};
       skip_bytes(rest.size());
@@ -58,12 +60,13 @@ void PageCopier::copy(LiveMemory& live, std::span<CopyJob> jobs) {
     calls_.notify_one();
   }
   take_jobs(live, jobs);
-  // A thread that starts now finds no job; a thread that is already copying is waited for.
+  // A helper that starts now finds no job. A helper that is already copying is waited for.
   jobs_ = nullptr;
   helping_.wait(true);
 }
 
 void PageCopier::help() {
+  // The process stays stopped until both threads have finished.
   become_urgent();
   for (uint32_t seen = 0;;) {
     calls_.wait(seen);

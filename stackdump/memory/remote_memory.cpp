@@ -15,7 +15,7 @@ std::optional<std::string> RemoteMemory::bytes(Addr addr, size_t n) {
 std::optional<std::string> RemoteMemory::c_string(Addr addr, size_t limit) {
   std::string out;
   while (out.size() < limit) {
-    // No single read crosses a page boundary: the string may end directly before an unmapped page.
+    // No read crosses a page boundary: the string may end directly before an unmapped page.
     const size_t step = std::min<size_t>({64, limit - out.size(), 4096 - (addr + out.size()) % 4096});
     const auto part = bytes(addr + out.size(), step);
     if (!part) {

@@ -104,6 +104,7 @@ base::Result<SnapshotContent> decode_snapshot(std::string_view file, size_t max_
   if ((h.flags & kCompressed) == 0) {
     return parse(file);
   }
+  // The size in the frame is checked before memory for the claimed size is allocated.
   if (ZSTD_getFrameContentSize(file.data(), file.size()) != h.size) {
     return base::fail("the snapshot is damaged (size)");
   }

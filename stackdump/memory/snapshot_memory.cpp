@@ -82,6 +82,7 @@ const std::byte* SnapshotMemory::page(Addr page_addr) {
     return nullptr;
   }
   if (!source_->read(page_addr, {data, kPageSize})) {
+    // The failure is remembered, so that the page is not requested again.
     index_[page_addr] = kMissing;
     --used_;
     return nullptr;
@@ -210,6 +211,7 @@ void SnapshotMemory::clear() {
   constexpr size_t kKeptPages = 64;
   index_.clear();
   last_data_ = nullptr;
+  // A small pool is kept for the next snapshot; the memory of a large one is given back.
   used_ = 0;
   if (pool_.size() > kKeptPages) {
     pool_.clear();

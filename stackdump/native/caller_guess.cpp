@@ -29,8 +29,8 @@ bool starts_with(const Code& code, std::initializer_list<uint8_t> prefix) {
 
 std::optional<Registers> guess_caller(const Registers& callee, bool exact, AddrRange stack,
                                       ModuleList& modules, SnapshotMemory& memory) {
-  // The caller whose return address lies at `slot`. The byte before that address must
-  // lie in code.
+  // The caller whose return address lies at `slot`. The byte before that address must lie in code, because a
+  // return address follows a call instruction.
   const auto return_to = [&](Addr slot, uint64_t rbp) -> std::optional<Registers> {
     if (!stack.contains(slot) || slot % 8 != 0) {
       return std::nullopt;
@@ -59,6 +59,7 @@ std::optional<Registers> guess_caller(const Registers& callee, bool exact, AddrR
     if (entry || stub) {
       return return_to(sp, rbp);
     }
+    // mov rbp, rsp after push rbp: the saved rbp lies at the stack pointer, the return address above.
     if (starts_with(code, {0x48, 0x89, 0xe5}) && code_at(modules, callee.pc() - 1)[0] == 0x55) {
       if (const auto saved = memory.value<uint64_t>(sp)) {
         return return_to(sp + 8, *saved);

@@ -23,8 +23,8 @@ constexpr uint64_t kLlvm = 0x434c4e47432b2b00;  // "CLNGC++\0"
 constexpr uint64_t kTypeBefore = 80;
 constexpr uint64_t kHandlersBefore = 40;  // handlerCount: negative during a rethrow
 constexpr uint64_t kObjectAfter = 32;
-// The reference count, at the very beginning. When the last reference is gone, the allocator has overwritten
-// it.
+// The reference count is at the very beginning. It is also the first part that the allocator overwrites after
+// the last reference is gone.
 constexpr uint64_t kGnuReferencesBefore = 96;
 constexpr uint64_t kLlvmReferencesBefore = 88;
 constexpr int32_t kMostReferences = 1024;
@@ -101,9 +101,9 @@ class ExceptionReader {
     return out.starts_with(kPrefix) ? out.substr(kPrefix.size()) : mangled;
   }
 
-  // The type, then its base classes. A class with one base (__si_class_type_info) has the address of the
-  // base's type_info after its name; a class with several bases (__vmi_class_type_info) has flags and a count
-  // there.
+  // The type, then its base classes. After its name, the type_info of a class with one base
+  // (__si_class_type_info) holds the address of the base's type_info; with several bases
+  // (__vmi_class_type_info) it holds flags and a count.
   std::vector<Base> bases_of(Addr object, Addr type) {
     std::vector<std::pair<Addr, Addr>> waiting{{object, type}};
     std::vector<Base> out;
@@ -151,7 +151,7 @@ class ExceptionReader {
       return {};
     }
     if (const Addr error = base(kTorchError); error != 0) {
-      return string_at(error + 8).value_or("");  // its what() adds a backtrace
+      return string_at(error + 8).value_or("");  // its what() would add a backtrace
     }
     if (auto text = text_at(what_of(object))) {
       return *text;
@@ -169,8 +169,8 @@ class ExceptionReader {
     return {};
   }
 
-  // The string that the object's what() returns, if the function is one load and a return, as in the standard
-  // library's exceptions and most others. 0 for any other function.
+  // The string that what() of the object returns, if the function is one load and a return, as in most
+  // exception classes. The code is decoded and never run. 0 for any other function.
   Addr what_of(Addr object) {
     constexpr uint64_t kSlot = 2 * 8;  // after the two destructors
     Addr code = pointer(pointer(object) + kSlot);
@@ -240,6 +240,7 @@ std::optional<CppException> find_cpp_exception(RemoteMemory& memory, AddrRange s
     if (word < 4096 || word % 16 != 0 || word >> 47 != 0 || (word >= stack.lo && word < stack.hi)) {
       continue;
     }
+    // The word may point to the header or to the thrown object.
     for (const Addr header : {word, word - kObjectAfter}) {
       if (seen.insert(header).second) {
         if (auto found = reader.at(header)) {

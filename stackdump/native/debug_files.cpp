@@ -35,7 +35,8 @@ std::optional<DebugLink> debug_link(const ElfImage& image) {
   return DebugLink{name, *crc};
 }
 
-// The root of the process's file system as seen from here, then this process's own root.
+// The root of the process's file system (a container's files differ from the host's), then this process's own
+// root.
 std::vector<std::string> roots(const ModuleFiles& files) {
   std::vector<std::string> out;
   if (files.pid != 0) {
@@ -101,6 +102,8 @@ std::optional<ElfImage> find_debug_file(const ModuleFiles& files, const std::str
       if (!found) {
         continue;
       }
+      // A file of the right name may be of another build: the build ids decide, else the checksum of
+      // .gnu_debuglink.
       const std::string its_id = found->build_id();
       const bool same = !id.empty() && !its_id.empty() ? id == its_id
                                                        : link && found->file().size() <= kMaxChecksummed &&

@@ -27,6 +27,8 @@ uint32_t gnu_hash(std::string_view name) {
 
 std::optional<DynamicTables> dynamic_tables(RemoteMemory& memory, Addr dynamic, size_t size, Addr bias) {
   DynamicTables out;
+  // The dynamic linker of glibc relocates these addresses in memory; that of musl and the vDSO's table leave
+  // them relative.
   const auto place = [bias](uint64_t v) { return v < bias ? v + bias : v; };
   for (size_t i = 0; i < std::min(size / sizeof(Elf64_Dyn), kMaxEntries); ++i) {
     const auto d = memory.value<Elf64_Dyn>(dynamic + i * sizeof(Elf64_Dyn));
@@ -68,6 +70,7 @@ std::optional<LoadedSymbol> look_up(RemoteMemory& memory, const DynamicTables& t
     if (!entry) {
       return std::nullopt;
     }
+    // The lowest bit of an entry marks the end of the chain and is no part of the hash.
     if ((*entry | 1) == (hash | 1)) {
       const auto s = memory.value<Elf64_Sym>(t.symbols + i * sizeof(Elf64_Sym));
       if (s && s->st_shndx != SHN_UNDEF && memory.c_string(t.strings + s->st_name, 256) == name) {

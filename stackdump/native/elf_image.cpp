@@ -201,6 +201,7 @@ void ElfImage::visit_dynamic(const std::function<void(const ElfSymbol&)>& visit)
   uint64_t strtab = 0;
   uint64_t strsz = 0;
   const auto entries = at_vaddr(dynamic->p_vaddr);
+  // An image rebuilt from memory has addresses that the dynamic linker has relocated.
   const auto unrelocated = [&](uint64_t v) { return bias_ != 0 && v >= bias_ ? v - bias_ : v; };
   for (size_t at = 0; at < dynamic->p_filesz; at += sizeof(Elf64_Dyn)) {
     const auto d = field<Elf64_Dyn>(entries, at);

@@ -21,7 +21,7 @@ std::string image_key(const Mapping& m) {
 
 bool has_inode(const std::string& path, uint64_t inode) {
   struct stat st {};
-  // The device number is not compared: on overlay file systems stat() and maps show different numbers.
+  // The device number is not compared: on overlay file systems, stat() and maps report different numbers.
   return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == inode;
 }
 

@@ -33,7 +33,7 @@ struct CacheHeader {
   uint32_t id_size;  // the build id comes first
 };
 
-// Both lists ascend. Where ranges overlap, the earlier entry stays.
+// Both lists ascend. Where ranges overlap, the entry that begins earlier stays.
 std::vector<SymbolRange> merge(std::vector<SymbolRange> a, const std::vector<SymbolRange>& b) {
   a.insert(a.end(), b.begin(), b.end());
   std::stable_sort(a.begin(), a.end(),
@@ -135,6 +135,7 @@ std::vector<SymbolRange> SymbolCache::load(const Key& key) {
   auto out = read(key);
   struct stat st {};
   const std::string path = path_of(key);
+  // The time of the last use, for evict(). Written at most once a day, because reads should not cause writes.
   if (!out.empty() && ::stat(path.c_str(), &st) == 0 && ::time(nullptr) - st.st_mtime > kTouchAfterS) {
     ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
   }
@@ -153,7 +154,7 @@ void SymbolCache::save() {
   for (const auto& [key, ranges] : added_) {
     auto all = merge(read(key), merge({}, ranges));
     if (all.size() > kMaxRanges) {
-      all = merge({}, ranges);  // start over: the relevant addresses have changed
+      all = merge({}, ranges);  // start over: the program's addresses have changed
     }
     if (all.size() <= kMaxRanges) {
       // After an error such as a full disk, the next dump looks the names up again.

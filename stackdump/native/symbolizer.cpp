@@ -31,8 +31,8 @@ size_t leading_underscores(std::string_view name) {
   return std::min(name.find_first_not_of('_'), name.size());
 }
 
-// Between names of one address: a name that other modules see, then the name with fewer underscores in front
-// (`select`, not `__select`), which is the documented name.
+// Which of two names of one address is shown: a name that other modules see, then the name with fewer leading
+// underscores (`select`, not `__select`), because that is the documented name.
 bool better(const ElfSymbol& a, const ElfSymbol& b) {
   if (a.value != b.value) {
     return a.value > b.value;
@@ -97,6 +97,7 @@ std::vector<SymbolRange> read_symbols(const Module& module, ModuleList& modules,
       out.push_back({c.lo, c.hi, c.found ? std::string(c.symbol.name().substr(0, kMaxSymbolName)) : ""});
     }
   }
+  // The pages of large libraries would otherwise count as this process's memory.
   module.image->forget_pages();
   if (debug != nullptr) {
     debug->forget_pages();

@@ -86,6 +86,7 @@ bool NativeUnwinder::Engine::read_image(Addr a, unw_word_t* value) {
 
 bool NativeUnwinder::Engine::read_word(Addr a, unw_word_t* value) {
   if (a >= kOwnTables) {
+    // Far above the 47 bits of user space, so that an address tells the copies of tables from the process.
     const size_t which = (a - kOwnTables) / kOwnTableStride;
     const uint64_t at = (a - kOwnTables) % kOwnTableStride;
     const auto v = which < blobs.size() ? field<unw_word_t>(blobs[which], at) : std::nullopt;
@@ -154,7 +155,8 @@ int NativeUnwinder::Engine::search(const UnwindTable& table, const Module& modul
     di.u.rti.segbase = module.bias + table.base;
     return _Ux86_64_dwarf_search_unwind_table(space, pc, &di, info, need, this);
   }
-  // The entries describe code as if loaded at the address of the table, so the look-up uses that address.
+  // These entries describe code as if it were loaded at the address of the table, so the look-up uses that
+  // address.
   const Addr here = published(table.frames);
   const uint64_t vaddr = pc - module.bias;
   if (vaddr >= kMaxVaddr) {
@@ -182,6 +184,7 @@ int NativeUnwinder::Engine::find_proc_info(Addr pc, unw_proc_info_t* info, int n
   if (const UnwindTable* table = eh_table_of(*module)) {
     rc = search(*table, *module, pc, info, need);
   }
+  // .debug_frame covers functions that .eh_frame lacks, for example hand-written assembly.
   if (rc < 0) {
     if (const UnwindTable* table = debug_table_of(*module)) {
       rc = search(*table, *module, pc, info, need);
@@ -234,6 +237,7 @@ NativeUnwinder::NativeUnwinder(ModuleList& modules, SnapshotMemory& memory)
   a.access_reg = [](unw_addr_space_t, unw_regnum_t reg, unw_word_t* value, int write, void* arg) {
     const auto* e = static_cast<Engine*>(arg);
     const auto i = static_cast<size_t>(reg);
+    // Registers that /proc does not report are unknown, not zero.
     if (write != 0 || reg < 0 || i >= Registers::kCount ||
         (!e->start.complete && i != Registers::kRsp && i != Registers::kRip)) {
       return -UNW_EBADREG;
@@ -274,6 +278,7 @@ NativeStack NativeUnwinder::unwind(const Registers& registers, AddrRange stack) 
       out.stopped = fmt::format("more than {} frames", kMaxFrames);
       return out;
     }
+    // A copy, because a failed step leaves the cursor undefined.
     unw_cursor_t before = cursor;
     e.missing_table = false;
     const bool executable = e.modules.is_executable(exact ? pc : pc - 1);
@@ -286,6 +291,7 @@ NativeStack NativeUnwinder::unwind(const Registers& registers, AddrRange stack) 
     unw_word_t next_sp = 0;
     const bool stepped = rc > 0 && !e.missing_table && unw_get_reg(&cursor, UNW_REG_IP, &next_pc) == 0 &&
                          unw_get_reg(&cursor, UNW_REG_SP, &next_sp) == 0;
+    // The start code of a thread leaves 0 as its return address.
     if (stepped && next_pc == 0) {
       return out;
     }

@@ -42,6 +42,7 @@ base::Status check_alive(base::Pid pid) {
         no_process(pid, base::told("it has exited and waits for its parent to collect it (zombie)")));
   }
   const base::Pid image = living_thread(pid);
+  // Only root is sure: without privilege, these reads also fail for processes of other users.
   if (proc.exe(image).empty() && proc.text(image, "maps").empty() && proc.cmdline(image).empty() &&
       ::geteuid() == 0) {
     return base::fail(no_process(pid, base::told("it has no memory of its own (kernel thread or exiting)")));

@@ -19,8 +19,8 @@ namespace xpurun::stackdump {
 namespace {
 
 constexpr int kMaxRounds = 16;  // rescans for new threads
-constexpr std::chrono::nanoseconds kSleepCheck{
-    2'000'000};  // a thread that has not stopped after this time is checked in /proc
+// A thread that has not stopped after this time is checked in /proc.
+constexpr std::chrono::nanoseconds kSleepCheck{2'000'000};
 constexpr std::chrono::nanoseconds kPollFor{300'000};
 constexpr timespec kPollPause{.tv_nsec = 100'000};
 
@@ -169,6 +169,7 @@ void TracedProcess::resume() {
       look_at(t, WNOHANG);  // it may have stopped at the last moment
     }
     if (t.state == StopState::stopped) {
+      // A signal that the stop has taken would be lost without this.
       // NOLINTNEXTLINE(performance-no-int-to-ptr)
       auto* signal = reinterpret_cast<void*>(static_cast<intptr_t>(t.pending_signal));
       ::ptrace(PTRACE_DETACH, t.tid, nullptr, signal);

@@ -93,6 +93,7 @@ bool PositionReader::State::is_main(Addr thread, Addr interp) {
     return false;
   }
   const auto bytes = std::as_bytes(std::span(*raw));
+  // The main thread's id is the process id, in the PID namespace in which CPython asked for it.
   return field<uint64_t>(bytes, o.thread_interp) == interp &&
          (o.thread_native_id == kAbsent ||
           field<uint64_t>(bytes, o.thread_native_id) == static_cast<uint64_t>(inner_pid));
@@ -123,6 +124,7 @@ std::optional<Addr> PositionReader::State::find_main() {
 
 base::Result<PyThread> PositionReader::State::read_main() {
   const Offsets& o = runtime.offsets;
+  // The pages of the last poll are outdated.
   memory.clear();
   const auto thread = find_main();
   if (!thread) {

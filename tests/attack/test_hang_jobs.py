@@ -1,4 +1,4 @@
-"""Jobs that hang are found, with the right rank and the right kind, whatever other activity they have.
+"""Jobs that hang are found, with the right rank and the right kind, regardless of their other activity.
 
 The jobs are in jobs/G_*.py. Those in QUICK run always, the others with XPURUN_ATTACK=long.
 """

@@ -1,4 +1,4 @@
-"""Healthy jobs that look still for long by every simple measure run to their end under --on-hang kill.
+"""Healthy jobs that look still for a long time by every simple measure run to their end under --on-hang kill.
 
 The jobs are in jobs/H_*.py. Those in QUICK run always, the others with XPURUN_ATTACK=long.
 """

@@ -181,7 +181,7 @@ class Attach(xpurun_test.Case):
         self.assertEqual(list((self.dir).glob("xpurun-runs*")), [])
 
     def start_tasks(self, names_of, count):
-        """Ranks without a launcher, told apart by their environment."""
+        """Ranks without a launcher, distinguished by their environment."""
         tasks = []
         for rank in range(count):
             names = {name: str(value) for name, value in names_of(rank).items()}

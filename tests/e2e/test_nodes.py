@@ -251,7 +251,7 @@ class Nodes(xpurun_test.Case):
         self.assertIn("no verdict over all nodes", said[0])
 
     def check_first_failure(self, fault, guilty, nodes, per_node, *parts):
-        """All nodes tell the failure of the rank `guilty`, whatever their own ranks end of, and in whatever order."""
+        """All nodes report the failure of the rank `guilty`, regardless of how and when their own ranks end."""
         self.serve()
         self.job(nodes, per_node, "--guilty", guilty, "--fault", fault, "--at-step", 300, "--steps", 10000,
                  options=("--nats", self.url()))

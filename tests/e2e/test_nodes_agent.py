@@ -101,7 +101,7 @@ class NodesAgent(nodes_test.Case):
             self.assertEqual(heard["verdict"]["sentence"], VERDICT["sentence"])
             act = agent.wait("act")
             self.assertEqual((act["action"], act["exit_status"], act["reason"]), ("kill", 124, "hang"))
-        # Both are repeated on the server, and told once.
+        # Both are repeated on the server, but reported once.
         agents[1].wait("nodes")
         agents[1].wait("nodes")
         self.assertEqual(agents[1].heard("verdict") + agents[1].heard("act"), [])

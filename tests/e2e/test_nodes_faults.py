@@ -92,7 +92,7 @@ class Server(hosts_test.Case):
         job.stuck(2)
         self.hear(client, "dump")
         self.kill(server)
-        # Node 0 sees only ranks that wait: no rank of its own may be blamed.
+        # Node 0 sees only ranks that wait: it must not blame any of its ranks.
         for verdict in self.wait_hang(nodes):
             self.assertIn(verdict["ranks"], ([], [2]), verdict)
         self.check_alone(nodes[1])

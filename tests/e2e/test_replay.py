@@ -174,7 +174,7 @@ class Replay(xpurun_test.Case):
 
     def test_without_a_gpu(self):
         run = self.make_run([1, 1])
-        # The directory has no libcuda.so.1, and the machine of the tests neither.
+        # Neither the directory nor the machine of the tests has a libcuda.so.1.
         for environment, wanted in (({"FAKE_REPLAY_DEVICES": 0}, "no GPU that programs may use"),
                                     ({"FAKE_REPLAY_INIT": 3}, "cuInit fails with error 3")):
             told = self.replay(run, status=1, **environment)

@@ -24,7 +24,7 @@ class SlowJobs(SelftestCase):
         skipped = {name: trial["reason"] for name, trial in trials.items() if trial["result"] == "skipped"}
         self.assertEqual({name: skipped.pop(name, None) for name in NEED_A_GPU},
                          dict.fromkeys(NEED_A_GPU, "on GPUs only (--gpu)"))
-        # Each was tried three times before programs that are no tests were blamed.
+        # Each test was tried three times before programs other than tests were blamed.
         for reason in skipped.values():
             self.assertRegex(reason, "^other programs used")
         self.assertLessEqual(len(skipped), len(ON_THE_CPU) // 2, skipped)

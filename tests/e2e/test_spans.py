@@ -111,7 +111,7 @@ class Spans(xpurun_test.Case):
         self.check_rules(self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
 
     def test_marks(self):
-        """A folder named xpurun is no module of the program; a file is."""
+        """A folder named xpurun is not a module of the program; a file is."""
         env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
         (self.dir / "path" / "xpurun").mkdir(parents=True)
         self.check_rules(env | {"PYTHONPATH": str(self.dir / "path")})

@@ -82,7 +82,7 @@ class Speed(xpurun_test.Case):
         self.assertGreater(pause["median_s"], 0.39)
         self.assertRegex(pause["sentence"], r"^checkpoint of [\d.]+ m?s every 25 steps, in torch\.save at "
                                             r"slow_loader_job\.py:\d+ \([\w.<>]+\), \d+ % of the time$")
-        self.assertLess(report["step_s"], pause["median_s"] / 2)  # the pause is no part of a usual step
+        self.assertLess(report["step_s"], pause["median_s"] / 2)  # a usual step does not contain the pause
         self.assertLess(report["step_s"], 0.2)
         self.assertIn(pause["sentence"], " ".join(self.run_xpurun("analyze", self.out, out=False).stdout.split()))
 

@@ -140,8 +140,8 @@ class InOtherHands(xpurun_test.Case):
         return got
 
     def test_holistic_trace_analysis(self):
-        """Of two ranks, one may be a straggler: HolisticTraceAnalysis looks for two unless it is told otherwise, and
-        fails if an iteration has a collective of one rank only, as sampled calls have."""
+        """Of two ranks, one may be a straggler: HolisticTraceAnalysis looks for two by default, and fails
+        if an iteration has a collective of one rank only, as sampled calls have."""
         python = self.install("HolisticTraceAnalysis==0.5.0")
         # Rank 1 enters every reduce-scatter 0.1 ms late.
         self.assertEqual(self.analyse(python, self.run_dir)["stragglers"], [1])

@@ -58,7 +58,7 @@ class TracePython(xpurun_test.Case):
         self.assertEqual((load["calls"], load["slowest"], load["outliers"]), (24, 1, [1]))
         self.assertGreater(load["slowest_mean_s"], 0.02)
         self.assertEqual([rank["calls"] for rank in load["ranks"]], [12, 12])
-        # The load inside of fails() is none of its own time.
+        # The load inside of fails() does not count as its own time.
         self.assertLess(functions[MODULE + "fails"]["self_s"], functions[MODULE + "fails"]["total_s"] / 2)
         text = self.run_xpurun("analyze", self.out, out=False).stdout
         self.assertIn("traced functions", text)

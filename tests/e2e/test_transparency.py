@@ -172,7 +172,7 @@ class Terminal(xpurun_test.Case):
         self.type(f"'{PROGRAM}' --out run --hang-timeout 1 -- {PYTHON} -c 'print(\"got\", input(\"name? \"))'\n")
         self.expect(r"name\? ")
         begun = self.wait_for(self.elapsed_s, "answer of the supervisor")
-        self.wait_for(lambda: self.elapsed_s() > begun + 2.5, "hang timeout")  # an unanswered prompt is no hang
+        self.wait_for(lambda: self.elapsed_s() > begun + 2.5, "hang timeout")  # an unanswered prompt is not a hang
         self.type("x\n")
         self.expect(r"got x")
         self.assertNotIn("hang", self.text)

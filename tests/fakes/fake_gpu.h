@@ -16,7 +16,7 @@
 extern "C" {
 void fake_gpu_work(void* stream);
 void fake_gpu_kernel(void* stream);
-// The arguments of the last call of a fake, as fake_hash() of them.
+// fake_hash() of the arguments of the last call of a fake.
 uint64_t fake_last_arguments();
 void fake_set_last_arguments(uint64_t hash);
 const char* fake_last_function();

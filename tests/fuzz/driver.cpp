@@ -2,8 +2,8 @@
 // variations of seeds: ROUNDS (2000), or $XPURUN_FUZZ_RUNS, or for $XPURUN_FUZZ_SECONDS; with both variables
 // until the first of the two ends. The variations are the same each time unless $XPURUN_FUZZ_SEED (1)
 // differs. A finding ends the process, as a sanitizer or an assertion would under libFuzzer, and leaves the
-// input in a file fuzz-finding-PID of the temporary directory. The last line tells the number of executions,
-// and the slowest one.
+// input in a file fuzz-finding-PID of the temporary directory. The last line has the number of executions
+// and the slowest execution.
 #include "common/base/os/io.h"
 
 #include <algorithm>

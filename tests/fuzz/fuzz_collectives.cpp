@@ -1,5 +1,5 @@
-// Input: the calls of all ranks as a dump keeps them (collectives.json). What can be read can be judged and
-// told, and what was written reads the same.
+// Input: the calls of all ranks as a dump keeps them (collectives.json). Readable input can be judged and
+// reported, and written facts read back the same.
 #include "common/model/collectives.h"
 #include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/diagnose.h"

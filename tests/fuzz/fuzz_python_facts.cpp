@@ -1,6 +1,6 @@
 // Input: 'e', then a message of Python's bootstrap; 's', then the bytes of a segment: a third of them texts;
-// or 'p', then texts and spans of a segment, likewise. What can be read can be shown and written, and what
-// was written reads the same.
+// or 'p', then texts and spans of a segment in the same way. Readable input can be shown and written, and
+// written facts read back the same.
 #include "common/model/exception.h"
 #include "common/model/run_manifest.h"
 #include "launcher/collect/python_segments.h"

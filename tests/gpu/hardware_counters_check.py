@@ -1,4 +1,4 @@
-"""Runs the job of tests/gpu/hardware_counters under xpurun, captures it, and says what the counters told: XPURUN OUT"""
+"""Runs the job of tests/gpu/hardware_counters under xpurun, captures it, prints the counters' readings: XPURUN OUT"""
 
 import json
 import os

@@ -77,7 +77,7 @@ def everything(device):
     if device == "cuda":
         dist.all_gather_into_tensor(torch.empty(8, device=device), tensor)
         dist.reduce_scatter_tensor(torch.empty(8, device=device), tensor)
-    else:  # gloo has none of them
+    else:  # gloo has none of these operations
         dist.all_gather([torch.empty(8)], tensor)
         dist.reduce(tensor, 0)
     if "group_src" in inspect.signature(dist.broadcast).parameters:

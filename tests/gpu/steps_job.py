@@ -159,7 +159,7 @@ def main():
                 profiler.export_chrome_trace(str(DIR / f"torch-{RANK}.pt.trace.json"))
                 profiler = None
         elif profiled == 0 and number % 20 == 19 and (DIR / "profile").exists():
-            dist.barrier()  # the file may appear between the ranks' looks at it: all of them begin here or none
+            dist.barrier()  # the file may appear between the ranks' looks at it: all ranks begin here, or no rank
             kinds = [torch.profiler.ProfilerActivity.CPU] + [torch.profiler.ProfilerActivity.CUDA] * GPU
             profiler = torch.profiler.profile(activities=kinds,
                                               schedule=torch.profiler.schedule(wait=1, warmup=1, active=5))

@@ -138,13 +138,13 @@ PRELOAD_SYSTEM = re.compile(
     r"^([a-z0-9_]+|sys/[a-z_]+|linux/[a-z_]+|asm/[a-z_]+)\.h$|"
     r"^(atomic|initializer_list|type_traits|cstdint|cstddef)$|^(cuda|cublas|nccl)"
 )
-# Templates over JSON, for the .cpp files of their own room.
+# Templates over JSON, only for the .cpp files of the same room.
 IMPLEMENTATION_HEADERS = {"common/model/exception_fields.h", "common/model/json_visitors.h",
                           "common/model/stacks/stack_fields.h", "common/model/speed/gpu_capture_fields.h",
                           "common/model/speed/operation_fields.h",
                           "common/model/verdict_fields.h",
                           "launcher/nodes/node_fields.h"}
-# Their users outside of common/model: messages between programs of ours, with the same parts as the files.
+# Their users outside of common/model: messages between xpurun's programs, with the same parts as the files.
 MESSAGE_ROOMS = {"launcher/nodes", "launcher/nodes/agent/protocol", "launcher/output"}
 HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h|nats/)")
 

@@ -1,4 +1,4 @@
-"""Fails if pyflakes warns about a Python file of ours, or if one has a line of more than 120 columns."""
+"""Fails if pyflakes warns about a Python file of xpurun, or if a file has a line of more than 120 columns."""
 
 import pathlib
 import sys

@@ -43,7 +43,7 @@ class Case(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory(prefix="xpurun-packages-")
         self.addCleanup(scratch.cleanup)
         self.dir = pathlib.Path(scratch.name)
-        # Nothing of the host's configuration, and no tool of ours by accident.
+        # Nothing of the host's configuration, and no tool from a build tree by accident.
         self.env = {"PATH": "/usr/bin:/bin", "HOME": scratch.name, "LC_ALL": "C.UTF-8"}
 
     def run_in_dir(self, *command, **more):

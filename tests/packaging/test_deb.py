@@ -43,7 +43,7 @@ class DebTest(packages.Case):
         if not admin.exists():
             (admin / "info").mkdir(parents=True)
             (admin / "updates").mkdir()
-            # Not a package of ours that is installed here.
+            # Without an xpurun package that is installed on this machine.
             status = pathlib.Path("/var/lib/dpkg/status").read_text().split("\n\n")
             (admin / "status").write_text("\n\n".join(s for s in status if not s.startswith("Package: xpurun\n")))
         return self.succeed("dpkg", f"--admindir={admin}", f"--instdir={self.root}", f"--log={self.dir}/dpkg.log",

@@ -223,7 +223,7 @@ class Profiler(unittest.TestCase):
         self.assertEqual(sum(e["source"] == EVENTS for api, e in self.events(shared) if api in WHOLE), 6)
 
     def test_stood_still(self):
-        """Records without a report for long are given up at once; later collectives are timed as before."""
+        """Records without a report for a long time are given up all together; later collectives are timed as before."""
         _, shared = self.play(
             "memory",
             "settle",

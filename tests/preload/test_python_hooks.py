@@ -1,4 +1,4 @@
-"""Python's bootstrap under every CPython that is here: what it tells, and that nobody else notices it."""
+"""Python's bootstrap under every installed CPython: its reports, and that the program does not notice it."""
 
 import itertools
 import json
@@ -93,7 +93,7 @@ class Hooks(unittest.TestCase):
         return {**env, "PYTHONDONTWRITEBYTECODE": "1", **more}
 
     def both(self, python, *args, **more):
-        """Runs bare, then under the library; the same must be seen. Returns what was told."""
+        """Runs bare, then under the library; the output must be the same. Returns the reports."""
         runs = []
         hooked = {"LD_PRELOAD": str(LIBRARY), "XPURUN_RUN": f"1:{os.getpid()}:0:{self.listener.path}"}
         for extra in ({}, hooked):

@@ -380,8 +380,8 @@ class Timing(unittest.TestCase):
 
     def test_calls_on_the_host_that_the_program_made(self):
         spans, _ = self.host_spans("kernels", "threads", FAKE_CALL_KERNELS="1")
-        # The program makes 3001, the first of them perhaps too early to be seen; what the library launches inside its
-        # own calls is none of them.
+        # The program makes 3001 launches, the first perhaps too early to be seen. Launches inside the library's own
+        # calls do not count.
         self.assertLessEqual(len(spans["cudaLaunchKernel"]), 3001)
         self.assertGreater(len(spans["cudaLaunchKernel"]), 100)
 

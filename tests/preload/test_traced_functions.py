@@ -154,7 +154,7 @@ NAMES = ("work:plain work:slow work:fails work:fib work:numbers work:waits work:
 
 
 class Supervisor:
-    """Answers requests for memory, keeps what was told."""
+    """Answers requests for memory, keeps the reports."""
 
     def __init__(self, path):
         self.names = {"settings": {}, "__name__": "xpurun_segment"}
@@ -366,7 +366,7 @@ class Traced(unittest.TestCase):
             self.supervisor.is_on = 1
 
     def test_processes(self):
-        """A forked worker of a rank has no spans; what is spawned is an interpreter of its own."""
+        """A forked worker of a rank has no spans; a spawned process is a separate interpreter."""
         job = self.script("import multiprocessing as mp, os, sys, work\n"
                           "def mine(x):\n    return work.plain(x)\n"
                           "if __name__ == '__main__':\n"

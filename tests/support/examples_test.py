@@ -62,11 +62,11 @@ class Case(xpurun_test.Case):
                               env=self.env(**env))
 
     def on_node(self, name, *command):
-        """The command line of a command on a node of that name: the machine's network, and a host name of its own."""
+        """The command line of a command on a node of that name: the machine's network, and a separate host name."""
         return ["unshare", "--uts", "--mount", "sh", "-c", NODE, name, *map(str, command)]
 
     def verdicts(self):
-        """{host: verdict} of all run directories, wherever the example put them."""
+        """{host: verdict} of all run directories that the example made."""
         found = {}
         for path in self.dir.glob("xpurun-runs/**/run.json"):
             if "nodes" not in path.parts and not path.parent.is_symlink():

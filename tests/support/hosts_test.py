@@ -1,4 +1,4 @@
-"""Jobs of several nodes on hosts with networks of their own: one xpurun per host, one NATS server on the switch."""
+"""Jobs of several nodes on hosts with separate networks: one xpurun per host, one NATS server on the switch."""
 
 import json
 import os
@@ -176,7 +176,7 @@ class Case(xpurun_test.Case):
                       LONG_S)
 
     def wait_all_live(self, nodes):
-        """Every node knows that all of them live."""
+        """Every node knows that all nodes live."""
         def known():
             return all(f"{len(nodes)} of them live" in n.log() or self.living(n) == len(nodes) for n in nodes[:1])
         self.wait_joined(nodes)

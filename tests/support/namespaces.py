@@ -1,4 +1,4 @@
-"""Hosts made of network namespaces: a switch, and hosts with an address, a link and a host name of their own.
+"""Hosts made of network namespaces: a switch, and hosts, each with its own address, link and host name.
 
 Everything is in namespaces that the test makes; the machine's own network is not touched. Needs root and ip(8).
 Hosts have the addresses 10.77.0.1 and up; the switch, where a server can listen, has 10.77.0.254.

@@ -1,4 +1,4 @@
-"""The test's side of tests/e2e/jobs/stand_in.py: tells every rank of a job what to do, and hears when it is done."""
+"""The test's side of tests/e2e/jobs/stand_in.py: sends every rank of a job its commands, and receives the results."""
 
 import socket
 import threading
@@ -43,7 +43,7 @@ class ToldJob:
                 raise AssertionError(f"rank {rank} answers {heard!r} to {word!r}")
 
     def train(self):
-        """Step after step, all ranks together, until something else is told."""
+        """Step after step, all ranks together, until the next command."""
         def steps():
             while not self.pausing.wait(STEP_S):
                 self.tell(f"step {self.steps}")
@@ -79,7 +79,7 @@ class ToldJob:
         self.tell("end", ranks, answer=False)
 
     def output(self, ranks):
-        """Lines that the ranks print in all, sorted, whatever watches them."""
+        """All lines that the ranks print, sorted; the same under every supervisor."""
         return sorted([f"rank {r} step {s}" for r in ranks for s in range(self.steps)] +
                       [f"rank {r} ends" for r in ranks])
 

@@ -131,7 +131,7 @@ def flat(suite):
 
 
 def in_shards(count):
-    """Runs the tests of the program in so many processes, because they mostly wait. With arguments: as unittest."""
+    """Runs the tests of the program in this number of processes: they mostly wait. With arguments: as unittest."""
     shard = os.environ.get("XPURUN_TEST_SHARD")
     if len(sys.argv) > 1:
         main()

@@ -7,6 +7,7 @@ namespace xpurun::base {
 
 void end_with_parent(Pid parent, int signal, int status) {
   ::prctl(PR_SET_PDEATHSIG, signal);
+  // The parent may have ended before prctl(); then no signal comes.
   if (::getppid() != parent) {
     ::_exit(status);
   }
@@ -22,6 +23,7 @@ Result<Pid> fork_child(ChildLife life, const std::function<int()>& body) {
     if (life == ChildLife::ends_with_parent) {
       end_with_parent(parent);
     }
+    // _exit(): exit handlers and the content of stdio buffers belong to the parent.
     ::_exit(body());
   }
   return pid;

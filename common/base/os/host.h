@@ -1,4 +1,5 @@
-// The name of this host. Dumps, runs and nodes are matched by it, so every program of ours asks here.
+// The name of this host. Dumps, runs and nodes are matched by this name, so every program of xpurun asks
+// here.
 #pragma once
 
 #include <string>

@@ -121,6 +121,7 @@ Status write_file_atomic(const std::string& path, std::string_view data) {
     ::unlink(tmp.c_str());
     return fail(std::move(written.error()).context(path));
   }
+  // NFS and file systems with quotas report some failed writes only at close().
   if (::close(fd.release()) != 0 || ::rename(tmp.c_str(), path.c_str()) != 0) {
     const int err = errno;
     ::unlink(tmp.c_str());
@@ -137,6 +138,7 @@ Status make_dirs(const std::string& path) {
       return fail_errno(fmt::format("cannot create directory {}", part));
     }
   }
+  // EEXIST also comes for a path that is not a directory.
   struct stat st {};
   if (::stat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) {
     return fail_errno(fmt::format("cannot create directory {}", path), ENOTDIR);

@@ -32,6 +32,7 @@ Result<Mapping> Mapping::open_file(const std::string& path) {
     return fail_errno(fmt::format("cannot stat {}", path));
   }
   Mapping m;
+  // mmap() of length 0 fails with EINVAL.
   if (st.st_size == 0) {
     return m;
   }

@@ -81,6 +81,7 @@ Result<ProcStat> parse_proc_stat(std::string_view text) {
   out.num_threads = field(20);
   out.start_ticks = static_cast<uint64_t>(field(22));
   out.rss_pages = fields.size() > 21 ? static_cast<uint64_t>(field(24)) : 0;
+  // The kernel shows field 52 as 0 to a reader without permission to ptrace.
   out.exit_code = fields.size() >= 50 ? static_cast<int>(field(52)) : 0;
   return out;
 }
@@ -134,6 +135,8 @@ ProcIo ProcFs::io(Pid pid) const {
   if (!text) {
     return out;
   }
+  // rchar and wchar count all of read(2) and write(2), pipes and cache hits included; read_bytes counts only
+  // disks.
   for (std::string_view line : split(*text, '\n')) {
     if (line.starts_with("rchar: ")) {
       out.read_chars = static_cast<uint64_t>(parse_int(line.substr(7)).value_or(0));
@@ -146,6 +149,7 @@ ProcIo ProcFs::io(Pid pid) const {
 
 uint64_t ProcFs::main_queue_ns(Pid pid) const {
   const std::string line = text(pid, "schedstat");
+  // schedstat: ns on a CPU, ns in the run queue, number of timeslices.
   const auto fields = split(line, ' ');
   return fields.size() < 2 ? 0 : static_cast<uint64_t>(parse_int(fields[1]).value_or(0));
 }
@@ -157,6 +161,7 @@ std::vector<Tid> ProcFs::threads(Pid pid) const {
 std::vector<Pid> ProcFs::children(Pid pid) const {
   std::vector<Pid> out;
   bool have_children_file = false;
+  // The kernel lists a child only with the thread that forked it.
   for (Tid tid : threads(pid)) {
     const auto text = read_file(path(pid, fmt::format("task/{}/children", tid)), kLimit);
     if (!text) {

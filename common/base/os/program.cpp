@@ -78,6 +78,7 @@ struct ExactProgram : bp::extend::handler {
     if (p->start->before_exec) {
       p->start->before_exec();
     }
+    // The mask last, so that no signal handler of the caller interrupts before_exec().
     ::sigprocmask(SIG_SETMASK, &p->mask, nullptr);
   }
   template <typename Executor>
@@ -146,11 +147,13 @@ Result<std::string> find_program(const std::string& name) {
   } else if (!name.empty()) {
     const char* path = std::getenv("PATH");
     for (std::string_view dir : split(path != nullptr ? path : "/bin:/usr/bin", ':')) {
+      // An empty entry of PATH is the working directory (POSIX).
       const std::string candidate = fmt::format("{}/{}", dir.empty() ? "." : dir, name);
       const int err = check_program(candidate);
       if (err == 0) {
         return candidate;
       }
+      // Like execvp(3): a candidate without permission outweighs missing ones.
       worst = err == EACCES ? EACCES : worst;
     }
   }

@@ -45,6 +45,7 @@ void remove_abandoned(const std::string& parent, const std::string& prefix) {
        !ec && it != end; it.increment(ec)) {
     const std::string name = it->path().filename();
     struct stat st {};
+    // The parent is usually /tmp: remove nothing but own directories with exactly mkdtemp()'s form of name.
     if (name.size() != prefix.size() + kRandomPart.size() || !name.starts_with(prefix + '-') ||
         ::lstat(it->path().c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != ::geteuid()) {
       continue;

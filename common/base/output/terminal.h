@@ -12,7 +12,7 @@ namespace xpurun::base {
 
 bool is_terminal(int fd);
 bool colour_allowed(int fd);
-// Columns of the terminal behind fd. If fd is no terminal: COLUMNS, then `fallback`.
+// Columns of the terminal behind fd. If fd is not a terminal: COLUMNS, then `fallback`.
 size_t terminal_columns(int fd, size_t fallback = 80);
 
 // All output for people goes through these two functions, so that no name of a file, a process or a function

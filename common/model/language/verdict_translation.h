@@ -1,5 +1,6 @@
-// The words of a verdict in another language than English, beside the English verdict: member "translation"
-// of what `xpurun report --json` prints. Files have none: who reads them can have the verdict made anew.
+// The words of a verdict in a language other than English, beside the English verdict: the member
+// "translation" in the output of `xpurun report --json`. Files have no such member: a reader of files can
+// have the verdict made again.
 #pragma once
 
 #include "common/base/language.h"

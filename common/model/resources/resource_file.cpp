@@ -71,8 +71,8 @@ class ResourceFileParser {
 
   ResourceFile& out_;
   std::vector<int> columns_;
-  uint64_t last_ = 0;  // end of the sample before, whatever it is worth
-  uint64_t end_ = 0;   // of the latest one that was kept
+  uint64_t last_ = 0;  // end of the previous sample, sound or not
+  uint64_t end_ = 0;   // end of the latest kept sample
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ size_t authority_end(std::string_view text) {
              : std::min(text.find_first_of("/?# \t\n\"'", at), text.size());
 }
 
-// In the address of a webhook the path is the secret. Returns where it starts; 0 if the address is no
+// In the address of a webhook the path is the secret. Returns where it starts; 0 if the address is not a
 // webhook.
 size_t webhook_secret(std::string_view url) {
   const std::string small = lower(url);

@@ -3,7 +3,7 @@
 // in URLs, and texts that look like a secret by themselves (secret_shape.h).
 //
 // When in doubt, a harmless word is hidden rather than a secret shown. The masking is not complete: a short
-// secret without a telling context looks like any other word.
+// secret without a revealing context looks like any other word.
 #pragma once
 
 #include "common/model/secrets/mask.h"

@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 16> kAnywhere = {
     "KEY",        "SECRET",   "PASSWORD",         "PASSWD",           "PASSPHRASE", "PASSCODE",
     "CREDENTIAL", "WEBHOOK",  "BEARER",           "COOKIE",           "MNEMONIC",   "PRIVATE",
     "CONNSTR",    "AUTHORIZ", "CONNECTIONSTRING", "CONNECTION_STRING"};
-// They contain KEY, and their values are no secrets: KeyError: 'label', --num-keypoints 17.
+// These contain KEY, but their values are not secrets: KeyError: 'label', --num-keypoints 17.
 constexpr std::array<std::string_view, 7> kHarmless = {"KEYERROR", "KEYBOARD", "KEYPOINT",       "KEYFRAME",
                                                        "KEYWORD",  "MONKEY",   "KEY_VALUE_HEADS"};
 constexpr std::array<std::string_view, 12> kParts = {"PASS",  "PASSWORT", "PWD", "CRED", "CREDS",     "AUTH",

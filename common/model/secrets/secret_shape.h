@@ -1,5 +1,5 @@
-// Finds secrets by shape, whatever their name: tokens of well-known services, JSON web tokens, PEM keys, and
-// long random-looking texts.
+// Finds secrets by shape, regardless of their names: tokens of well-known services, JSON web tokens, PEM
+// keys, and long random-looking texts.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ enum class MetricKind {
   step,        // duration of a step
   own,         // part of a step in which a rank did not wait for others
   stage,       // of a step
-  matmul,      // duration of one call; so are the following
+  matmul,      // duration of one call; so are the following metrics
   collective,  // of a rank's own call, with waiting for others
   transfer,    // from the last rank's arrival at a collective to the last end
   skew,        // from the first rank's arrival at a collective to the last one
@@ -37,7 +37,7 @@ enum class Judgement {
   same,     // within the noise
   slower,   // B is
   faster,   // B is
-  unclear,  // too few values to tell
+  unclear,  // too few values to decide
 };
 template <>
 inline constexpr std::array<std::string_view, 4> kNames<Judgement> = {"same", "slower", "faster", "unclear"};
@@ -59,7 +59,7 @@ struct ComparedMetric {
   double p = 1;            // Mann-Whitney, two-sided
   double q = 1;            // after the correction for the number of metrics
   double step_share = 0;   // of a step of A: what the difference adds; 0: unknown
-  std::string ranks;       // where it differs: "all ranks", "3"; empty: not told apart
+  std::string ranks;       // where it differs: "all ranks", "3"; empty: not distinguished
   Judgement judgement = Judgement::unclear;
 };
 
@@ -76,8 +76,8 @@ struct Comparison {
   ComparedSide a;
   ComparedSide b;
   std::string sentence;                 // the verdict
-  double least_effect = 0;              // smaller differences are not told
-  double most_q = 0;                    // less certain ones neither
+  double least_effect = 0;              // smaller differences are not reported
+  double most_q = 0;                    // less certain differences are not reported either
   std::vector<ComparedMetric> metrics;  // those that differ first, most important first
   std::vector<std::string> only_a;      // matmuls, collectives and so on that B does not have
   std::vector<std::string> only_b;

@@ -22,7 +22,7 @@ namespace xpurun::model {
 
 inline constexpr std::string_view kGpuCaptureSchema = "xpurun.gpu-capture/1";
 
-// What became of the recording in a rank.
+// The result of the recording in a rank.
 enum class ActivityStatus {
   complete,
   lossy,         // records were dropped
@@ -75,13 +75,13 @@ struct CapturedWork {
   double spread_s = 0;  // standard deviation of one
   RankSet ranks;        // that differ from the others: longer, or shorter in a collective
   double ranks_share = 0;
-  // What hardware counters told while the work was running.
+  // Readings of hardware counters while the work was running.
   std::string resource;                // the one that fits the work: "tensor"; empty: no samples
   double filled = 0;                   // part of the time of these samples in which the work was running
   std::vector<ResourceUse> resources;  // all
 };
 
-// NVML's readings of one GPU during a capture. Negative: the driver does not tell.
+// NVML's readings of one GPU during a capture. Negative: the driver does not report the value.
 struct GpuClocks {
   base::Rank rank = base::kNoRank;  // not in clocks.json
   std::string uuid;
@@ -110,7 +110,7 @@ struct GpuCapture {
 // captures/<n>/clocks.json, schema "xpurun.gpu-clocks/1": all GPUs of the host.
 struct ClockSamples {
   double interval_s = 0;  // between two samples, as achieved
-  std::string reason;     // why there is none
+  std::string reason;     // why there are no samples
   std::vector<GpuClocks> gpus;
 };
 inline constexpr std::string_view kGpuClocksSchema = "xpurun.gpu-clocks/1";

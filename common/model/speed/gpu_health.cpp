@@ -35,7 +35,7 @@ GpuWindow window_of(const GpuClockReading& reading, int64_t begin_ns, int64_t en
   return out;
 }
 
-// So long that kMostWindows hold the time so far twice.
+// Long enough that kMostWindows windows hold twice the time so far.
 int64_t window_ns(const std::vector<GpuWindow>& windows) {
   if (windows.empty()) {
     return base::s_to_ns(kWindowS);

@@ -95,7 +95,7 @@ struct Pipeline {
   double bubble = 0;      // mean of the stages
   double schedule = 0;    // bubble of equal stages: (p - 1) / (jobs + p - 1)
   int critical = -1;      // index of the stage that sets the pace; negative: none stands out
-  double saving_s = 0;    // what a step would be shorter at most if that stage were as busy as the second
+  double saving_s = 0;    // what a step would save at most if that stage were as busy as the second
   std::string sentence;
 };
 

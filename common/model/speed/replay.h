@@ -107,7 +107,7 @@ struct Replay {
   int64_t all_collectives = 0;  // 0 without --collectives
   ReplayDevice device;
   std::vector<ReplayedMatmul> matmuls;          // the most time first
-  std::vector<ReplayedCollective> collectives;  // likewise
+  std::vector<ReplayedCollective> collectives;  // the most time first
   std::vector<ReplayedRank> ranks;
   RankSet slow;
   std::vector<std::string> notes;  // what the numbers rest on

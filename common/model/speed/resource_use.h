@@ -1,5 +1,5 @@
-// What hardware counters tell of a GPU: how much of each resource was in use, as mean and spread over time,
-// and how the sampling went. Part of GpuCapture.
+// The use of each resource of a GPU by its hardware counters, as mean and spread over time, and the quality
+// of the sampling. Part of GpuCapture.
 #pragma once
 
 #include "common/model/names.h"
@@ -59,7 +59,7 @@ inline constexpr std::array<std::string_view, 11> kNames<SamplingStatus> = {
 struct ResourceSampling {
   SamplingStatus status = SamplingStatus::none;
   std::string reason;         // of `refused` and `failed`, and of samples that end early
-  double asked_s = 0;         // the interval that was asked for
+  double asked_s = 0;         // the requested interval
   double interval_s = 0;      // of the samples; 0: there is none
   int64_t begin_mono_ns = 0;  // of the first sample
   double seconds = 0;         // from the first sample to the last one

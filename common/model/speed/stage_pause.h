@@ -1,5 +1,5 @@
-// What steps wait for now and then, besides training: checkpoints and evaluations. A part of
-// model::SpeedReport; times are seconds.
+// Pauses of the steps besides training: checkpoints and evaluations. A part of model::SpeedReport; times are
+// seconds.
 #pragma once
 
 #include "common/model/rank_set.h"

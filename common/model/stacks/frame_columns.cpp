@@ -184,6 +184,7 @@ class ColumnReader {
       refuse(fmt::format("there is no string {}", n));
     }
     const std::string& found = *strings_[n];
+    // Every use counts: in a small file, all frames can refer to one long text.
     if (found.size() > text_left_) {
       refuse("the texts of the frames are too long");
     }

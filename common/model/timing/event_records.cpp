@@ -17,6 +17,7 @@ void put_varint(std::string& out, uint64_t n) {
 }
 
 void put_signed(std::string& out, int64_t n) {
+  // Zigzag: small negative numbers stay short too.
   put_varint(out, (static_cast<uint64_t>(n) << 1) ^ static_cast<uint64_t>(n >> 63));
 }
 

@@ -43,6 +43,7 @@ std::string_view collective_name(const wire::OpKey& key) {
   if (name == "ncclSend" || name == "ncclRecv") {
     return "SendRecv";
   }
+  // NCCL's older form of ncclBroadcast, with one buffer.
   if (name == "ncclBcast") {
     return "Broadcast";
   }
@@ -116,6 +117,8 @@ double bus_factor(std::string_view collective, int ranks) {
     return 0;
   }
   const double n = ranks;
+  // The factors of nccl-tests (doc/PERFORMANCE.md), which make bandwidths of different numbers of ranks
+  // comparable.
   if (collective == "AllReduce") {
     return 2 * (n - 1) / n;
   }

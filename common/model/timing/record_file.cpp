@@ -91,6 +91,7 @@ std::string block_of(std::string_view payload) {
 }
 
 bool each_record(std::string_view blocks, const std::function<bool(uint8_t tag, Fields body)>& record) {
+  // A writer that was killed leaves a part of its last block, which the size or the checksum reveals.
   while (!blocks.empty()) {
     uint64_t size = 0;
     uint64_t sum = 0;

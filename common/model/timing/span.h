@@ -51,13 +51,13 @@ struct Span {
 // The group of a send and its recv: "abc.0 1>2", from rank 1 to rank 2 of the group abc.0.
 // `objects`: of send_object_list, which counts apart.
 std::string pair_group(std::string_view group, uint64_t from, uint64_t to, bool objects);
-// "abc.0" of "abc.0 1>2"; the text itself if it is no pair's.
+// "abc.0" of "abc.0 1>2"; the text itself if it names no pair.
 std::string_view whole_group(std::string_view group);
 inline bool is_pair_group(std::string_view group) {
   return whole_group(group).size() != group.size();
 }
 
-// Calls of a traced function that were too short for spans of their own.
+// Calls of a traced function that were too short for separate spans.
 struct ShortCalls {
   base::MonoNs begin_ns = 0;  // of the first call
   int64_t duration_ns = 0;    // until the end of the last one; the time between the calls is in it

@@ -10,6 +10,7 @@ namespace xpurun::model {
 
 namespace {
 
+// Readers treat other times as damage.
 int64_t inside(int64_t time) {
   return std::clamp(time, int64_t{0}, static_cast<int64_t>(records::kSpanTimeLimit) - 1);
 }

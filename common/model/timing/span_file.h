@@ -14,7 +14,7 @@ namespace xpurun::model {
 // First line of the file. The second line is a JSON object, EventFileHeader; blocks follow.
 inline constexpr std::string_view kSpansSchema = "xpurun.spans/1";
 inline constexpr std::string_view kSpanFileSuffix = ".xsp";
-// Beginnings of the names. Traced functions have files of their own, so that they never displace the stages.
+// Beginnings of the names. Traced functions have separate files, so that they never displace the stages.
 inline constexpr std::string_view kSpanFilePrefix = "spans-";
 inline constexpr std::string_view kFunctionFilePrefix = "functions-";
 

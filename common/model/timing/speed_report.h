@@ -1,6 +1,6 @@
-// SpeedReport: what an analysis of the steps of a run found: how long they take, since when they are slower,
-// which ranks cost the others time, and why. The section "speed" of report.json and the output of
-// `xpurun analyze --format json`, schema "xpurun.speed/1". Times are seconds unless a name says otherwise.
+// SpeedReport: the result of an analysis of the steps of a run: their duration, since when they are slower,
+// which ranks cost the others time, and why. The section "speed" of report.json and the output of `xpurun
+// analyze --format json`, schema "xpurun.speed/1". Times are seconds unless a name says otherwise.
 #pragma once
 
 #include "common/base/ids.h"
@@ -29,7 +29,7 @@ inline constexpr std::string_view kSpeedSchema = "xpurun.speed/1";
 inline constexpr size_t kStepStages = 9;
 static_assert(static_cast<size_t>(Stage::function) == kStepStages);
 
-// The sign that steps were told apart by.
+// The sign by which steps were distinguished.
 enum class StepSource {
   none,         // no stable step
   mark,         // the program marked them
@@ -187,7 +187,7 @@ struct SpeedReport {
   int64_t spikes = 0;
   int64_t pauses = 0;
   bool waits_measured = false;         // from collectives; else inferred from stages and CPU time
-  std::string sentence;                // the summary; says nothing of a problem if there is none
+  std::string sentence;                // the summary; names no problem if there is none
   std::vector<SpeedFinding> findings;  // most important first
   std::vector<StepChange> changes;
   std::vector<CauseShare> what_if;

@@ -1,4 +1,4 @@
-// Reading of what a run tells of its speed, for analyze and diff.
+// Reads the speed data of a run, for analyze and diff.
 #pragma once
 
 #include "common/base/result.h"
@@ -14,7 +14,7 @@ namespace xpurun::launcher {
 base::Result<report::SpeedOfRun> read_run_speed(const std::vector<std::string>& operands,
                                                 const report::SpeedReading& reading);
 
-// Of a command that has printed the numbers: a failure if files were damaged or could not be read.
+// For a command that has printed the numbers: fails if files were damaged or could not be read.
 int status_of(const report::SpeedOfRun& speed);
 
 }  // namespace xpurun::launcher

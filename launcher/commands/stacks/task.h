@@ -28,11 +28,11 @@ struct StacksTask {
   double interval_s = 0.2;
   bool keep_snapshots = false;
   model::GpuStacks gpu_stacks = model::GpuStacks::never;
-  // Unwinding and naming, of live processes or again of snapshots.
+  // Unwinding and naming: of live processes, or again from snapshots.
   std::string unwinder = "own";
   std::string symbols;
   std::string sysroot;
-  bool resolve_again = false;  // the snapshots below `paths`, not the stacks that were made of them
+  bool resolve_again = false;  // from the snapshots below `paths`, not from the stacks made of them
   // Output.
   std::optional<report::Format> format;  // nothing: the source's default
   std::optional<report::View> view;

@@ -42,7 +42,7 @@ Agent::Agent(EventLoop& loop, base::UniqueFd socket)
           }) {}
 
 Agent::~Agent() {
-  // Callbacks and jobs end before what they use.
+  // Callbacks and jobs must end before the objects that they use.
   if (transport_) {
     loop_.remove(transport_->fd());
   }
@@ -156,6 +156,7 @@ void Agent::start_server() {
   const std::string secret_file =
       start_.secret_file.empty() ? default_secret_file(start_.directory, start_.run) : start_.secret_file;
   const auto ready = [this, token = *token, secret_file](const std::string& url) {
+    // Written only when the server answers: the other nodes connect as soon as they see the file.
     if (const auto written = write_secret(secret_file, {.run = start_.run, .url = url, .token = token});
         !written) {
       fail(to_line(written.error()));

@@ -12,7 +12,8 @@ using namespace xpurun;
 int main() {
   constexpr int kSocket = 3;
   constexpr int kUsage = 2;
-  // Threads of libnats wait for the network: heaps of their own would only cost memory on every node.
+  // Threads of libnats mostly wait for the network: a malloc arena for each would only cost memory on every
+  // node.
   ::mallopt(M_ARENA_MAX, 1);
   // The terminal's signals are for the job. A supervisor that ends closes the socket.
   for (const int number : {SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {

@@ -10,6 +10,7 @@ namespace xpurun::nodes {
 Inbox::Inbox() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 void Inbox::push(Received received) {
+  // Stamped on arrival: a busy loop would add its delay to the measurement of the other node's clock.
   received.at = base::mono_ns();
   received.wall_ns = base::wall_ns();
   {

@@ -65,6 +65,7 @@ base::Result<std::optional<Secret>> read_secret(const std::string& path, const s
     }
     return base::fail_errno("cannot look at " + path);
   }
+  // In a shared directory, another user's file or link could lead this node to a server of that user.
   if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & kOthers) != 0) {
     return base::fail(fmt::format("{} must be a plain file of this user with mode 0600", path));
   }

@@ -34,7 +34,7 @@ bool plain_address(const std::string& address) {
   });
 }
 
-// Debian installs the server where the PATH of a user does not lead.
+// Debian installs the server in /usr/sbin, which is not in the PATH of a user.
 base::Result<std::string> find_server() {
   auto found = base::find_program("nats-server");
   for (const char* place : {"/usr/sbin/nats-server", "/usr/local/sbin/nats-server"}) {
@@ -91,6 +91,7 @@ base::Status Server::start() {
 base::Status Server::spawn() {
   const std::string config = directory_ + "/nats-server.conf";
   const std::string log = directory_ + "/nats-server.log";
+  // The token is in a file of mode 0600, because all users can read a process's arguments.
   XPURUN_TRY(base::write_file_atomic(
       config, fmt::format("host: \"{}\"\nport: {}\nauthorization {{ token: \"{}\" }}\nports_file_dir: {}\n",
                           address_, port_, token_, nlohmann::json(directory_).dump())));
@@ -102,8 +103,8 @@ base::Status Server::spawn() {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     env.emplace_back(*variable);
   }
-  // PDEATHSIG: the server must not outlive the helper, however that ends. The kernel sends the signal when
-  // the thread that forked ends, which is the loop's thread and lives as long as the helper.
+  // PDEATHSIG: the server must not outlive the helper, not even a killed helper. The kernel sends the signal
+  // when the thread that forked ends, which is the loop's thread and lives as long as the helper.
   XPURUN_TRY_ASSIGN(pid_, base::start_program({.path = program_,
                                                .argv = {program_, "-c", config},
                                                .env = std::move(env),

@@ -93,7 +93,7 @@ void SupervisorChannel::send(const FromHelper& message) {
   }
   const bool state = std::holds_alternative<NodesMessage>(message);
   const size_t queued = output_.size() - sent_;
-  // The next list of nodes says the same again.
+  // The next list of nodes replaces this one.
   if ((state && queued > 0) || queued > kMostQueued) {
     return;
   }

@@ -26,7 +26,7 @@ using launcher::kMostUnsentBytes;
 
 constexpr int64_t kConnectTimeoutMs = 2000;
 constexpr int64_t kWriteTimeoutMs = 3000;
-// A server that is gone without a word is noticed after three of these.
+// A server that vanishes without closing the connection is noticed after three of these intervals.
 constexpr int64_t kPingIntervalMs = 3000;
 constexpr int kPingsUnanswered = 2;
 constexpr auto kFirstRetry = 200ms;
@@ -51,7 +51,7 @@ std::string last_error(natsStatus status) {
   if (text == nullptr || *text == '\0') {
     return out;
   }
-  // "(conn.c:2088): words": the place is in the library.
+  // "(conn.c:2088): words": the position in libnats helps no user.
   std::string_view words = text;
   if (const size_t place = words.find(".c:"); words.starts_with('(') && place != std::string_view::npos) {
     const size_t end = words.find("): ", place);
@@ -191,8 +191,8 @@ class Transport::Impl {
     then([&] { return natsOptions_SetWriteDeadline(o, kWriteTimeoutMs); });
     then([&] { return natsOptions_SetPingInterval(o, kPingIntervalMs); });
     then([&] { return natsOptions_SetMaxPingsOut(o, kPingsUnanswered); });
-    // This class connects anew itself: libnats would send old messages after a reconnection, and would give
-    // up after two refusals.
+    // This class reconnects itself: libnats would send old messages after a reconnection, and would give up
+    // after two refusals.
     then([&] { return natsOptions_SetAllowReconnect(o, false); });
     then([&] { return natsOptions_SetNoEcho(o, true); });
     // libnats otherwise leaves sending to its flusher thread, which collects messages first.
@@ -222,7 +222,7 @@ class Transport::Impl {
     return status;
   }
 
-  // Null after telling the owner why.
+  // Null after a report of the reason to the owner.
   Connection connect(const ServerSettings& s, Closure* closure) {
     natsOptions* raw = nullptr;
     natsStatus status = natsOptions_Create(&raw);
@@ -307,6 +307,7 @@ class Transport::Impl {
     }
     connected_ = false;
     ++connection_;
+    // Dropped, not kept: senders repeat the messages that must arrive, and old states would mislead.
     unsent_.clear();
     unsent_bytes_ = 0;
     const std::string reason = lost_.value_or("connecting anew");

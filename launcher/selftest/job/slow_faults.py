@@ -43,7 +43,7 @@ def slow_job(kind):
 
 
 def spin(seconds):
-    """Uses so much CPU time."""
+    """Uses this much CPU time."""
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass

@@ -98,7 +98,7 @@ def meet(job):
 
 
 def share_gpus(job):
-    """NCCL refuses two ranks on one GPU of a host; to it each rank is a host of its own, reached by loopback."""
+    """NCCL refuses two ranks on one GPU of a host. With these settings each rank counts as a separate host."""
     os.environ["NCCL_HOSTID"] = "xpurun-selftest-%d" % job.rank
     os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
     os.environ.setdefault("NCCL_IB_DISABLE", "1")

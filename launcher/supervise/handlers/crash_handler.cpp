@@ -9,6 +9,7 @@
 namespace xpurun::launcher {
 
 void CrashHandler::process_crashed(const wire::Notice& n, base::Pid pid, base::Tid tid) {
+  // The process may have crashed before any walk over /proc has found it.
   hooks_.discover();
   parts_.table.note_error_stream(pid);
   const TrackedProcess* p = parts_.table.find(pid);
@@ -32,8 +33,11 @@ void CrashHandler::process_crashed(const wire::Notice& n, base::Pid pid, base::T
                      .sender = n.sender_pid,
                      .at_s = parts_.journal.elapsed_s()});
   parts_.journal.changed();
+  // A launcher ends the other ranks with SIGTERM after a first failure. Their stacks at that time explain
+  // nothing.
   const bool aftermath =
       n.signal == SIGTERM && (from_launcher || parts_.ledger.failure_seen() || hooks_.was_interrupted());
+  // While a dump runs, a crash still joins it, even if the command has ended.
   const bool too_late = parts_.job.ended_by_us || parts_.ledger.ended_by_us(pid) ||
                         (parts_.job.has_ended() && !parts_.dumps.busy());
   if (!model::takes_part(role) || aftermath || too_late) {

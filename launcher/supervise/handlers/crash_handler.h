@@ -30,7 +30,7 @@ class CrashHandler {
 
   CrashHandler(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
 
-  // The process is held until `release` is called with its pid, now or by the dump.
+  // The process is held until `release` is called with its pid, either now or after the dump.
   void process_crashed(const wire::Notice& notice, base::Pid pid, base::Tid tid);
 
  private:

@@ -8,7 +8,7 @@ constexpr double kDumpedRecentlyS = 3;
 }  // namespace
 
 void DeathHandler::process_died(const TrackedProcess& process, base::WaitStatus status, bool failed) {
-  // The table may forget the process when the dump begins.
+  // Copies: the table may forget the process when the dump begins.
   const base::Pid pid = process.record.pid;
   const base::Rank rank = process.record.rank;
   const bool is_rank = process.record.role == model::ProcessRole::rank;
@@ -20,6 +20,7 @@ void DeathHandler::process_died(const TrackedProcess& process, base::WaitStatus 
   if (!failed || !is_rank || parts_.job.ended_by_us) {
     return;
   }
+  // The death of the main process is the end of the job and needs no dump of its own.
   if (pid != parts_.table.main() && !parts_.dumps.dumped_within(kDumpedRecentlyS)) {
     parts_.dumps.request({.why = model::DumpReason::death, .trigger = rank, .reply = {}});
   }

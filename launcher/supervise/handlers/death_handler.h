@@ -1,5 +1,5 @@
-// DeathHandler: what follows from the death of a process of the job. The first failure of a rank asks for a
-// dump, because it shows where the others were before the launcher ends them. Event loop's thread only.
+// DeathHandler: reacts to the death of a process of the job. The first failure of a rank requests a dump,
+// because the dump shows where the other ranks were before the launcher ends them. Event loop's thread only.
 #pragma once
 
 #include "launcher/dumps/dump_coordinator.h"
@@ -25,7 +25,7 @@ class DeathHandler {
 
   DeathHandler(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
 
-  // `failed`: by itself, not because xpurun or the launcher has ended it.
+  // `failed`: the process failed by itself; neither xpurun nor the launcher ended it.
   void process_died(const TrackedProcess& process, base::WaitStatus status, bool failed);
 
  private:

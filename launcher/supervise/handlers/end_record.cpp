@@ -8,7 +8,7 @@ void EndRecord::write() {
   hooks_.find_deaths();
   model::RunManifest& run = parts_.journal.manifest();
   if (hooks_.restart_pending() && !parts_.job.command_status.succeeded()) {
-    run.outcome = model::RunOutcome::hang;  // the launcher has ended instead of starting the ranks anew
+    run.outcome = model::RunOutcome::hang;  // the launcher has ended instead of restarting the ranks
   }
   complete_manifest(run, parts_.table, parts_.job, hooks_.was_interrupted());
   hooks_.finish_files();

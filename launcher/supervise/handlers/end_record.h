@@ -19,7 +19,7 @@ class EndRecord {
     const RecordedCalls& calls;
   };
   struct Hooks {
-    std::function<void()> find_deaths;  // those that nobody has noticed yet
+    std::function<void()> find_deaths;  // deaths that nobody has noticed yet
     std::function<bool()>
         restart_pending;  // xpurun has ended the ranks, and the launcher has started no others
     std::function<bool()> was_interrupted;

@@ -5,7 +5,7 @@
 namespace xpurun::launcher {
 
 namespace {
-// Evidence of a death is read from the driver and the kernel alone, and people wait for the exit status.
+// Evidence of a death comes from the driver and the kernel only, and the caller waits for the exit status.
 constexpr double kOfADeathS = 3;
 constexpr double kAfterTheEndS = 1;
 }  // namespace
@@ -22,7 +22,7 @@ std::optional<EvidenceRequest> EvidenceService::request_for(const model::DumpMan
                           .limit_s = failure ? std::min(limit_s, kOfADeathS) : limit_s,
                           .since_us = static_cast<uint64_t>(parts_.journal.started() / 1000)};
   for (const TrackedProcess* p : parts_.table.living()) {
-    // A rank that has crashed is held by its signal handler, or gone.
+    // A rank that has crashed is held in its signal handler or gone, so it cannot answer.
     const bool can_answer = stall || p->record.rank != dump.trigger_rank;
     if (can_answer && p->record.role == model::ProcessRole::rank && p->record.rank >= 0) {
       request.ranks.push_back({.rank = p->record.rank, .pid = p->record.pid});

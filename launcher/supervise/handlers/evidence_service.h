@@ -21,20 +21,20 @@ class EvidenceService {
     const ProcessTable& table;
     const RunOptions& options;
   };
-  // `of_a_stall`: of the dump of a stall.
+  // `of_a_stall`: the dump belongs to a stall.
   using Collected = std::function<void(bool of_a_stall)>;
 
   EvidenceService(Parts parts, EvidenceJob::Setup setup, Collected collected)
       : parts_(parts), job_(std::move(setup)), collected_(std::move(collected)) {}
 
-  // The dump begins; its absolute directory exists.
+  // The dump begins. Its absolute directory exists.
   void dump_begun(const model::DumpManifest& dump, const std::string& directory);
-  // What the helper is asked for; nothing for a dump that needs no evidence.
+  // The request to the helper; nullopt for a dump that needs no evidence.
   std::optional<EvidenceRequest> request_for(const model::DumpManifest& dump,
                                              const std::string& directory) const;
 
   bool busy() const { return job_.busy(); }
-  // The command has ended, and people wait for its status.
+  // The command has ended, and the caller of xpurun waits for the exit status.
   void command_ended();
   void give_up(const std::string& why) { job_.give_up(why); }
   bool helper_ended(base::Pid pid, base::WaitStatus status) { return job_.helper_ended(pid, status); }

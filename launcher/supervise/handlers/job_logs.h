@@ -14,11 +14,11 @@ class JobLogs {
  public:
   explicit JobLogs(EventLoop& loop) : loop_(loop) {}
 
-  // Starts the relay, from which the preload of each rank gets pipes, and tells the ranks of the relay in
-  // `env`. `run_dir` is absolute. The error is why there are no logs of single ranks; the command can start
-  // all the same.
+  // Starts the relay, from which the preload library of each rank gets its pipes, and adds the relay's
+  // address to `env`. `run_dir` is absolute. On an error there are no logs of single ranks, but the command
+  // can still start.
   base::Status start(std::vector<std::string>& env, const std::string& run_dir, LinePrefix prefix);
-  // Relays all that the ranks have written, then calls `done`; at once without a relay.
+  // Relays everything that the ranks have written, then calls `done`; without a relay at once.
   void finish(std::function<void()> done);
   // Leaves the rest of the output unwritten. False without a relay.
   bool give_up();

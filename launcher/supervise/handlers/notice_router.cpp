@@ -14,6 +14,7 @@ void NoticeRouter::received(const wire::Notice& notice, base::Pid pid, base::Tid
     case wire::NoticeKind::crash:
       hooks_.crashed(notice, pid, tid);
       return;
+    // After the end of the command, no new segment is handed out: its owner would not be drained any more.
     case wire::NoticeKind::attach:
       has_ended ? answer(-1) : hooks_.attach_timing(pid, answer);
       return;

@@ -17,7 +17,7 @@ class NoticeRouter {
     ProcessTable& table;
     const JobState& job;
   };
-  // A descriptor for the process; -1: it gets none.
+  // Answers with a descriptor for the process; -1: the process gets none.
   using Answer = std::function<void(int descriptor)>;
   struct Hooks {
     std::function<void()> discover;

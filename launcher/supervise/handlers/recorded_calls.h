@@ -1,5 +1,5 @@
-// RecordedCalls: what the ranks have called so far, by NCCL's ledger and by torch.distributed. Event loop's
-// thread only.
+// RecordedCalls: the collectives that the ranks have called so far, from NCCL's ledger and torch.distributed.
+// Event loop's thread only.
 #pragma once
 
 #include "common/model/collectives.h"
@@ -24,9 +24,9 @@ class RecordedCalls {
 
   RecordedCalls(Parts parts, Sources sources) : parts_(parts), sources_(std::move(sources)) {}
 
-  // Without those of processes that another process has replaced in their rank.
+  // Without the calls of processes that a later process has replaced as the same rank.
   model::CollectiveFacts all() const;
-  // Writes all() to the file `path` of the run directory, if there are any, and returns them.
+  // Writes all() to the file `path` of the run directory, unless there are no calls. Returns all().
   model::CollectiveFacts save(const std::string& path) const;
 
  private:

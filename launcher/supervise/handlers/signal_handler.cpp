@@ -26,27 +26,27 @@ void SignalHandler::received(const ReceivedSignal& signal) {
   } else if (signal.number == parts_.options.dump_signal) {
     hooks_.dump();
   } else if (parts_.table.is_foreign() && !parts_.job.has_ended()) {
-    // The job is not xpurun's to signal.
+    // xpurun has not started this job, so it must not signal it.
     if (signal.number != SIGUSR1 && signal.number != SIGUSR2) {
       hooks_.detach();
     }
   } else if (signal.number == SIGINT || signal.number == SIGTERM || signal.number == SIGHUP) {
     interrupt(signal);
   } else if (signal.code != SI_KERNEL && !parts_.job.has_ended()) {
-    // The terminal's SIGQUIT has reached the command already; a signal that a process sent to us is meant for
-    // the command.
+    // A SIGQUIT from the terminal has already reached the command, which is in the same process group. A
+    // signal that a process sent to xpurun is meant for the command.
     parts_.table.signal_main(signal.number);
   }
 }
 
-// The first interrupt goes to the command once, which decides. A second interrupt within the grace time
-// kills.
+// The first interrupt is passed to the command once, and the command decides. A second interrupt within the
+// grace time kills the job.
 void SignalHandler::interrupt(const ReceivedSignal& signal) {
   const bool from_terminal = signal.code == SI_KERNEL;
   if (from_terminal && signal.number == SIGHUP && is_ignored(SIGHUP)) {
     return;  // nohup
   }
-  // The reader of our streams has stopped reading, and somebody wants us to end.
+  // The reader of our streams may have stopped reading, and the user wants xpurun to end.
   if (parts_.job.has_ended() && parts_.job.may_write_logs() && hooks_.give_up_logs()) {
     return;
   }
@@ -79,8 +79,8 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
   }
 }
 
-// The kernel tells the leader of the session alone (tty_signal_session_leader); without us that is the
-// command.
+// The kernel sends SIGHUP of a closed terminal only to the leader of the session (tty_signal_session_leader).
+// Without xpurun the command would be that leader.
 void SignalHandler::hang_up() {
   if (::getsid(0) != ::getpid()) {
     return;
@@ -88,11 +88,12 @@ void SignalHandler::hang_up() {
   hooks_.terminal_hung_up();
   base::log_info("the terminal was hung up: forwarding SIGHUP");
   parts_.table.signal_main(SIGHUP);
+  // A stopped process handles SIGHUP only after SIGCONT. The kernel sends both, too.
   parts_.table.signal_main(SIGCONT);
 }
 
-// Ctrl-Z: the terminal is the shell's until we go on, so the terminal gets its last line back. Then we stop
-// as every program does.
+// Ctrl-Z: the shell uses the terminal until xpurun continues, so the status line is removed first. Then
+// xpurun stops like every other program.
 void SignalHandler::stop_with_the_job() {
   if (is_ignored(SIGTSTP)) {
     return;
@@ -101,9 +102,11 @@ void SignalHandler::stop_with_the_job() {
   sigset_t stop;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
+  // SIGTSTP is blocked for the signalfd. Raised and then unblocked, it stops the process by its default
+  // action.
   ::raise(SIGTSTP);
   ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);
-  // The process is stopped here until somebody sends SIGCONT.
+  // The process stays stopped here until it gets SIGCONT.
   ::sigprocmask(SIG_BLOCK, &stop, nullptr);
 }
 

@@ -1,4 +1,4 @@
-// SignalHandler: what the supervisor does with each signal that it receives. Event loop's thread only.
+// SignalHandler: the supervisor's reaction to each signal that it receives. Event loop's thread only.
 #pragma once
 
 #include "launcher/ending/job_state.h"
@@ -27,8 +27,8 @@ class SignalHandler {
     std::function<void()> dump;
     std::function<void()> hide_status_line;
     std::function<void()> terminal_hung_up;
-    std::function<bool()> give_up_logs;  // nobody may read our streams any more; false if there is no relay
-    std::function<void()> stop_telling;  // end the programs that the end of the run waits for
+    std::function<bool()> give_up_logs;  // our streams may have no reader; false: there is no relay
+    std::function<void()> stop_telling;  // ends the programs that the end of the run waits for
     std::function<void()> kill_job;
     std::function<void()> detach;  // from a job that xpurun has not started
     std::function<void(const std::string&)> say;

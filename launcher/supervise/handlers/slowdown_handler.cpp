@@ -35,7 +35,7 @@ void SlowdownHandler::look_for_silence() {
   timer_ = loop_.after(kLookS, [this] { look_for_silence(); });
   const SilenceWatch::Seen seen{
       .steps = watch_.most_steps(), .step_s = watch_.step_s(), .last_end = watch_.last_end()};
-  // In a stall there are dumps already.
+  // A stall has dumps already and needs no capture.
   const bool recorded = hooks_.recorded() && std::as_const(journal_).open_stall() == nullptr;
   const auto silent_s = silences_.look(seen, loop_.now(), recorded);
   if (silent_s && hooks_.capture(capture_s(), kSilenceReason)) {
@@ -64,7 +64,7 @@ void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin
   hooks_.capture(capture_s(), kSlowReason);
 }
 
-// Ends all slowdowns that are open: a job may have become slower several times.
+// Ends all open slowdowns: a job may have become slower several times.
 void SlowdownHandler::became_as_fast(const model::StepChange& change) {
   for (model::Slowdown& known : journal_.manifest().slowdowns) {
     if (known.cleared_s < 0) {

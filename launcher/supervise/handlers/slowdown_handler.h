@@ -1,6 +1,6 @@
-// SlowdownHandler: the speed of the ranks while they run. When the job becomes slower: a line on the
-// terminal, an event of --on-event and an entry in run.json, which is completed when the job is as fast as
-// before. A slowdown and a silence of the steps start a capture. Event loop's thread only.
+// SlowdownHandler: watches the speed of the running ranks. When the job becomes slower, it writes a line on
+// the terminal, an event of --on-event and an entry in run.json, which is completed when the job is as fast
+// as before. A slowdown or a silence of the steps starts a capture. Event loop's thread only.
 #pragma once
 
 #include "launcher/journal/journal.h"
@@ -20,10 +20,10 @@ namespace xpurun::launcher {
 class SlowdownHandler {
  public:
   struct Hooks {
-    std::function<void(const std::string& sentence)> slower;  // tells the event
+    std::function<void(const std::string& sentence)> slower;  // reports the event
     std::function<void(const std::string& line)> say;
-    std::function<bool()> recorded;  // the ends of steps are seen at this moment
-    // Captures the job for so long. Whether a capture has begun.
+    std::function<bool()> recorded;  // ends of steps are being recorded at the moment
+    // Captures the job for this duration. Returns whether a capture has begun.
     std::function<bool(double seconds, std::string_view reason)> capture;
   };
   SlowdownHandler(EventLoop& loop, Journal& journal, const RunOptions& options, Hooks hooks)

@@ -10,7 +10,7 @@ void StallHandler::raised(base::Rank longest) {
     return;
   }
   auto& stalls = parts_.journal.manifest().stalls;
-  // Another node may have opened it.
+  // Another node may have opened the stall.
   if (!open()) {
     const double now_s = parts_.journal.elapsed_s();
     stalls.push_back({.n = static_cast<int>(stalls.size()) + 1,
@@ -51,7 +51,7 @@ void StallHandler::report() {
   if (parts_.job.has_ended()) {
     return;
   }
-  // Of a stall that all nodes judge together, the verdict comes from there.
+  // If all nodes judge a stall together, the verdict comes from the elected node.
   if (nodes_.lead()) {
     nodes_.judge_again();
   } else {

@@ -1,5 +1,5 @@
-// StallHandler: what follows from a stall that the watcher raises, escalates or clears. A stall asks for a
-// dump, and each dump that shows the open stall for a report. In a job of several nodes, the nodes decide
+// StallHandler: reacts to a stall that the watcher raises, escalates or clears. A stall requests a dump, and
+// each dump that shows the open stall requests a report. In a job of several nodes, the nodes decide
 // together. Event loop's thread only.
 #pragma once
 
@@ -21,7 +21,7 @@ class StallHandler {
     const JobState& job;
     const RunOptions& options;
   };
-  // The other nodes; of a job of one node, all answers are false.
+  // The other nodes. In a job of one node, all of these return false.
   struct Nodes {
     std::function<bool()> raised;     // true: they take over
     std::function<bool()> escalated;  // true: they take over
@@ -38,7 +38,7 @@ class StallHandler {
   StallHandler(Parts parts, Nodes nodes, Hooks hooks)
       : parts_(parts), nodes_(std::move(nodes)), hooks_(std::move(hooks)) {}
 
-  // `longest`: the rank that has been still for longest.
+  // `longest`: the rank that has been still longest.
   void raised(base::Rank longest);
   void escalated();
   void cleared();
@@ -46,9 +46,10 @@ class StallHandler {
   void cleared_everywhere();
   // Stacks of the open stall are new or complete.
   void report();
-  // A dump has ended. A verdict that came during the dump may have left the end of the job to the next one.
+  // A dump has ended. A verdict that came during the dump may have left the decision to end the job to the
+  // next verdict.
   void dumped(bool for_stall);
-  // The evidence of a dump is complete. It may be of a death during a stall.
+  // The evidence of a dump is complete. The dump may belong to a death during a stall.
   void evidence_collected(bool of_a_stall);
   bool open() const { return std::as_const(parts_.journal).open_stall() != nullptr; }
 

@@ -6,7 +6,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// A rank that waits for one that has left fails in milliseconds, and ends within about a second.
+// A rank that waits for a rank that has left fails within milliseconds and ends within about 1 s.
 constexpr double kStayS = 3;
 
 }  // namespace
@@ -17,7 +17,7 @@ void EndWait::begin() {
   }
 }
 
-// Goes on where a round has begun meanwhile: that one has its own end.
+// A round that has begun meanwhile does not prolong the wait: the round has its own end.
 void EndWait::look() {
   if (active() && !decision_.others_work()) {
     end();

@@ -1,5 +1,6 @@
-// EndWait: a node whose command has ended well stays for a moment while others still work. If it has left
-// early, their ranks fail now, and this node's run.json is the evidence. Event loop's thread only.
+// EndWait: a node whose command has exited cleanly stays for a moment while other nodes still work. If its
+// ranks left too early, ranks of the others fail now, and this node's run.json is the evidence. Event loop's
+// thread only.
 #pragma once
 
 #include "launcher/nodes/joint_decision.h"
@@ -11,7 +12,7 @@ namespace xpurun::launcher {
 
 class EndWait {
  public:
-  // `over` is called once for a wait that has begun, from the loop.
+  // `over` is called from the loop, once for each wait that has begun.
   EndWait(EventLoop& loop, const JointDecision& decision, std::function<void()> over)
       : loop_(loop), decision_(decision), over_(std::move(over)) {}
   ~EndWait() { loop_.cancel(timer_); }
@@ -20,7 +21,7 @@ class EndWait {
 
   // The command has ended.
   void begin();
-  // Other nodes' states have come, or the connection is lost.
+  // States of other nodes have arrived, or the connection is lost.
   void look();
   bool active() const { return timer_ != 0; }
 

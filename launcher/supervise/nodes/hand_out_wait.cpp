@@ -6,7 +6,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Somebody waits for the exit status. Most is handed out before, in a fraction of a second.
+// The caller waits for the exit status. Usually the archives are handed out within a fraction of a second.
 constexpr double kHandOutAfterTheEndS = 3;
 
 }  // namespace

@@ -1,6 +1,5 @@
-// HandOutWait: a node whose command has ended stays for a moment while what all nodes have sent for the
-// verdict is handed out: the node that has judged hands it to the others, each other node gets it. Event
-// loop's thread only.
+// HandOutWait: a node whose command has ended stays for a moment while the archives behind a verdict are
+// handed out: the node that has judged sends them, each other node receives them. Event loop's thread only.
 #pragma once
 
 #include "launcher/os/event_loop.h"
@@ -12,20 +11,20 @@ namespace xpurun::launcher {
 
 class HandOutWait {
  public:
-  // `over` is called once for a wait that has begun, from the loop.
+  // `over` is called from the loop, once for each wait that has begun.
   HandOutWait(EventLoop& loop, std::function<void()> over) : loop_(loop), over_(std::move(over)) {}
   ~HandOutWait() { loop_.cancel(timer_); }
   HandOutWait(const HandOutWait&) = delete;
   HandOutWait& operator=(const HandOutWait&) = delete;
 
-  // What the verdict of that request rests on is being handed out.
+  // The archives behind the verdict of that request are being handed out.
   void expect(const std::string& request);
   void command_ended();
-  // It is here, or will not come.
+  // The archives have arrived, or will not arrive.
   void done(const std::string& request);
-  // No word comes from other nodes any more.
+  // The connection to the other nodes is lost.
   void lost();
-  // Somebody has to wait before the end.
+  // The end of the run has to wait.
   bool active() const { return timer_ != 0; }
 
  private:

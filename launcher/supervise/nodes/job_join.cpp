@@ -13,10 +13,11 @@ std::optional<base::Result<StartMessage>> JobJoin::look() {
     return std::nullopt;
   }
   const auto living = table_.living_ranks();
-  // In order of precedence, as the ranks themselves are known.
+  // The identity from the source with the highest precedence, as for the ranks themselves.
   const TrackedProcess* best = nullptr;
   for (const TrackedProcess* p : living) {
     const bool better = p->identity && (best == nullptr || p->identity->kind < best->identity->kind);
+    // A launcher has the variables of its node, not of a rank.
     best = better && !starts_ranks(p->record.cmdline) ? p : best;
   }
   identity_ = job_identity({.own = process_environment(),

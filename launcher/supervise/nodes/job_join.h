@@ -1,4 +1,4 @@
-// JobJoin: finds out from the environment of the ranks that the job has other nodes, and which node this is.
+// JobJoin: finds in the environment of the ranks that the job has other nodes, and which node this one is.
 // Event loop's thread only.
 #pragma once
 
@@ -18,11 +18,11 @@ class JobJoin {
   JobJoin(const ProcessTable& table, const RunOptions& options, std::string host, std::string directory)
       : table_(table), options_(options), host_(std::move(host)), directory_(std::move(directory)) {}
 
-  // Call when another rank is watched. Returns, once, the first message to the helper if the job has other
+  // Call when a further rank is watched. Returns once the first message to the helper, if the job has other
   // nodes to join. The error text is for the user.
   std::optional<base::Result<StartMessage>> look();
   const JobIdentity& identity() const { return identity_; }
-  // How to join the other nodes, once, if there are other nodes and --nats is not given; else empty.
+  // How to join the other nodes: returned once, if there are other nodes and --nats is not given; else empty.
   std::string hint();
 
  private:

@@ -18,7 +18,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Between the first rank that ends and the end of the command.
+// Longest time between the first rank that ends and the end of the command.
 constexpr double kEndOfRanksS = 10;
 
 }  // namespace
@@ -49,6 +49,7 @@ void JobVerdict::merge(const GatheredMessage& message) {
   parts_.storage.replace(parts_.journal.dir().file(model::kNodesFile), to_json(nodes).dump(1) + "\n");
   has_nodes_file_ = true;
   merging_ = true;
+  // A report that is under way began before nodes.json existed. Its result is skipped.
   skip_report_ = hooks_.reporting();
   hooks_.request_report();
 }
@@ -105,20 +106,20 @@ void JobVerdict::merged(const ReportResult& result) {
 void JobVerdict::put_in_force(const model::Verdict& verdict, const std::string& dump, const Judge& by) {
   verdict_ = verdict;
   if (is_failure()) {
-    parts_.loop.cancel(std::exchange(forgetting_, 0));  // that was for the hang before
+    parts_.loop.cancel(std::exchange(forgetting_, 0));  // the timer belonged to the hang before
   }
   why_alone_.clear();
-  // The stall of this node goes with the dump of this node.
+  // Each node's stall refers to the dump of the same node.
   verdict_->dump = dump;
   if (!by.host.empty()) {
-    remove_nodes_file();  // of an earlier verdict
+    remove_nodes_file();  // written for an earlier verdict
   }
   note_judge(by);
   no_report_ = place_.empty() ? no_report_ : "";
   judge();
 }
 
-// A later report on this run directory is to know where that on all nodes is.
+// A later report on this run directory must know where the report of all nodes is.
 void JobVerdict::note_judge(const Judge& by) {
   judge_ = by;
   parts_.journal.manifest().job_report_host = by.host;
@@ -146,7 +147,7 @@ void JobVerdict::judge_again() {
   }
 }
 
-// If the verdict ends the job here, and it was made here, the job ends everywhere.
+// If this node made the verdict and the verdict ends the job here, the job ends on all nodes.
 void JobVerdict::judge() {
   const bool ending = parts_.job.is_ending();
   hooks_.judged({.verdict = verdict_,
@@ -169,7 +170,7 @@ void JobVerdict::stay_alone(const std::string& why) {
   forget();
 }
 
-// What the others have sent shows a state that has passed.
+// The archives of the other nodes show a state that has passed.
 void JobVerdict::forget() {
   parts_.loop.cancel(std::exchange(forgetting_, 0));
   verdict_.reset();
@@ -210,7 +211,7 @@ void JobVerdict::files_came(const JobFilesMessage& message) {
 
 void JobVerdict::forget_soon() {
   if (is_failure()) {
-    return;  // ranks that waited for the failed one move again, or are ended
+    return;  // ranks that waited for the failed rank make progress again, or are being ended
   }
   parts_.loop.cancel(forgetting_);
   forgetting_ = parts_.loop.after(kEndOfRanksS, [this] {
@@ -218,7 +219,7 @@ void JobVerdict::forget_soon() {
       const bool passed = verdict_.has_value();
       forget();
       if (passed && parts_.options.report) {
-        hooks_.request_report();  // the last one has been given the verdict that has passed
+        hooks_.request_report();  // the last report still shows the verdict that has passed
       }
     }
   });

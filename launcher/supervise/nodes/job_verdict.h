@@ -1,6 +1,6 @@
-// JobVerdict: the verdict of all nodes, on this node: made here from what the others have sent, or come from
-// the elected node. While one is in force it stands in the place of what reports on this node alone say.
-// Event loop's thread only.
+// JobVerdict: the verdict of all nodes, as this node has it: made here from the others' archives, or received
+// from the elected node. While such a verdict is in force, it replaces the verdicts of reports on this node
+// alone. Event loop's thread only.
 #pragma once
 
 #include "launcher/ending/job_state.h"
@@ -29,7 +29,7 @@ class JobVerdict {
   struct Hooks {
     std::function<bool()> reporting;
     std::function<void()> request_report;
-    std::function<void(const ReportResult&)> judged;  // to be recorded, reported and acted on
+    std::function<void(const ReportResult&)> judged;  // records, reports and acts on the result
     std::function<void(const ActMessage&)> act;       // for the other nodes
   };
 
@@ -38,11 +38,11 @@ class JobVerdict {
   JobVerdict(const JobVerdict&) = delete;
   JobVerdict& operator=(const JobVerdict&) = delete;
 
-  // Elected node: writes nodes.json and has the report over all nodes made.
+  // Elected node: writes nodes.json and requests the report over all nodes.
   void merge(const GatheredMessage& message);
-  // What becomes of a report. Nothing: it has served its purpose.
+  // The result to use after a report; nullopt if the report was only a step.
   std::optional<ReportResult> take(ReportResult result);
-  // The verdict of a report that is still being made.
+  // The verdict of a report whose page is still being made.
   void take_verdict(const ReportResult& result);
 
   // The node that has made the verdict and the report.
@@ -50,23 +50,24 @@ class JobVerdict {
     std::string host;       // empty: this node
     std::string directory;  // its run directory there
     std::string node;       // its name
-    std::string request;    // the dump that the verdict rests on
-    bool shared = false;    // what the verdict rests on is on its way to this node
+    std::string request;    // the dump behind the verdict
+    bool shared = false;    // the archives behind the verdict are on their way to this node
   };
-  // `dump`: this node's own, empty if it is not done yet.
+  // `dump`: this node's own dump, empty if it is not done yet.
   void put_in_force(const model::Verdict& verdict, const std::string& dump, const Judge& by);
-  // What all nodes have sent for the verdict is here: this node's page shows all of them.
+  // The archives of all nodes behind the verdict are here, so this node's page can show all ranks.
   void files_came(const JobFilesMessage& message);
-  // They will not come.
+  // The archives will not come.
   void no_files() { judge_.shared = false; }
   // The dump of this node is done, maybe after the verdict.
   void dump_done(const std::string& dump);
-  // Acts on the verdict in force, if it could not be acted on before.
+  // Acts on the verdict in force, if that was not possible before.
   void judge_again();
-  // No verdict of the job comes: reports are again this node's own.
+  // No verdict of the job will come: the reports of this node count again.
   void stay_alone(const std::string& why);
   void forget();
-  // Ranks that are being ended are no longer still either, and the verdict is on what was before.
+  // Does not forget at once: ranks that are being ended show progress too, and the verdict describes the time
+  // before.
   void forget_soon();
 
   bool in_force() const { return verdict_.has_value(); }
@@ -80,26 +81,26 @@ class JobVerdict {
   void merged(const ReportResult& result);
   void note_judge(const Judge& by);
   void remove_nodes_file();
-  // For a reader who finds only this node's ranks in its report.
+  // Points a reader who sees only this node's ranks to the report of all nodes.
   std::string place() const { return has_files_ || judge_.shared ? std::string() : place_; }
-  // Of the verdict in force, in the language of the run, if this node has made it.
+  // The verdict in force in the language of the run, if this node has made it.
   std::optional<model::Verdict> spoken() const;
 
   Parts parts_;
   Hooks hooks_;
   std::optional<model::Verdict> verdict_;
-  std::string made_here_;  // the sentence of the verdict that this node has made for all
+  std::string made_here_;  // the sentence of the verdict that this node has made for all nodes
   std::optional<model::Verdict> spoken_;
   Judge judge_;
-  std::string place_;      // of the job's report, if another node has it
+  std::string place_;      // where the job's report is, if another node has it
   std::string no_report_;  // why the report over all nodes could not be written
-  std::string why_alone_;  // the verdict that comes is this node's only
+  std::string why_alone_;  // why the verdict covers this node only
   bool has_nodes_file_ = false;
-  bool has_files_ = false;  // of all nodes, from another node that has judged
+  bool has_files_ = false;  // archives of all nodes, received from the node that has judged
   bool merging_ = false;
   bool page_follows_ = false;          // the report with that verdict is still being made
-  bool skip_report_ = false;           // the report under way began before nodes.json was there
-  EventLoop::TimerId forgetting_ = 0;  // 0: not about to
+  bool skip_report_ = false;           // the report under way began before nodes.json was written
+  EventLoop::TimerId forgetting_ = 0;  // 0: the verdict is not about to be forgotten
 };
 
 }  // namespace xpurun::launcher

@@ -20,13 +20,13 @@ namespace {
 
 // After the end of the command, the caller of xpurun waits for the exit status.
 constexpr double kVerdictAfterTheEndS = 15;
-// From the last stalled state of a node to the end of a stall that other nodes have claimed. States come
-// every two seconds.
+// Time from the last stalled state of another node to the end of a stall that other nodes have claimed.
+// States arrive every 2 s.
 constexpr double kForeignStallS = 3 * kStateIntervalS;
-// After a verdict on a failure, and after the last sign that ranks end: a launcher that ends the ranks that
-// wait for the failed rank does so within this time.
+// Time after a verdict on a failure, and after the last sign that ranks end, within which a launcher ends the
+// ranks that wait for the failed rank.
 constexpr double kAftermathS = 10;
-// A job may start and end processes without limit.
+// The limit of that time: a job may start and end processes without end.
 constexpr double kLongestAftermathS = 60;
 
 }  // namespace
@@ -108,7 +108,7 @@ void NodeHandler::rank_found() {
     // The launcher has started the ranks again.
     verdict_.forget();
   }
-  // A round on a failure may end without a verdict; the restarted ranks can fail again.
+  // A round on a failure may end without a verdict, and the restarted ranks can fail again.
   failure_told_ = failure_told_ && decision_.is_open_on_failure();
   auto wanted = join_.look();
   if (!wanted) {
@@ -193,7 +193,7 @@ void NodeHandler::process_died() {
   dump_.process_died();
 }
 
-// On a busy host, ranks whose connections broke take long to end.
+// On a busy host, ranks whose connections broke take seconds to end.
 base::MonoNs NodeHandler::aftermath_end() const {
   base::MonoNs sign = std::max(failed_at_, last_death_);
   for (const model::PythonException& e : std::as_const(parts_.journal).manifest().exceptions) {
@@ -204,8 +204,8 @@ base::MonoNs NodeHandler::aftermath_end() const {
   return std::min(sign + base::s_to_ns(kAftermathS), failed_at_ + base::s_to_ns(kLongestAftermathS));
 }
 
-// Whether a stall has to wait because its ranks only wait for a failed rank: the verdict on the failure
-// stays. If they still wait after that time, the stall is claimed.
+// True if a stall has to wait, because its ranks may only be waiting for a failed rank. The verdict on the
+// failure then stays. If they still wait after that time, the stall is claimed.
 bool NodeHandler::in_aftermath() {
   parts_.loop.cancel(std::exchange(aftermath_, 0));
   const base::MonoNs end = aftermath_end();
@@ -233,11 +233,11 @@ bool NodeHandler::stall_raised() {
   state_.set_stalled(true);
   state_.tell();
   if (verdict_.about_to_be_forgotten()) {
-    verdict_.forget();  // another stall
+    verdict_.forget();  // this is another stall
   }
   // A stall that another node has claimed is open already, with its verdict or soon.
   if (decision_.is_open() || verdict_.is_hang()) {
-    judge_again();  // it may have come before this node had a stall
+    judge_again();  // the verdict may have come before this node had a stall
     return true;
   }
   return in_aftermath() || claim_stall();
@@ -270,7 +270,7 @@ bool NodeHandler::stall_cleared() {
   return false;
 }
 
-// A stall that other nodes have claimed ends with the last of theirs.
+// A stall that other nodes have claimed ends when the last of them has no stall any more.
 void NodeHandler::notice_stalls() {
   const base::MonoNs now = parts_.loop.now();
   if (decision_.others_stalled() || decision_.is_open()) {
@@ -284,7 +284,7 @@ void NodeHandler::notice_stalls() {
   }
 }
 
-// Failures during a round on a failure belong to that round: its dumps wait for them.
+// A failure during a round on a failure belongs to that round: the round's dumps wait for it.
 void NodeHandler::rank_failed(base::Rank rank) {
   if (failure_told_ || verdict_.is_failure() || decision_.is_open_on_failure()) {
     return;
@@ -293,7 +293,7 @@ void NodeHandler::rank_failed(base::Rank rank) {
   failure_told_ = decision_.claim(ClaimReason::death, {rank});
 }
 
-// If a launcher fails by itself and no rank failed before it, it is the first failure of the job.
+// A launcher that fails by itself, without a failed rank before, is the first failure of the job.
 void NodeHandler::command_ended() {
   state_.tell();
   hand_out_wait_.command_ended();
@@ -319,14 +319,14 @@ bool NodeHandler::has_ended_well() const {
          job.command_status.succeeded();
 }
 
-// A command that exits cleanly has ended its stall, even if no poll has seen a rank move.
+// A command that exits cleanly has ended its stall, even if no poll has seen a rank make progress.
 void NodeHandler::forget_passed_hang() {
   if (!verdict_.is_hang() || decision_.is_open() || !has_ended_well() || decision_.others_stalled()) {
     return;
   }
   verdict_.forget();
   if (parts_.options.report && parts_.job.is_recorded()) {
-    hooks_.request_report();  // the last one has been given the verdict that has passed
+    hooks_.request_report();  // the last report still shows the verdict that has passed
   }
 }
 
@@ -385,7 +385,7 @@ void NodeHandler::decided(const VerdictMessage& message) {
     (void)decision_.claim(ClaimReason::hang, still_ranks());
   }
   if (!made_here && !parts_.job.is_ending()) {
-    hooks_.request_report();  // this node's own pages
+    hooks_.request_report();  // for this node's own page
   }
   if (state_.stalled() && !ending) {
     (void)in_aftermath();
@@ -394,6 +394,7 @@ void NodeHandler::decided(const VerdictMessage& message) {
     end_wait_.begin();
   }
   state_.tell();
+  // Deferred: the caller still uses the state that the end of the run would change.
   parts_.loop.after(0, [this] { hooks_.idle(); });
 }
 
@@ -449,7 +450,7 @@ void NodeHandler::complete(LiveStatus& status) const {
   }
 }
 
-// Nodes of rank 8 or above receive only the elected node's state.
+// Nodes of rank 8 or above receive only the elected node's state. The elected node receives all states.
 std::string NodeHandler::better_informed() const {
   const auto& nodes = decision_.nodes();
   if (!decision_.is_joined() || static_cast<int>(nodes.size()) >= join_.identity().nodes) {

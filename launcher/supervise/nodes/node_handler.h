@@ -1,7 +1,6 @@
-// NodeHandler: the other nodes of the job, as seen by the supervisor. It finds out that there are other
-// nodes, starts the helper that talks to them, publishes this node's state, takes the requested dumps, and
-// replaces this node's verdict by that of the job. In a job of one node it does nothing. Event loop's thread
-// only.
+// NodeHandler: the supervisor's view of the other nodes of the job. It notices that other nodes exist, starts
+// the helper that connects to them, publishes this node's state, takes the requested dumps, and replaces this
+// node's verdict by the verdict of the job. In a job of one node it does nothing. Event loop's thread only.
 #pragma once
 
 #include "launcher/dumps/dump_coordinator.h"
@@ -51,7 +50,7 @@ class NodeHandler {
     int stderr_fd = -1;
   };
   struct Hooks {
-    std::function<void(base::Pid)> started;  // the helper
+    std::function<void(base::Pid)> started;  // the helper has started
     std::function<NewestCalls()> calls;
     std::function<bool()> collecting_evidence;
     std::function<bool()> was_interrupted;  // the user has sent a signal that ends jobs
@@ -60,12 +59,12 @@ class NodeHandler {
     std::function<void(const ReportResult&)> judged;  // to be recorded, reported and acted on
     std::function<void()> stall_cleared;
     std::function<void()> end_the_job;
-    std::function<void()> idle;  // no answer of other nodes is awaited any more
-    // A control request from another node: the reply's JSON text is passed on.
+    std::function<void()> idle;  // no answer of another node is awaited any more
+    // A control request from another node. The JSON text of the reply is sent back.
     std::function<void(const std::string& request, std::function<void(std::string)> reply)> control;
     std::function<void(const std::string&)> say;
   };
-  // For tests: another program, or another end of the conversation.
+  // For tests: another program, or a fake helper.
   struct Backend {
     std::function<base::Result<std::string>()> program;
     std::function<std::unique_ptr<NodeChannel>(NodeChannel::Hooks)> make;
@@ -77,34 +76,34 @@ class NodeHandler {
   NodeHandler(const NodeHandler&) = delete;
   NodeHandler& operator=(const NodeHandler&) = delete;
 
-  // Call when another rank is watched: its environment may show that there are other nodes.
+  // Call when a further rank is watched: its environment may show that there are other nodes.
   void rank_found();
 
-  // Call when a stall of this node's ranks is open. True: all nodes are asked, the dump follows by itself,
-  // and this node gives no verdict.
+  // Call when a stall of this node's ranks is open. True: all nodes are asked, the dump follows without a
+  // further call, and this node gives no verdict.
   bool stall_raised();
   bool stall_escalated();
   // True: ranks of other nodes are still stuck, and the stall stays open.
   bool stall_cleared();
-  // A process of the job has died; then, if so: a rank of this node has failed by itself.
+  // A process of the job has died; and, if that was the case: a rank of this node has failed by itself.
   void process_died();
   void rank_failed(base::Rank rank);
   void evidence_collected();
-  // Acts on a verdict of all nodes that is in force, if it could not be acted on before.
+  // Acts on the verdict of all nodes in force, if that was not possible before.
   void judge_again() { verdict_.judge_again(); }
   void command_ended();
   // run.json is complete.
   void job_recorded() { dump_.job_recorded(); }
 
-  // A verdict of all nodes is awaited or has come: a report of this node's own is of no use now.
+  // A verdict of all nodes is awaited or has come: a report of this node alone is not useful now.
   bool leads() const { return decision_.is_open() || verdict_.in_force(); }
-  // This node has to wait for the others before the end.
+  // This node must wait for the others before its end.
   bool busy() const { return decision_.is_open() || end_wait_.active() || hand_out_wait_.active(); }
-  // Decides what a report is used for. Nothing: it is not needed any more.
+  // The result to use after a report; nullopt if the report is not needed any more.
   std::optional<ReportResult> take(ReportResult result) { return verdict_.take(std::move(result)); }
-  // The verdict of a report that is still being made: the other nodes do not wait for the page.
+  // The verdict of a report whose page is still being made: the other nodes do not wait for the page.
   void take_verdict(const ReportResult& result) { verdict_.take_verdict(result); }
-  // After each reported verdict: how to join, once, if there are other nodes.
+  // After each reported verdict: explains once how to join, if there are other nodes.
   void verdict_told();
 
   bool helper_ended(base::Pid pid, base::WaitStatus status) { return link_->helper_ended(pid, status); }
@@ -116,9 +115,9 @@ class NodeHandler {
   NodeList list() const;
   // Adds the ranks of the other nodes.
   void complete(LiveStatus& status) const;
-  // A node that receives all states; empty: this node, or none.
+  // A node that receives the states of all nodes; empty: this node, or none.
   std::string better_informed() const;
-  // Forwards a control request to one node, or to all others if `node` is empty, and calls `done` with all
+  // Sends a control request to one node, or to all others if `node` is empty, and calls `done` with all
   // answers.
   void ask(const std::string& node, const std::string& verb, const std::string& request,
            NodeQuestions::Done done);
@@ -161,9 +160,9 @@ class NodeHandler {
   base::MonoNs failed_at_ = 0;  // when a verdict on a failure came into force
   base::MonoNs last_death_ = 0;
   EventLoop::TimerId aftermath_ = 0;
-  bool escalated_ = false;     // the own stall has outlasted --busy-timeouts
-  bool claim_again_ = false;   // it has, during a round
-  bool failure_told_ = false;  // other nodes know of a failed rank of this node
+  bool escalated_ = false;     // this node's stall has outlasted --busy-timeouts
+  bool claim_again_ = false;   // the stall has outlasted --busy-timeouts during a round
+  bool failure_told_ = false;  // the other nodes know of a failed rank of this node
   base::MonoNs last_foreign_stall_ = 0;
 };
 

@@ -8,13 +8,13 @@ namespace xpurun::launcher {
 
 namespace {
 
-// For the files of a dump before the helper reads them.
+// Time for writing the files of a dump, before the helper reads them.
 constexpr double kFilesS = 2;
 // A rank's failure may be covered by the dump that its node has just taken.
 constexpr double kFreshDumpS = 3;
-// After a failure somewhere: ranks whose connections broke end within this time of each other, ...
+// After a failure on any node, ranks whose connections broke end within this time of each other.
 constexpr double kQuietS = 2;
-// ... and those that do not are not waited for.
+// Ranks that take longer than this are not waited for.
 constexpr double kLongestStoryS = 5;
 
 model::DumpReason dump_reason(ClaimReason why) {
@@ -55,7 +55,7 @@ void OrderedDump::take(const DumpMessage& order, bool escalated) {
 
 void OrderedDump::done(const std::string& request, const std::string& directory) {
   if (request != request_) {
-    return;  // a newer order has come
+    return;  // a newer order has replaced this one
   }
   directory_ = directory;
   send_if_ready();
@@ -82,7 +82,7 @@ void OrderedDump::wait_for_failures() {
   settling_ = parts_.loop.at(end, [this] { send_if_ready(); });
 }
 
-// The others read run.json too: as it is now.
+// The other nodes also read run.json, so it is saved in its present state first.
 void OrderedDump::send_if_ready() {
   if (sent_ || directory_.empty() || hooks_.collecting_evidence()) {
     return;

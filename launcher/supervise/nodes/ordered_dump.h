@@ -1,7 +1,7 @@
 // OrderedDump: this node's part in a round of all nodes. It takes the requested dump, waits until run.json
-// holds everything that the others need, and reports that. After a failure these are the failures of this
-// node's ranks: the first to fail is not always the first to be seen, and the ranks that the launcher ends
-// follow within seconds. Event loop's thread only.
+// holds everything that the others need, then reports that. After a failure, run.json must hold the failures
+// of this node's ranks: the first rank to fail is not always the first to be seen, and the ranks that the
+// launcher ends follow within seconds. Event loop's thread only.
 #pragma once
 
 #include "launcher/dumps/dump_coordinator.h"
@@ -29,8 +29,8 @@ class OrderedDump {
   };
   struct Hooks {
     std::function<bool()> collecting_evidence;
-    std::function<void(const std::string& directory)> dumped;  // stacks; evidence may be on its way
-    // All that the other nodes need lies on the disk.
+    std::function<void(const std::string& directory)> dumped;  // stacks; evidence may still come
+    // Everything that the other nodes need is on the disk.
     std::function<void(const std::string& request, const std::string& directory)> ready;
   };
 
@@ -39,9 +39,9 @@ class OrderedDump {
   OrderedDump(const OrderedDump&) = delete;
   OrderedDump& operator=(const OrderedDump&) = delete;
 
-  // Takes the place of an order that is under way.
+  // Replaces an order that is under way.
   void take(const DumpMessage& order, bool escalated);
-  // Of the dump under way or done for the last order; empty: not done yet.
+  // The directory of the dump for the last order; empty while the dump is not done.
   const std::string& directory() const { return directory_; }
 
   void evidence_collected() { send_if_ready(); }

@@ -6,7 +6,8 @@
 
 namespace xpurun::launcher {
 
-// "ended" is the last message of the helper: until then this node takes part in rounds and may judge.
+// The helper itself sends "ended" as its last message: until then this node takes part in rounds and may
+// judge.
 NodePhase StateTeller::phase() const {
   if (parts_.job.is_ending()) {
     return NodePhase::ending;

@@ -1,5 +1,5 @@
-// StateTeller: sends the state of this node's part of the job to the helper every two seconds, and on
-// request. Event loop's thread only.
+// StateTeller: sends the state of this node's part of the job to the helper every 2 s, and on request. Event
+// loop's thread only.
 #pragma once
 
 #include "launcher/ending/job_state.h"
@@ -31,7 +31,7 @@ class StateTeller {
   StateTeller(const StateTeller&) = delete;
   StateTeller& operator=(const StateTeller&) = delete;
 
-  // Now, and from now on every two seconds while the helper runs.
+  // Sends now, then every 2 s while the helper runs.
   void tell();
   void stop() { parts_.loop.cancel(timer_); }
   void set_stalled(bool stalled) { stalled_ = stalled; }
@@ -42,7 +42,7 @@ class StateTeller {
 
   Parts parts_;
   Hooks hooks_;
-  bool stalled_ = false;  // ranks of this node are still for too long
+  bool stalled_ = false;  // ranks of this node have been still for the timeout
   EventLoop::TimerId timer_ = 0;
 };
 

@@ -39,8 +39,8 @@ void add_timing(const RankTiming& timing, LiveRank& r) {
   }
 }
 
-// Before the verdict, only the recorded calls can tell who keeps the others: a rank that stands still may be
-// one that waits.
+// Before the verdict, only the recorded calls show which rank the others wait for: a rank that stands still
+// may itself be waiting.
 model::RankSet culprits(const LiveSources& sources, const LiveStatus& status) {
   const model::Stall* stall = sources.journal.open_stall();
   if (stall != nullptr && !stall->verdict.sentence.empty()) {
@@ -53,7 +53,7 @@ model::RankSet culprits(const LiveSources& sources, const LiveStatus& status) {
   return fault && fault->complete && !fault->tie ? fault->accused : model::RankSet();
 }
 
-// The ranks wait for each other: the first one that makes steps shows those of the job.
+// The ranks wait for each other, so the first rank with steps stands for the job.
 LiveSteps steps_of(const LiveSources& sources, const std::vector<LiveRank>& ranks) {
   for (const LiveRank& r : ranks) {
     if (const auto seen = sources.steps.rank(r.rank); seen.step_s >= 0) {
@@ -105,7 +105,7 @@ LiveStatus live_status(const LiveSources& sources) {
     out.stall_s = std::max(0.0, out.elapsed_s - since_s);
     out.problem = stall->verdict.sentence;
     out.verdict = stall->verdict;
-    // A status is asked for often.
+    // A status is requested often, so the long parts of the verdict are left out.
     out.verdict.evidence.clear();
     out.verdict.log_tail = {};
   }

@@ -1,4 +1,4 @@
-// The live status of a job, composed of what the parts of the supervisor know.
+// The live status of a job, composed from the parts of the supervisor.
 #pragma once
 
 #include "common/model/collectives.h"
@@ -31,8 +31,8 @@ LiveStatus live_status(const LiveSources& sources);
 // Position and timing of one rank; `timing` may be null.
 LiveRank live_rank(const model::RankObservation& o, bool alive, const RankTiming* timing);
 
-// What `nodes` tell of the ranks of all nodes but `own`, and which nodes tell nothing. `expected`: nodes of
-// the job; 0: not known.
+// The ranks of all nodes except `own`, as `nodes` report them, and the nodes that report nothing. `expected`:
+// number of nodes of the job; 0: unknown.
 LiveStatus status_of_others(const std::vector<NodeInfo>& nodes, const std::string& own, int expected);
 
 std::vector<ListedNode> listed(const std::vector<NodeInfo>& nodes);

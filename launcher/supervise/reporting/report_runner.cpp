@@ -17,13 +17,13 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr double kDeadlineS = 60;
-// Between killing the process and going on without it.
+// Time from killing the process until xpurun continues without it.
 constexpr double kLastWaitS = 1;
-// Without an answer of the disk.
+// Longest wait for the disk.
 constexpr double kPatienceS = 2;
 constexpr size_t kLongestVerdict = size_t{4} << 20;
 
-// One line of JSON, the first thing that the process says.
+// The verdict is one line of JSON, the first output of the process.
 void read_verdict(const std::string& output, ReportResult& result) {
   const auto j = model::parse_json(output.substr(0, output.find('\n')));
   if (!j.is_object()) {
@@ -78,7 +78,7 @@ void ReportRunner::written(Written how) {
   } else if (how == Written::stalled) {
     finish(fmt::format("the file system of {} does not answer", run_dir_));
   } else {
-    // The process would read an old run.json, or none.
+    // The process would find an old run.json, or none.
     finish(storage_.problem());
   }
 }
@@ -118,7 +118,7 @@ void ReportRunner::read_output() {
   tell_verdict();
 }
 
-// Before the end of the process.
+// Reports the verdict before the process ends, because the page may take seconds longer.
 void ReportRunner::tell_verdict() {
   if (has_verdict_ || output_.find('\n') == std::string::npos) {
     return;
@@ -135,6 +135,8 @@ void ReportRunner::expire() {
   const std::string why =
       fmt::format("it takes longer than {} s; later: xpurun report {}", kDeadlineS, run_dir_);
   helper_.kill();
+  // SIGKILL has no effect on a process in uninterruptible sleep (a stalled disk), so the wait for its end is
+  // bounded.
   deadline_ = loop_.after(kLastWaitS, [this, why] { give_up(why); });
 }
 
@@ -150,7 +152,7 @@ bool ReportRunner::helper_ended(base::Pid pid, base::WaitStatus status) {
     return false;
   }
   helper_.forget();
-  has_verdict_ = true;  // it comes with the result
+  has_verdict_ = true;  // the verdict is part of the result
   read_output();
   std::string problem;
   if (!status.succeeded()) {

@@ -1,7 +1,7 @@
-// ReportRunner: has `xpurun report DIR --quiet --json` diagnose and draw in a process of its own, so that
-// nothing heavy or hostile is parsed in the supervisor. One at a time; a request during a run leads to one
-// more run. The process is started when what it reads is on disk. A disk that stands still or is full costs
-// the report, not our time: then the handler is told so at once.
+// ReportRunner: runs `xpurun report DIR --quiet --json` in a process of its own, so that the supervisor
+// parses nothing heavy or hostile. One run at a time; a request during a run leads to one further run. The
+// process starts when its input is on disk. If the disk is stalled or full, there is no report, and the
+// handler learns so at once.
 #pragma once
 
 #include "common/base/language.h"
@@ -20,9 +20,9 @@
 namespace xpurun::launcher {
 
 struct ReportResult {
-  std::optional<model::Verdict> verdict;  // known even where the report could not be written
+  std::optional<model::Verdict> verdict;  // known even if the report could not be written
   std::optional<model::Verdict> spoken;   // the verdict in the language of the run, if not English
-  std::string problem;                    // why there is no report; empty if there is one
+  std::string problem;                    // why there is no report; empty if there is a report
   std::string place;                      // where the report is, in words, if not in the run directory
   bool unfinished = false;                // the verdict comes before the report is written
 };
@@ -40,25 +40,25 @@ class ReportRunner {
   ReportRunner(const ReportRunner&) = delete;
   ReportRunner& operator=(const ReportRunner&) = delete;
 
-  // `started` is told the pid; `ended` is called after each run, successful or not, and `done` after it if no
-  // more are asked for.
+  // `started` gets the pid. `ended` is called after each run, successful or not, and then `done` if no
+  // further run is requested.
   void set_handlers(std::function<void(base::Pid)> started, std::function<void(const ReportResult&)> ended,
                     std::function<void()> done);
-  // Called once a report, as soon as it has a verdict: the page takes longer to be made.
+  // Called once for each report, as soon as it has a verdict: making the page takes longer.
   void on_verdict(std::function<void(const ReportResult&)> judged) { judged_ = std::move(judged); }
-  // For tests: what is run in the place of our own program; the other words follow.
+  // For tests: the program to run instead of our own. The other arguments follow.
   void set_program(std::string path) { program_ = std::move(path); }
   struct Options {
     bool source = true;   // the report shows source lines
-    bool shared = false;  // the group of the files may read it
+    bool shared = false;  // the group of the files may read the report
     base::Language language = base::Language::english;
   };
   void set_options(Options options) { options_ = options; }
   void request();
   bool busy() const { return waiting_ || helper_.pid() > 0; }
-  // Ends what is under way, as failed. A process in uninterruptible sleep is left behind.
+  // Ends the current run as failed. A process in uninterruptible sleep is left behind.
   void give_up(const std::string& why);
-  // To be called by the reaper. Returns whether the pid was ours.
+  // The reaper calls this. Returns whether the pid belongs to this object.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
 
  private:
@@ -74,15 +74,15 @@ class ReportRunner {
   HelperComplaints& complaints_;
   std::string run_dir_;
   sigset_t mask_;
-  // The link, not what it points to: xpurun may have been installed anew since this run began.
+  // The link itself, not its target: xpurun may have been reinstalled since this run began.
   std::string program_ = "/proc/self/exe";
   Options options_;
   HelperProcess helper_;
   bool reading_ = false;
   std::string output_;
-  bool has_verdict_ = false;  // told to `judged_`
-  bool waiting_ = false;      // for the storage
-  uint64_t round_ = 0;        // an answer of the storage to an earlier one is stale
+  bool has_verdict_ = false;  // passed to `judged_`
+  bool waiting_ = false;      // waiting for the storage
+  uint64_t round_ = 0;        // tells a stale answer of the storage from the current one
   bool again_ = false;
   EventLoop::TimerId deadline_ = 0;
   std::function<void(base::Pid)> started_;

@@ -19,6 +19,7 @@ using model::Communicator;
 namespace {
 
 std::optional<CallFinding> find_in(const std::vector<CallGroup>& groups) {
+  // Mismatches first: their ranks also seem to wait for each other.
   if (auto f = find_mismatch(groups)) {
     return f;
   }

@@ -18,7 +18,7 @@ std::optional<CallFinding> find_call_fault(const model::CollectiveFacts& facts);
 
 // The call that the rank's host is in at this moment; null if none or unknown.
 const model::CollectiveCall* call_of_host(const model::CollectiveFacts& facts, base::Rank rank);
-// The same from the records of the rank alone, for those who ask for every rank.
+// The same from the records of this rank alone, for callers that ask for every rank.
 const model::CollectiveCall* call_of_host(const std::vector<const model::RankCollectives*>& of_rank);
 // The record shows an unfinished call of the rank.
 bool has_open_call(const model::CollectiveFacts& facts, base::Rank rank);

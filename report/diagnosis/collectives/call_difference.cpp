@@ -13,6 +13,8 @@ using model::CollectiveCall;
 
 namespace {
 
+// All ranks must pass the same count and type to these operations; all_to_all, for example, allows
+// differences.
 constexpr std::array<std::string_view, 9> kEqualSizes = {
     "all_reduce",           "broadcast", "reduce",  "reduce_scatter",      "all_gather",
     "all_gather_coalesced", "gather",    "scatter", "all_reduce_coalesced"};
@@ -52,6 +54,7 @@ Difference difference(const CollectiveCall& a, const CollectiveCall& b) {
 }
 
 bool needs_everybody(const CollectiveCall& call) {
+  // No rank can leave these before all have entered; the root of a broadcast can.
   constexpr std::array<std::string_view, 9> kSymmetric = {
       "all_reduce", "all_gather",  "reduce_scatter",       "all_to_all",          "barrier",
       "new_group",  "split_group", "all_reduce_coalesced", "all_gather_coalesced"};

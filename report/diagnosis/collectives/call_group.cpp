@@ -51,7 +51,7 @@ std::set<std::string> words_of_name(std::string_view name) {
   return words;
 }
 
-// What the program's name of the communicator says; unknown if nothing, or more than one thing.
+// The kind by the communicator's name; unknown if the name suggests no kind or several.
 CommunicatorKind kind_by_name(std::string_view name) {
   constexpr std::pair<std::string_view, CommunicatorKind> kWords[] = {
       {"tp", CommunicatorKind::tensor},   {"tensor", CommunicatorKind::tensor},

@@ -107,9 +107,9 @@ CallFinding message_finding(const std::vector<const CallWait*>& waits, const Ran
   return f;
 }
 
-// The message may have the wrong peer: another rank waits for the like of it from this rank, and there was
-// none with this peer before. Else the peer has left out its part. In the first round of a pipeline that
-// sends both ways, nothing tells the two apart.
+// The message may have the wrong peer: another rank waits for the same kind of message from this rank, and
+// this is the first message with this peer. Otherwise the peer has left out its part. In the first round of a
+// pipeline that sends both ways, the two cases look the same.
 bool may_be_misdirected(const CallWait& w, const std::vector<const CallWait*>& messages) {
   const CollectiveCall& own = *w.message;
   return own.sequence == 1 && std::any_of(messages.begin(), messages.end(), [&](const CallWait* other) {

@@ -36,7 +36,8 @@ constexpr double kBeforeSeconds = 0.001;
 // A record that claims to be older than this many seconds on arrival comes from a different clock.
 constexpr double kOldestNewsSeconds = 60;
 
-// When Python raised it, by the host's clock. Times of all ranks are comparable.
+// The time at which Python raised the exception, by the host's clock, so that times of all ranks are
+// comparable.
 double told_at(const model::PythonException& x, const RunManifest& run) {
   const double wall_s = (static_cast<double>(x.wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
   const bool known = x.wall_ns > 0 && run.started_wall_ns > 0;
@@ -52,6 +53,7 @@ bool is_synchronous(int signal) {
 // Whether the notice announces the end of this process, as opposed to a signal that the process handled and
 // survived.
 bool announces(const CrashNotice& n, const ProcessRecord& p) {
+  // A notice from more than 60 s before the process was first seen is from an earlier process with this pid.
   if (n.pid != p.pid || n.node != p.node || n.at_s + 1e-3 < p.seen_s - 60) {
     return false;
   }
@@ -71,7 +73,8 @@ bool announces(const CrashNotice& n, const ProcessRecord& p) {
   return status.signal() == n.signal || status.exit_code() - 128 == n.signal;
 }
 
-// By node and pid, in the order of the record: a job of thousands of ranks that is ended has as many of each.
+// Records by node and pid, in the order of the run manifest. A lookup, because the end of a job of thousands
+// of ranks leaves thousands of each.
 template <typename T>
 class ByProcess {
  public:

@@ -66,7 +66,7 @@ model::CodeLocation place_in(const ExceptionLink& link) {
   return place_of(frames_of(link));
 }
 
-// Whether some of the frames are not those of libraries that only called on behalf of the user.
+// Whether the link's position is outside of frameworks.
 bool has_place(const ExceptionLink& link) {
   const model::CodeLocation where = place_in(link);
   return !where.function.empty() && owner_of(where.file) != CodeOwner::framework;
@@ -127,6 +127,7 @@ const PythonException* last_word(const std::vector<const PythonException*>& of_p
       call = x;
     }
   }
+  // A process that exited with status 0 was not ended by an exception.
   const bool ended_well = process.death.happened && process.death.wait_status.succeeded();
   return raised != nullptr && !ended_well ? raised : call;
 }

@@ -314,7 +314,7 @@ Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting) {
   const auto groups = group_culprits(scene, culprits);
   Blamed finding = finding_of(scene, groups.front(), waiting.size());
   for (const Group& g : groups) {
-    // Which of the culprits has the lowest number does not decide between a lock and another wait.
+    // The lowest rank number must not decide between a lock and another wait.
     const bool same_state = g.state == groups.front().state;
     if (same_state && finding_of(scene, g, waiting.size()).id != finding.id) {
       finding.id = kHangStuck;

@@ -51,7 +51,7 @@ std::string doing(const RankView& v) {
   return v.wait ? tr("{}, waiting for a {}", at, tr(v.wait->what)) : at;
 }
 
-// " (since 14:03:12 UTC)"; empty if the time of day is not known, or if the duration is no stall.
+// " (since 14:03:12 UTC)"; empty if the time of day is not known, or if the duration is not that of a stall.
 std::string since_words(const Scene& scene, double seconds) {
   const model::RunManifest& run = scene.facts.run;
   const auto dump = std::find_if(run.dumps.begin(), run.dumps.end(),
@@ -62,7 +62,7 @@ std::string since_words(const Scene& scene, double seconds) {
   return tr(" (since {})", utc_words(run, dump->at_s - seconds));
 }
 
-// The rank's interpreter has no Python code left to run, or was on its way to its end.
+// Whether the rank's interpreter has no Python code left to run, or is finalising.
 bool is_ending(const RankView& v) {
   const model::ThreadStack* main = v.stacks != nullptr ? v.stacks->main_thread() : nullptr;
   if (main == nullptr) {
@@ -83,7 +83,8 @@ void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::st
   std::map<std::pair<RankState, std::string>, Class> classes;
   const bool failed = verdict.kind == VerdictKind::exception || verdict.kind == VerdictKind::exit;
   for (const RankView& v : scene.ranks) {
-    // How a rank ended is told. The others end too: where their interpreters clean up says nothing.
+    // Other lines report the ends of ranks. The remaining ranks end too: the position of an interpreter's
+    // cleanup says nothing.
     const bool gone = v.state == RankState::dead && !v.crashed && scene.ending_of(v) != nullptr;
     const bool cleans_up = failed && is_ending(v);
     if (verdict.kind != VerdictKind::hang && (gone || cleans_up)) {
@@ -216,7 +217,7 @@ std::string how_with_cause(const Ending& e, size_t processes) {
   return e.cause.empty() ? how : tr("{} ({})", how, tr(e.cause));
 }
 
-// The verdict's sentence tells this end, with its time.
+// Whether the verdict's sentence already reports this end, with its time.
 bool is_told(const Ending& e, const Verdict& verdict, const model::RunManifest& run) {
   const bool of_end = verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit ||
                       verdict.kind == VerdictKind::exception;
@@ -233,7 +234,7 @@ void add_endings(const Scene& scene, const Verdict& verdict, std::vector<std::st
     const Ending* first = nullptr;
   };
   std::vector<Line> lines;
-  // That xpurun ended the ranks of a hang is known from its own message.
+  // xpurun's own message already says that xpurun ended the ranks of a hang.
   const bool ended_by_us = scene.facts.run.outcome == model::RunOutcome::hang;
   bool rank_failed = !verdict.ranks.empty() && verdict.kind != VerdictKind::hang;
   for (const Ending& e : scene.endings) {
@@ -248,7 +249,7 @@ void add_endings(const Scene& scene, const Verdict& verdict, std::vector<std::st
     if (is_plain_command(*e.process) || is_told(e, verdict, run)) {
       continue;  // the sentence says the same
     }
-    // That the launcher fails after its ranks is no news.
+    // The failure of a launcher after a failure of its ranks is expected.
     if (launcher && rank_failed && e.signal == 0) {
       continue;
     }
@@ -290,7 +291,7 @@ void add_dump(const Scene& scene, const Verdict& verdict, std::vector<std::strin
   if (!scene.facts.dump) {
     return;
   }
-  RankSet ended;  // a process that ends while others are dumped has no stacks, which is no news
+  RankSet ended;  // a process that ends while others are dumped has no stacks, as expected
   for (const Ending& e : scene.endings) {
     if (verdict.kind != VerdictKind::hang && e.dead && e.process->role == model::ProcessRole::rank) {
       ended.insert(e.process->rank);

@@ -136,7 +136,7 @@ std::optional<Verdict> gpu_failed(const Scene& scene) {
   if (first == nullptr) {
     return std::nullopt;
   }
-  // An error that is first on one GPU, such as that of a link, may follow on others.
+  // An error of one GPU, such as a link error, may cause errors of other GPUs: only the first counts.
   std::erase_if(culprits, [&](const RankView* v) { return error_before_stall(scene, *v) != first; });
   Verdict v = begin_hang(scene, {.id = kHangGpuError},
                          {{.state = culprits.front()->state, .views = culprits}}, waiting);

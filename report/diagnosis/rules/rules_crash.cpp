@@ -43,16 +43,16 @@ bool is_fault(int signal) {
   return carries_address(signal) || signal == SIGABRT;
 }
 
-// Whether the stack was taken after the signal: our handler held the thread then. SIGTERM can arrive
-// anywhere, so that the place just before the signal is as good.
+// Whether the stack was taken after the signal, while xpurun's handler held the thread. SIGTERM can arrive
+// anywhere, so a stack from just before the signal is equally good.
 bool shows_the_end(const ThreadStack& t, const CrashNotice& notice) {
   const std::vector<model::Frame> frames = crash_frames(t);
   const bool in_handler = frames.size() < t.frames.size();
   return !frames.empty() && (t.crashed || (t.tid == notice.tid && (in_handler || !is_fault(notice.signal))));
 }
 
-// The thread that died, if its stack was taken while our handler held it. Null for deaths without a notice:
-// what an earlier dump or sample shows is not where the process ended.
+// The thread that died, if its stack was taken while xpurun's handler held it. Null for deaths without a
+// notice, because an earlier dump or sample does not show where the process ended.
 const ThreadStack* crashed_thread(const Scene& scene, const Ending& e) {
   if (e.notice == nullptr || scene.facts.dump_dir.empty() || e.notice->dump != scene.facts.dump_dir) {
     return nullptr;
@@ -101,7 +101,8 @@ CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
   return at_exit.empty() ? place_of(without_abort(crash_frames(*t))) : std::move(at_exit);
 }
 
-// A launcher, xpurun or another process ended it, as opposed to a failure of its own.
+// Whether a launcher, xpurun or another process ended this one, as opposed to a failure of the process
+// itself.
 bool was_ended(const Ending& e) {
   return !e.raised() && !e.by_itself && !is_fault(e.signal) &&
          (!e.cause.empty() || (e.follower && e.signal != 0));
@@ -225,8 +226,8 @@ model::NextStep advice_on_memory(bool limit) {
                      .command = ""};
 }
 
-// A thread without Python code ended the rank: the user's line is that of the main thread, which becomes the
-// verdict's place. ", while its main thread was in all_reduce (train.py:44)", or empty.
+// If a thread without Python code ended the rank, the user needs the line of the main thread, which becomes
+// the verdict's place. Returns ", while its main thread was in all_reduce (train.py:44)", or nothing.
 std::string main_thread_words(const Scene& scene, const Ending& e, const ThreadStack* crashed, Verdict& v) {
   if (crashed == nullptr || runs_python(*crashed)) {
     return {};
@@ -380,7 +381,7 @@ const Ending* first_launcher_failure(const Scene& scene) {
   return nullptr;
 }
 
-// Ranks that exited with status 0 before the first failure, and what became of the others.
+// Ranks that exited with status 0 before the first failure, and how the others ended.
 struct Leavers {
   const Ending* first = nullptr;  // null: no rank left
   RankSet ranks;
@@ -420,9 +421,9 @@ bool explain(const Leavers& left, const Ending& failure, const RunManifest& run)
     return true;
   }
   // Ranks of other nodes may not have ended yet: their connections break later, and other launchers end them.
-  // The first failure tells enough if a rank that had left caused it: in a call that waits for others, or the
-  // abort of a library that lost its peer. A rank that finishes all the same did not need those that had
-  // left.
+  // The first failure is sufficient evidence if a rank that had left caused it: a failure in a call that
+  // waits for others, or the abort of a library that lost its peer. A rank that finishes nevertheless did not
+  // need the ranks that had left.
   const bool lost_a_peer = failure.in_wait || (failure.signal == SIGABRT && left.at_once);
   return run.nodes.size() > 1 && lost_a_peer && left.finished_later == 0;
 }

@@ -24,7 +24,7 @@ namespace {
 std::string count_of_ranks(const RunManifest& run) {
   const auto ranks = current_ranks(run);
   const size_t n = ranks.size() == 1 && is_plain_command(*ranks.front()) ? 0 : ranks.size();
-  // Of a job of several nodes that has not been put together, this node's are known.
+  // In a job of several nodes whose data has not been merged, only the ranks of this node are known.
   const bool others = run.nodes.size() <= 1 && run.world_size > 0 && static_cast<size_t>(run.world_size) > n;
   if (n > 0 && others) {
     return n == 1 ? tr("the only rank of this node") : tr("all {} ranks of this node", n);

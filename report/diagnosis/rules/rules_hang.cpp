@@ -23,7 +23,7 @@ using model::VerdictLevel;
 
 namespace {
 
-// A death with another explanation is no cause while there is an unexplained death.
+// A death with another explanation is not the cause while there is an unexplained death.
 Views without_follower_deaths(const Scene& scene, const Views& views) {
   Views out;
   std::copy_if(views.begin(), views.end(), std::back_inserter(out), [&](const RankView* v) {
@@ -173,7 +173,7 @@ std::optional<Verdict> mismatch(const Scene& scene) {
   } else {
     const auto odd = waiting_groups(minority);
     const auto most = waiting_groups(majority);
-    // An exception on its way out, where what cleans up makes a call of its own.
+    // An exception may be on its way out, while its cleanup makes another call.
     const std::string raised = minority.size() == 1 ? exception_clause(scene, *minority.front()) : "";
     say(v,
         tr("{} {} in {} for {}{} while {} {} in {}", scene.names(ranks_of(minority)),

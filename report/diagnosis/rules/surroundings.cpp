@@ -21,8 +21,8 @@ namespace {
 constexpr size_t kMostKernelLines = 4;
 constexpr size_t kMostGpuLines = 4;
 constexpr double kFullMemory = 0.99;
-// A process with much memory lives on for a while after the kernel has killed it. Its pid may be another's
-// later.
+// A process with much memory lives on for a while after the kernel has killed it. Later, another process may
+// have its pid.
 constexpr double kOomBeforeDeathS = 60;
 constexpr double kOomAfterDeathS = 2;
 

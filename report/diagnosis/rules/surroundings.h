@@ -9,8 +9,7 @@
 
 namespace xpurun::report {
 
-// The line of the kernel's log that tells of the death of this process by lack of memory; null: there is
-// none.
+// The line of the kernel's log about the death of this process for lack of memory; null if there is none.
 const model::KernelEvent* oom_kill_of(const Scene& scene, const Ending& e);
 
 // Adds one line per kernel event and per unhealthy GPU.

@@ -41,11 +41,12 @@ bool in_standard_library(std::string_view file) {
 }
 
 bool in_libc(const Frame& f) {
+  // Before glibc 2.34, libpthread was a separate library.
   return f.module.starts_with("libc.so") || f.module.starts_with("libc-") ||
          f.module.starts_with("libpthread") || f.module.starts_with("ld-linux");
 }
 
-// Nothing but an abort lies below these. A thread has a single abort, so that the outermost of them decides.
+// Functions below which there is only the abort. A thread aborts once, so the outermost of these decides.
 constexpr std::array<std::string_view, 15> kAbort = {
     "abort",          "__GI_abort",         "gsignal",           "raise",
     "__GI_raise",     "std::terminate",     "__cxa_throw",       "__cxa_rethrow",

@@ -75,6 +75,7 @@ std::vector<const ThreadStack*> threads_in_acquire(const ProcessStacks& process)
 }
 
 bool writes_to_full_pipe(const ThreadStack& thread) {
+  // A write to a pipe with room returns at once, so a thread that sleeps in the call has met a full pipe.
   return thread.state == 'S' && (thread.syscall == "write" || thread.syscall == "writev") &&
          thread.syscall_file.starts_with("pipe:");
 }

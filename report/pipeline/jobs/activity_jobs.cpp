@@ -41,7 +41,7 @@ std::string group_of(const Call& call) {
   return "";
 }
 
-// What a call is for a pipeline; once for all slices of the call.
+// The role of a call in a pipeline; determined once for all slices of the call.
 struct Meaning {
   bool is_python = false;
   std::optional<MarkedBatch> mark;

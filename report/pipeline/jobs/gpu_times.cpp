@@ -22,7 +22,7 @@ bool has_gpu_times(const Call& call) {
 }
 
 // When captured work was launched: by the call of CUDA that has its correlation number. Each capture may
-// count anew, so the last such call before the work counts.
+// start to count again, so the last such call before the work counts.
 class CapturedLaunches {
  public:
   explicit CapturedLaunches(const Activity& activity) {

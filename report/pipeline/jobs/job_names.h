@@ -21,7 +21,7 @@ struct JobFunctions {
 // one micro-batch.
 std::optional<model::JobKind> kind_of_function(std::string_view name, const JobFunctions& chosen);
 
-// What forward() and backward() of the module `xpurun` write as the name of their spans.
+// The names of the spans that forward() and backward() of the module `xpurun` write.
 struct MarkedBatch {
   int micro_batch = -1;
   int chunk = -1;  // negative: not said

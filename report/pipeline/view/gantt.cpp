@@ -36,7 +36,7 @@ constexpr double kBetween = 0.5;  // boxes
 constexpr double kNarrow = 0.7;
 constexpr int kTicks = 5;
 
-// The colours of templates/report.css, for a picture of its own.
+// The colours of templates/report.css, for a standalone picture.
 constexpr std::string_view kStyle = R"(<style>
 svg { --ink: #1f2328; --dim: #5b6470; --rule: #e3e4e1; --card: #fff; --bad: #b23c06; --good: #1a6b3c;
   --look1: #c3cfd6; --look2: #8aa3b2; --look3: #5b7788; --look4: #35505f; background: var(--card);
@@ -187,7 +187,7 @@ class Picture {
     return out;
   }
 
-  // A box for a job, or for neighbours that are too narrow for boxes of their own.
+  // A box for a job, or for neighbours that are too narrow for separate boxes.
   struct Box {
     const PipelineJob* job = nullptr;
     double begin = 0;

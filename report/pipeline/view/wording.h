@@ -22,7 +22,7 @@ TextTable stage_table(const model::Pipeline& pipeline, size_t most);
 // A row for each step, the last ones.
 TextTable step_table(const model::Pipeline& pipeline, size_t most);
 
-// What the times of the jobs are: "jobs from traced functions, in GPU time".
+// The origin of the jobs' times: "jobs from traced functions, in GPU time".
 std::string source_words(const model::Pipeline& pipeline);
 
 }  // namespace xpurun::report

@@ -27,7 +27,7 @@ std::string data_block(std::string_view id, std::string_view json, Packing packi
 // The JSON of the data block `id` of a page that xpurun wrote. The page may come from anywhere.
 base::Result<std::string> read_data_block(std::string_view page, std::string_view id);
 
-// A statement with the translations of what stands in xpurun.t("...") of `scripts`, in the language of this
+// A statement with the translations of the texts in xpurun.t("...") of `scripts`, in the language of this
 // thread (templates/words.js); empty in English.
 std::string script_words(std::string_view scripts);
 

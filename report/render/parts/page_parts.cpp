@@ -98,7 +98,7 @@ data class_data(const StackClass& c, const RunReport& report, const PageLimits& 
   data d;
   const bool culprit = !v.ranks.empty() && v.ranks.contains(c.ranks);
   const model::Waiting* waiting = culprit ? nullptr : waiting_of(v, c);
-  // A long list of ranks is no title.
+  // A long list of ranks is not a title.
   const std::string who = class_title(c);
   const bool listed = who.size() <= kLongestTitle;
   d.set("title", listed ? who : tr("{} ranks", c.ranks.size()));

@@ -16,7 +16,7 @@ namespace xpurun::report {
 
 using PageData = kainjow::mustache::basic_data<std::string>;
 
-// How much of each list the page holds; what is cut is counted in the page.
+// The limits of the page's lists. The page states how much was cut.
 struct PageLimits {
   size_t rows = 2000;  // of ranks, and of the processes of a dump
   size_t classes = 60;
@@ -36,7 +36,7 @@ void put_text(PageData& to, const std::string& name, const std::string& text);
 std::string spaced_ranks(const model::RankSet& ranks);
 // "find out" becomes "Find out".
 std::string capitalized(std::string text);
-// Columns, rows and what was cut, for a template of a table.
+// Columns, rows and the number of omitted rows, for a template of a table.
 PageData table_data(const TextTable& table);
 PageData string_list(const std::vector<std::string>& lines);
 PageData pair_data(const std::string& key, const std::string& value);

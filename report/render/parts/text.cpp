@@ -111,7 +111,7 @@ std::string stacks_text(const std::string& title, const StackForest& forest,
     }
   }
   std::vector<const RoleTree*> roles = forest.roles();
-  // Processes that are no job: the main thread first.
+  // Processes that belong to no job: the main thread first.
   const bool alone = std::all_of(roles.begin(), roles.end(), [](const RoleTree* role) {
     return role->process == model::ProcessRole::other;
   });

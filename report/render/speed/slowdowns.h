@@ -1,5 +1,6 @@
-// The slowdowns of a run, which were told while the job ran (run.json), for the page: a table of the section
-// "Speed", sentences for the time line of the run. How they lie in the plot of the steps: speed_svg.h.
+// The slowdowns of a run, which were reported while the job ran (run.json), for the page: a table of the
+// section "Speed", sentences for the time line of the run. How they lie in the plot of the steps:
+// speed_svg.h.
 #pragma once
 
 #include "report/render/parts/page_parts.h"

@@ -48,6 +48,8 @@ std::vector<HandledException::Entry> traceback_of(RemoteMemory& memory, Addr exc
   std::vector<Addr> entries;
   Addr next = memory.value<uint64_t>(exception + o.exception_traceback).value_or(0);
   for (int i = 0; next != 0 && i < kMaxWalked; ++i) {
+    // The last entries are the innermost. Halving the list keeps them without holding the whole traceback of
+    // an endless recursion.
     if (entries.size() >= 2 * kMaxTraceback) {
       entries.erase(entries.begin(), entries.begin() + kMaxTraceback);
     }
@@ -81,7 +83,7 @@ HandledException handled_by(RemoteMemory& memory, const Offsets& o, Addr thread)
               .message = message_of(memory, value, type->name, o),
               .traceback = traceback_of(memory, value, o)};
     }
-    // None or null: an outer function may be handling an exception.
+    // None or null: the exception may be handled by an outer function.
     item = memory.value<uint64_t>(item + o.handled_previous).value_or(0);
   }
   return {};

@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kMaxVariableName = 100;  // bytes shown of a variable's name
 constexpr size_t kMaxText = 80;           // bytes shown of a str or bytes
-constexpr size_t kMaxRead =
-    4096;  // only the size of longer texts is shown: a cut text may evade the masking of secrets
+// Longer texts are shown by their size only: a text that was cut off may evade the masking of secrets.
+constexpr size_t kMaxRead = 4096;
 constexpr size_t kMaxTotal = 20'000;  // variables of one process
 
 constexpr uint8_t kCellOrFree = 0x40 | 0x80;  // CO_FAST_CELL, CO_FAST_FREE
@@ -33,6 +33,7 @@ std::string quoted(std::string_view prefix, const std::string& text) {
   std::string out(prefix);
   out += '\'';
   size_t shown = 0;
+  // Cut at a character's end, so that the text stays valid UTF-8.
   for (; shown < safe.size() && (shown < kMaxText || is_continuation(safe[shown])); ++shown) {
     const auto c = static_cast<unsigned char>(safe[shown]);
     if (c == '\n') {
@@ -95,6 +96,7 @@ Slots slots_of(RemoteMemory& memory, Addr code, const Offsets& o) {
     }
     return out;
   }
+  // Before 3.11, cells and free variables have their own tuples of names; their slots follow the locals.
   out.cells.resize(out.names.size(), false);
   if (out.names.size() < kMaxLocals) {  // a skipped name would shift all later slots
     for (const uint32_t at : {o.code_cell_names, o.code_free_names}) {
@@ -145,6 +147,7 @@ std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame
   const auto arguments = memory.value<int32_t>(frame.code + o.code_argument_count).value_or(0);
   for (size_t i = 0; i < slots.names.size() && out.size() < kMaxLocals; ++i) {
     Addr value = memory.value<uint64_t>(frame.address + o.frame_locals + i * 8).value_or(0);
+    // From 3.14 on, slots hold references with tags in their low bits (_PyStackRef).
     if (o.frame_tagged) {
       value &= ~kTagBits;
     }

@@ -1,6 +1,6 @@
 // Local variables of Python frames, as short texts. Only on request, because values may be secrets: variables
-// with secret-looking names are never read. Containers and other objects appear as type and size
-// only; their elements are in the form for py-spy's readers (pyspy_repr.h).
+// with secret-looking names are never read. Containers and other objects appear as type and size only; their
+// elements are in the form for py-spy's readers (pyspy_repr.h).
 #pragma once
 
 #include "common/model/stack_snapshot.h"

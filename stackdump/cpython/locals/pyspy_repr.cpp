@@ -36,7 +36,7 @@ std::string float_text(T value) {
   return {out.data(), end.ptr};
 }
 
-// The first `limit` characters of UTF-8 text; empty if there are no more than that.
+// The first `limit` characters of UTF-8 text; empty if the text is not longer.
 std::string cut(const std::string& text, int64_t limit) {
   int64_t characters = 0;
   for (size_t i = 0; i < text.size(); ++i) {

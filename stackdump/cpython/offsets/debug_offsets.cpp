@@ -13,7 +13,8 @@ constexpr std::array<char, 8> kCookie = {'x', 'd', 'e', 'b', 'u', 'g', 'p', 'y'}
 constexpr uint32_t kFreeThreadedHead = 16;          // growth of sizeof(PyObject) in a free-threaded build
 constexpr uint64_t kMaxOffset = uint64_t{1} << 22;  // sizeof(PyInterpreterState) is about 400 KiB
 
-// Positions of the table's entries, in 8-byte words.
+// Positions of the entries in _Py_DebugOffsets, in 8-byte words. CPython documents the table for debuggers,
+// but moves its entries with each minor version.
 struct TableLayout {
   int minor;
   size_t words;
@@ -212,6 +213,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   if (!bytes) {
     return base::fail("cannot read the offset table of CPython");
   }
+  // Offsets from a damaged table must not lead to huge reads.
   bool sane = true;
   const auto at = [&](size_t word) {
     const uint64_t v = field<uint64_t>(std::as_bytes(std::span(*bytes)), word * 8).value_or(kMaxOffset);
@@ -228,7 +230,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.interp_gc_collecting = at(layout->interp_gc) + at(layout->gc_collecting);
   o.interp_modules = at(layout->interp_modules);
   o.interp_sysdict = at(layout->interp_sysdict);
-  // These two offsets count from the interpreter state, which contains its own GIL at gil_state.
+  // Both offsets count from the start of the interpreter state, which contains its own GIL at gil_state.
   o.gil_holder = at(layout->gil_holder) - at(layout->gil_state);
   o.gil_locked = at(layout->gil_locked) - at(layout->gil_state);
   o.thread_next = at(layout->thread_next);
@@ -277,6 +279,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.unicode_length = at(layout->unicode_length);
   o.unicode_ascii_data = at(layout->unicode_ascii_size);
   o.unicode_compact_data = o.unicode_ascii_data + 16;  // utf8_length and utf8 follow
+  // Not in the table: ht_cached_keys of PyHeapTypeObject.
   o.type_cached_keys = minor >= 15 ? 888 : 880;
   if (about.free_threaded) {
     // Offsets that the table lacks. They shift with the size of the common object header (PyObject), which is

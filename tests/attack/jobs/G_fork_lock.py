@@ -1,4 +1,4 @@
-"""A child inherits a lock that no thread of its own will release."""
+"""A child inherits a lock that none of the child's threads will release."""
 
 import multiprocessing
 import threading

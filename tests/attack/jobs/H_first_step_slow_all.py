@@ -1,4 +1,4 @@
-"""All ranks compile for long before the first step."""
+"""All ranks compile for a long time before the first step."""
 
 import ranks
 import sys

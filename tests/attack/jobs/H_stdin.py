@@ -1,4 +1,4 @@
-"""Reads records from a pipe that stays empty for long."""
+"""Reads records from a pipe that stays empty for a long time."""
 
 import sys
 

@@ -22,7 +22,7 @@ def main():
     def end():
         assert next(batches, None) is None
 
-    # Without a DataLoader nothing tells the loading of a batch from the forward pass.
+    # Without a DataLoader, the loading of a batch cannot be distinguished from the forward pass.
     backward()  # backward
     optimizer.step()  # optimizer
     backward()  # backward
@@ -35,7 +35,7 @@ def main():
     # A second network of the step.
     backward()  # forward, backward
     batches.__next__()  # data
-    # A batch that is left out is no evaluation.
+    # A batch that is skipped is not an evaluation.
     batches.__next__()  # data
     with torch.no_grad():
         batches.__next__()  # evaluation, data

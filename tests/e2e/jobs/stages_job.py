@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 
 class Numbers(Dataset):
     def __init__(self):
-        self.to_float = Scale()  # a module in the dataset is no forward
+        self.to_float = Scale()  # a module in the dataset is not a forward pass
 
     def __len__(self):
         return 4

@@ -1,4 +1,4 @@
-// A simulated machine for `xpurun replay`: GPUs with memory of the host and a clock of their own, cuBLAS,
+// A simulated machine for `xpurun replay`: GPUs that use the host's memory and have their own clock, cuBLAS,
 // cuBLASLt and NCCL. Nothing waits: a call moves its stream's clock, so that durations are exact. Arguments
 // are checked as the real libraries check them: addresses inside of allocations, leading dimensions, pointers
 // that an epilogue needs, and data other than zeros. Configured by the environment:

@@ -230,7 +230,7 @@ TEST_CASE("evidence is never truncated on the terminal") {
   }
   const auto lines = evidence_lines(quoted);
   REQUIRE(lines.size() == 1);
-  CHECK(lines[0] == quoted.evidence[0]);  // a "; " of the program is no end of a clause
+  CHECK(lines[0] == quoted.evidence[0]);  // a "; " of the program does not end a clause
 }
 
 TEST_CASE("a line of many clauses ends with a whole clause, in every language") {

@@ -263,7 +263,7 @@ TEST_CASE("a rank that takes its time to die without a word precedes the ranks t
   job.facts.run.exceptions.pop_back();
   job.record(1).death.wait_status = base::WaitStatus(SIGINT);
 
-  // An exception of its own has another reason.
+  // An exception of the rank itself has another reason.
   job.facts.run.exceptions.front().chain.front().message = "The size of tensor a must match";
   job.facts.run.exceptions.back().at_s = 12.2;
   v = diagnose(job.facts);
@@ -405,7 +405,7 @@ TEST_CASE("of ranks that fail by themselves nobody says that they were ended") {
   CHECK(v.sentence ==
         "exception: rank 2 raised KeyError: 'label' at data.py:21 (in collate) after 12 s; ranks 0-1 failed "
         "after it, and rank 3 was ended");
-  // The sentence is not repeated, ranks that lost their peer share a line, the launcher's end is no news.
+  // The sentence is not repeated, ranks that lost their peer share a line, the launcher's end is expected.
   CHECK(has(v.evidence, "at 12.20 s: ranks 0-1 lost the connection to another rank (RuntimeError)"));
   for (const std::string& line : v.evidence) {
     CAPTURE(line);

@@ -13,7 +13,7 @@ using test::Told;
 
 namespace {
 
-// Answers nothing until told to.
+// Keeps all operations until the test answers them.
 struct CoordinatorStorage final : Storage {
   void submit(FileOperation, Done done) override { pending.push_back(std::move(done)); }
   void when_written(double, std::function<void(Written)> then) override { then(Written::stalled); }

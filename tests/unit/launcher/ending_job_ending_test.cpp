@@ -15,7 +15,7 @@ struct EndingScene : test::JobScene {
   bool wants_report = true;
   std::function<void()> drained;  // called by the test, as by the relay
   bool has_relay = true;
-  std::function<void()> programs_ended;  // likewise, as by the user's programs
+  std::function<void()> programs_ended;  // called by the test, as by the user's programs
   bool has_programs = false;
   JobEnding ending{{loop, storage, table},
                    "run",

@@ -67,7 +67,7 @@ class FakeProc {
     names_[pid] = program;
     write();
   }
-  // The process is exiting: the kernel has released its memory map, but the process is no zombie yet.
+  // The process is exiting: the kernel has released its memory map, but the process is not a zombie yet.
   void lose_memory(base::Pid pid) {
     const std::string dir = fmt::format("{}/{}", root_.path(), pid);
     std::filesystem::remove(dir + "/exe");

@@ -86,7 +86,8 @@ TEST_CASE("questions to other nodes are answered once, when all answers are ther
   questions.answered({.id = 99, .last = true});
   questions.lost();
   CHECK(done == std::vector<size_t>{2, 0});
-  questions.answered({.id = questions.ask("", "status", "{}", note).id, .last = true});  // nobody is there
+  questions.answered(
+      {.id = questions.ask("", "status", "{}", note).id, .last = true});  // no other node is there
   CHECK(done == std::vector<size_t>{2, 0, 0});
 }
 

@@ -107,7 +107,7 @@ TEST_CASE("a lock that outlives the supervisor does not hide an abandoned job") 
   REQUIRE(lock);
   save(kNobody, started);
   CHECK(life() == RunLife::left);
-  // As from another PID namespace, where neither can be found.
+  // As from another PID namespace, whose processes cannot be found.
   save(kNobody, started + 1);
   CHECK(life() == RunLife::running);
   lock = RunLock::take("elsewhere-or-nowhere");

@@ -106,7 +106,7 @@ TEST_CASE("time in which steps are not seen is no silence") {
   s.recorded = true;
   s.wait(4);
   CHECK(s.told.empty());
-  s.steps(50, 0.2);  // the time without records is no pause either
+  s.steps(50, 0.2);  // the time without records is not a pause either
   s.wait(7);
   CHECK(s.told.size() == 1);
 }

@@ -1,4 +1,4 @@
-// The steps of a job while it runs: counted per rank, and told once when they become slower.
+// The steps of a job while it runs: counted per rank, and reported once when they become slower.
 #include "launcher/speed/step_watch.h"
 
 #include <doctest/doctest.h>
@@ -97,7 +97,7 @@ TEST_CASE("step watch: small changes, checkpoints and long pauses are not told")
   s.steps(300, 112, {0}, 1, 40);
   s.now += 3'600'000 * kMs;
   s.steps(200, 112);
-  // A job that was not told to be slower is not told to be as fast again.
+  // A job that was not reported as slower is not reported as recovered.
   s.steps(200, 100);
   CHECK(s.told.empty());
   CHECK(s.as_fast.empty());

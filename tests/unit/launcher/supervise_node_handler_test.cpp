@@ -157,7 +157,7 @@ TEST_CASE("node handler: the first failed rank is a claim, those in a round on a
     CHECK(s.journal.manifest().job_report_dir == "/b");
     s.nodes->rank_failed(1);
     CHECK(s.sent<StalledMessage>().empty());
-    // Started again, the ranks may fail anew.
+    // After a restart, the ranks may fail again.
     s.nodes->rank_found();
     CHECK(s.journal.manifest().job_report_host.empty());
     s.nodes->rank_failed(1);

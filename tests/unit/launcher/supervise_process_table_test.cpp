@@ -173,7 +173,7 @@ TEST_CASE("a rank that ended before it was found is added from its own report") 
   CHECK(s.role(5000021) == "rank 1");
   CHECK(s.table.world_size() == 2);
   CHECK(s.table.records().size() == 3);
-  // A living process that is no descendant: its end is unknown.
+  // A living process that is not a descendant: its end is unknown.
   s.fake.add(5000030, 1, "python3", rank_env(1));
   CHECK_FALSE(s.table.add_departed(5000030, told));
 }

@@ -25,9 +25,9 @@ struct Job {
   double step_s = 0.5;
   double gpu_from_s = 0;    // use of the GPU begins
   double steps_from_s = 0;  // the first step that is counted begins
-  double lag_s = 0;         // rank 1 is so much later
-  double stands_at = 1e9;   // rank 1 stands still after so many steps
-  bool foreign = false;     // a trace of somebody else runs
+  double lag_s = 0;         // lateness of rank 1
+  double stands_at = 1e9;   // rank 1 stands still after this number of steps
+  bool foreign = false;     // another user's trace is running
   bool ours = false;
   double at_s = 0;
   std::vector<std::string> told;

@@ -12,7 +12,7 @@ using xpurun::nodes::kWall;
 
 namespace {
 
-// A trip of there + back; the other clock is `ahead` of ours.
+// A round trip of there + back; the other node's clock is `ahead`.
 void trip(ClockOffset& clock, int64_t there, int64_t back, int64_t ahead) {
   const int64_t sent = 1000 * kMs;
   clock.add(sent, sent + there + back, kWall + there + ahead, kWall + there + back);

@@ -103,7 +103,7 @@ TEST_CASE("a name, a node rank and a rank belong to one connection as long as th
   CHECK_FALSE(m.take("c", 3, state(2, {8}), at(2)));
   CHECK_FALSE(m.take("me", 3, state(2, {4}), at(2)));
   CHECK(m.take("c", 3, state(2, {4}), at(2)));
-  // Changing one's mind is no way around.
+  // A known node cannot change its rank either.
   CHECK_FALSE(m.take("c", 3, state(1, {4}), at(3)));
   CHECK(m.hear("b", 2, at(3)) != nullptr);
   CHECK(m.hear("b", 9, at(3)) == nullptr);

@@ -95,7 +95,7 @@ class Network {
     }
   }
 
-  // What node `i` has told its supervisor since the last call.
+  // The messages of node `i` to its supervisor since the last call.
   template <typename T>
   std::vector<T> heard(size_t i) {
     std::vector<T> out;

@@ -43,7 +43,7 @@ def process(source, pid, role, rank, threads, host="a"):
 
 
 def random_job(seed, ranks):
-    """Processes of every role; ranks have gaps, and few of them stand elsewhere than most do."""
+    """Processes of every role; ranks have gaps, and a few ranks stand elsewhere than the majority."""
     source = random.Random(seed)
     numbers = sorted(source.sample(range(2 * ranks), ranks))
     common = thread(source, 1, True)

@@ -185,7 +185,7 @@ TEST_CASE("what became slower while the job ran is in the section Speed and in t
   has("Slower while the job ran");
   has(R"(<tr><th scope="row">03:31:45 UTC</th><td class="num">4,120</td><td class="num">23 %</td>)"
       R"(<td class="num">171 ms</td><td class="num">210 ms</td><td>03:31:55 UTC</td><td>step 5,000, reported at 03:35:15 UTC</td></tr>)");
-  // Without the begin of its first step: since it was told.
+  // Without the begin of its first step: since it was reported.
   has(R"(<tr><th scope="row">03:46:55 UTC</th><td class="num">8,000</td>)");
   has("<td>03:46:55 UTC</td><td>not seen</td></tr>");
   has(R"(class="told slower")");

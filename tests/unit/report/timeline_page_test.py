@@ -89,7 +89,7 @@ class TimelinePage(page_tests.PageTests):
         self.load("many", ranks=64, steps=1000)
         page = self.folder / "many" / "report.html"
         self.assertLess(page.stat().st_size, 4 << 20)
-        # Calls that share a pixel are drawn once, so many are as fluid as few. A timer would measure the machine.
+        # Calls that share a pixel are drawn once, so many calls are as fluid as few. A timer would measure the machine.
         self.js("""(() => { const draw = CanvasRenderingContext2D.prototype.fillRect; window.drawn = 0;
             CanvasRenderingContext2D.prototype.fillRect = function (...box) { ++drawn; draw.apply(this, box); };
             xpurun.timeline.draw(); })()""")

@@ -6,11 +6,11 @@ namespace xpurun::nodes {
 
 namespace {
 
-// Clocks drift by some microseconds per second: an old measurement loses its worth.
+// Clocks drift by some microseconds per second: old measurements become useless.
 constexpr size_t kTrips = 8;
-// An answer that took longer says nothing.
+// The offset from a slower answer is too uncertain.
 constexpr int64_t kLongestTripNs = 5'000'000'000;
-// A clock that is off by more than a century is a lie; differences stay far from overflow.
+// A clock that is wrong by more than a century is not believed; differences stay far from overflow.
 constexpr int64_t kFarthestNs = int64_t{100} * 366 * 86'400 * 1'000'000'000;
 
 }  // namespace
@@ -21,8 +21,8 @@ void ClockOffset::add(base::MonoNs sent, base::MonoNs answered, int64_t their_wa
     return;
   }
   const int64_t duration = answered - sent;
-  // Cristian's algorithm: the answer was made at some moment of the round trip, so the middle is wrong by
-  // half of the trip at most, however the delays of the two ways differ.
+  // Cristian's algorithm: the answer was made at some moment of the round trip, so the middle is wrong by at
+  // most half of the trip, whatever the delays of the two directions.
   trips_.push_back({.duration = duration, .offset = their_wall_ns - (our_wall_ns - duration / 2)});
   if (trips_.size() > kTrips) {
     trips_.pop_front();

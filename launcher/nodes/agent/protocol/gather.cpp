@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMostBroken = 2;
 
-// Of one archive.
+// The bytes of one archive that may be under way at a time.
 int64_t most_on_the_way(const Offer& offer) {
   return static_cast<int64_t>(std::min<uint64_t>(offer.size, kChunksOnTheWay * offer.chunk));
 }

@@ -1,7 +1,7 @@
-// Gather: the elected node's side of one request for a dump: which nodes owe an archive, which chunks are
-// here, what is asked for next, and when waiting ends. Pure: the times are the caller's. A bounded number of
-// archives is under way at a time, and a bounded number of chunks of each; a lost chunk is asked for again.
-// No call looks at all nodes but set-up, own_dumped() and result(): a round of a thousand nodes has thousands
+// Gather: the elected node's side of one request for a dump: which nodes owe an archive, which chunks have
+// arrived, which chunks to request next, and when waiting ends. Pure: the caller passes the times. The number
+// of archives under way is bounded, and so is the number of chunks of each; a lost chunk is requested again.
+// Only set-up, own_dumped() and result() look at all nodes, because a round of a thousand nodes has thousands
 // of steps.
 #pragma once
 
@@ -35,32 +35,32 @@ class Gather {
   void expect_own(launcher::GatheredNode node);
   void own_dumped(const launcher::DumpedMessage& dumped);
 
-  // A node that is expected has died or lives again.
+  // An expected node has died, or lives again.
   void set_alive(const std::string& node, bool alive);
   void set_clock(const std::string& node, int64_t offset_ns, int64_t uncertainty_ns);
 
-  // False: from a node that is not expected, or not as offered.
+  // False: the node is not expected, or the archive differs from its offer.
   bool offered(const std::string& node, const Offer& offer);
   bool received(const std::string& node, const Part& part, base::MonoNs now);
   // The archive has been written to `directory`, or could not be.
   void unpacked(const std::string& node, const std::string& directory, const std::string& error);
 
-  // Chunks to ask for now.
+  // The chunks to request now.
   std::vector<std::pair<std::string, Want>> wants(base::MonoNs now);
   struct Archive {
     std::string node;
     std::string bytes;
   };
-  // An archive that has come completely; each is returned once.
+  // An archive that has arrived completely. Each is returned once.
   std::optional<Archive> take_complete();
-  // Nodes that have not offered an archive yet and are waited for.
+  // Nodes whose offer of an archive is still awaited.
   bool lacks_offers() const { return lacking_ > 0; }
-  // The node's archive is no longer needed.
+  // The node's archive is not needed any more.
   bool done_with(const std::string& node) const;
   // The node's own directory of the dump, as offered.
   std::string dump_of(const std::string& node) const;
 
-  // Of all archives that have come, packed.
+  // The size of all archives that have arrived, packed.
   uint64_t archive_bytes() const;
 
   bool finished(base::MonoNs now) const { return now >= deadline_ || open_ == 0; }
@@ -79,7 +79,7 @@ class Gather {
     std::vector<bool> here;  // by chunk
     uint64_t missing = 0;
     uint64_t first_missing = 0;
-    std::map<uint64_t, base::MonoNs> asked;  // chunks on their way, and when they were asked for
+    std::map<uint64_t, base::MonoNs> asked;  // requested chunks, and when they were requested
   };
 
   // Every change of `stage` or `waits` goes through these: they keep the counts below.
@@ -100,7 +100,7 @@ class Gather {
   int64_t open_ = 0;                 // nodes that are waited for
   int64_t under_way_ = 0;            // archives that come or are being unpacked, ...
   int64_t under_way_bytes_ = 0;      // ... and their size
-  int64_t on_the_way_bytes_ = 0;     // of chunks that may have been asked for
+  int64_t on_the_way_bytes_ = 0;     // bytes of the chunks that may have been requested
   std::vector<launcher::GatheredNode> never_seen_;
 };
 

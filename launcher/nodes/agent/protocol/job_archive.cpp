@@ -94,7 +94,7 @@ std::string pack_job(const JobContent& content) {
 }
 
 base::Result<JobFiles> read_job(const JobReader& reader, std::string_view archive) {
-  // The list, and the headers.
+  // Room for the list and for the headers of the files.
   constexpr size_t kMost = kMostUnpackedJobFiles + kLongestLine;
   XPURUN_TRY_ASSIGN(auto files, unpack_files(archive, kMost));
   JobFiles out;
@@ -112,7 +112,7 @@ base::Result<JobFiles> read_job(const JobReader& reader, std::string_view archiv
     if (slash == std::string::npos || names.count(node) == 0) {
       return base::fail("the files of the job have one of no node");
     }
-    // This node has its own.
+    // This node has its own files.
     if (node != reader.self) {
       with_files.insert(node);
       out.files.push_back(std::move(*file));

@@ -14,7 +14,7 @@ using base::s_to_ns;
 
 namespace {
 
-// No request ends so: '+' cannot stand in the word of a subject.
+// No other request has this ending, because '+' cannot occur in a subject's word.
 constexpr std::string_view kCopySuffix = "+job";
 
 // Packed together, the stacks that nodes have in common count once: 4.5 times smaller (bench/RESULTS.md).
@@ -103,7 +103,7 @@ bool JobCopy::offered(const Member& from, const Offer& offer) {
     return true;
   }
   if (!fetch_ || offer.request != copy_of(fetch_->request)) {
-    return true;  // the verdict that comes with it has not been heard yet
+    return true;  // the verdict of this round has not arrived yet
   }
   if (from.node != fetch_->judge || from.instance != fetch_->instance || offer.size > kMostJobFilesBytes) {
     return false;

@@ -28,7 +28,7 @@ class JobCopy {
   JobCopy(const launcher::StartMessage& start, const Membership& members, const Outlet& outlet)
       : start_(start), members_(members), outlet_(outlet) {}
 
-  // Whether an offer, a wish or a chunk is of such an archive.
+  // Whether an offer, a request for chunks or a chunk belongs to such an archive.
   static bool is_copy(std::string_view request);
 
   // --- the node that has judged
@@ -38,7 +38,7 @@ class JobCopy {
   bool taken(const Member& from, const Taken& taken);
   void set_chunk(uint64_t bytes) { chunk_ = bytes; }
 
-  // --- the others; false: not from the node that has judged, or beyond a limit
+  // --- the other nodes; false: the sender is not the node that has judged, or a limit is exceeded
   void expect(const Member& judge, const std::string& request);
   bool offered(const Member& from, const Offer& offer);
   bool received(const Member& from, const Part& part);

@@ -23,7 +23,7 @@ void Membership::connected(MonoNs now) {
   connected_ = true;
   heard_since_ = now;
   elected_seen_ = now;
-  // The silence was ours.
+  // The others only seemed silent, because this node was disconnected.
   for (auto& [name, member] : others_) {
     member.last_word = std::max(member.last_word, now - s_to_ns(kDeadAfterS - kListenS));
   }
@@ -50,7 +50,7 @@ bool Membership::update(MonoNs now) {
   hears_all_ = needs;
   heard_since_ = now;
   if (!hears_all_) {
-    // Their states are no longer heard, so nothing is known of them.
+    // The states of the others are no longer received, so nothing is known about them.
     const Member* chosen = elected(now);
     std::erase_if(others_, [chosen](const auto& m) { return &m.second != chosen; });
   }
@@ -95,7 +95,8 @@ bool Membership::believable(const std::string& node, const NodeState& state, Mon
 
 namespace {
 
-// The helper of a living supervisor was killed; its new one need not wait for the death of the old one.
+// The helper of a living supervisor was killed: its successor need not wait until the old helper counts as
+// dead.
 bool follows(uint64_t instance, uint64_t before) {
   return instance >> 32 == before >> 32 && instance > before;
 }
@@ -185,8 +186,8 @@ bool Membership::others_train(MonoNs now) const {
 
 namespace {
 
-// The supervisor shows ranks, and asks for calls with the dumps: of a thousand nodes these are most of the
-// list.
+// Without the numbers of calls: the supervisor gets these with the dumps, and for a thousand nodes they would
+// be most of the list.
 std::vector<RankOnNode> told_ranks(const StateMessage& s) {
   std::vector<RankOnNode> out;
   out.reserve(s.ranks.size());

@@ -282,7 +282,7 @@ void NodeLogic::tell_supervisor() {
   if (connected_ && !said_joined_ && chosen != nullptr) {
     said_joined_ = true;
     said_alone_ = false;
-    // A list from before shows this node only, and a claim needs others.
+    // An earlier list shows only this node, and a claim needs others.
     next_nodes_ = now();
     outlet_.to_supervisor(
         JoinedMessage{.server = server_, .elected = chosen->node, .nodes = members_.living(now())});

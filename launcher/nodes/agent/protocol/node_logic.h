@@ -25,16 +25,16 @@ class NodeLogic {
   void from_supervisor(const launcher::ToHelper& message);
   // `at` and `wall_ns`: when the bytes arrived. Strangers' and malformed messages are counted and dropped.
   void from_server(std::string_view bytes, base::MonoNs at, int64_t wall_ns);
-  // Call after the last of the messages that came together: a step of a round looks at all nodes, so that one
-  // step per message costs the square of their number.
+  // Call once after all messages that came together. A step of a round looks at all nodes, so one step per
+  // message would cost the square of their number.
   void after_messages();
-  // Messages that were dropped before they came here.
+  // Counts messages that were dropped before they reached this object.
   void count_dropped(uint64_t n) { dropped_ += n; }
 
   // `server`: URL without secrets. `largest`: bytes of a message that the server accepts.
   void connected(const std::string& server, uint64_t largest);
   void disconnected(const std::string& reason);
-  // The first connection has not come yet, for this reason.
+  // There is no first connection yet; the argument is the reason.
   void unreachable(const std::string& reason) { reason_ = reason; }
 
   // Call every 0.25 s.

@@ -1,5 +1,5 @@
-// Outlet: what the logic of a node may do to the world. The program gives it sockets and clocks, a test gives
-// it a simulated network.
+// Outlet: the actions of a node's logic on the world. The program provides sockets and clocks, a test a
+// simulated network.
 #pragma once
 
 #include "common/base/clock.h"
@@ -26,7 +26,7 @@ struct Outlet {
   std::function<void(ArchiveContent, std::function<void(std::string archive)> done)> pack;
   std::function<void(std::string directory, std::string archive, std::function<void(base::Status)> done)>
       unpack;
-  // The same for what all nodes have sent; an empty archive: it could not be packed.
+  // The same for the archives of all nodes. An empty archive means that packing failed.
   std::function<void(JobContent, std::function<void(std::string archive)> done)> pack_job;
   std::function<void(std::string judge, std::string archive,
                      std::function<void(base::Result<launcher::GatheredMessage>)> done)>

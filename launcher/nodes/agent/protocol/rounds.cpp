@@ -15,16 +15,16 @@ using base::s_to_ns;
 
 namespace {
 
-// After the owner's time for gathering: for its judgement, and for the way.
+// Time after the gathering, for the owner's judgement and the transport.
 constexpr double kJudgeS = 30;
 // Nodes do not see a failure at the same moment: later claims up to this are about the same failure.
 constexpr double kCoveredS = 5;
 constexpr double kRepeatVerdictS = 60;
 constexpr size_t kMostJudged = 1000;
-// A moment of a dump further away is an error of some clock.
+// A dump's moment further away than this comes from a wrong clock.
 constexpr int64_t kFarthestDumpNs = 2'000'000'000;
 
-// Of another node, below the run directory.
+// The directory of another node's files, relative to the run directory.
 std::string directory_of(const std::string& node) {
   return "nodes/" + node;
 }
@@ -57,7 +57,7 @@ void Rounds::dumped(const DumpedMessage& message) {
     gather_->own_dumped(message);
     return;
   }
-  // Of a round of its own that is over, the elected node sends itself nothing.
+  // The elected node does not send itself the dump of its own round that is over.
   if (!request_ || request_->id != message.request || request_->owner == start_.node) {
     return;
   }
@@ -129,7 +129,7 @@ bool Rounds::offered(const Member& from, const Offer& offer) {
     return copy_.offered(from, offer);
   }
   if (!gather_ || gather_->call().request != offer.request) {
-    // Of an earlier request, which is over.
+    // An offer for an earlier request, which is over.
     outlet_.to_node(from.node, Taken{.request = offer.request});
     return true;
   }
@@ -206,7 +206,7 @@ bool Rounds::open_request() const {
   return owner_lives() && now() - request_->at < s_to_ns(start_.gather_timeout_s + kJudgeS);
 }
 
-// A helper that was started again knows nothing of its requests.
+// A helper that was started again does not know its earlier requests.
 bool Rounds::owner_lives() const {
   const Member* owner = members_.find(request_->owner);
   return owner != nullptr && owner->instance == request_->instance && members_.alive(*owner, now());
@@ -309,7 +309,7 @@ void Rounds::expect_nodes() {
     } else if (!waits) {
       node.reason = fmt::format("no message for {:.0f} s", base::ns_to_s(now() - m.last_word));
     }
-    // Its failure may be the reason for what the others do now.
+    // An earlier dump of this node is used: its failure may explain what the others do now.
     if (const auto before = archived_.find(name); m.ended && before != archived_.end()) {
       node.directory = directory_of(name);
       node.dump = before->second;

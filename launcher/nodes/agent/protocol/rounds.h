@@ -25,12 +25,12 @@ class Rounds {
 
   // --- from this node's supervisor
   void stalled(const launcher::StalledMessage& message);
-  // The ranks move again, so a claim of a hang is void.
+  // The ranks make progress again, so a claim of a hang is void.
   void moves_again();
   void dumped(const launcher::DumpedMessage& message);
   void judged(launcher::VerdictMessage message);
 
-  // --- from other nodes; false: not from the node that may say this
+  // --- from other nodes; false: the sender is not allowed to send this
   bool called(const Member& from, const DumpCall& call);
   bool offered(const Member& from, const Offer& offer);
   bool wanted(const Member& from, const Want& want);
@@ -38,7 +38,7 @@ class Rounds {
   bool taken(const Member& from, const Taken& taken);
   bool verdict(const Member& from, const launcher::VerdictMessage& message);
 
-  // After messages. Does not look at all nodes, unless there may be a claim to answer.
+  // Call after messages. Looks at all nodes only if there may be a claim to answer.
   void advance();
   // Every 0.25 s.
   void tick();
@@ -64,12 +64,12 @@ class Rounds {
   void begin(const Member& claimant, const Claim& claim);
   void start_first_claim();
   bool owner_lives() const;
-  // The owner of a request has died before the verdict, and its claim may have been the only one: this node
-  // claims the same, while its ranks stand still.
+  // The owner of a request has died before the verdict, and its claim may have been the only one. This node
+  // then makes the same claim, if its ranks stand still.
   void inherit_claim();
   // Whether a request is still on its way to a verdict.
   bool open_request() const;
-  // Whether the verdict of the request answers a claim too that was raised at that time.
+  // Whether the verdict of the request also answers a claim that was raised at that time.
   bool covers(ClaimReason why, base::MonoNs claimed) const;
   void settle();
   launcher::GatheredNode described(const Member& m) const;
@@ -94,7 +94,7 @@ class Rounds {
   // As the elected node.
   std::unique_ptr<Gather> gather_;
   base::MonoNs next_call_ = 0;
-  std::map<uint64_t, int> handled_;  // by helper: the newest claim that a request of ours covers
+  std::map<uint64_t, int> handled_;  // by helper: the newest claim that a request of this node covers
   // By node: the dump whose archive, from an earlier request, lies in nodes/<node>.
   std::map<std::string, std::string> archived_;
   int requests_ = 0;

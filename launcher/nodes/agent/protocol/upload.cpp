@@ -11,7 +11,7 @@ using base::s_to_ns;
 
 namespace {
 
-// Chunks were asked for, so the other side knows the offer.
+// After a request for chunks, the offer is repeated only after this pause: the other side knows the offer.
 constexpr double kQuietS = 5;
 // A gathering ends much earlier.
 constexpr double kLongestS = 600;

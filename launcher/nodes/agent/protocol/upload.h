@@ -1,5 +1,5 @@
-// Upload: the sender's side of one archive. The elected node asks for chunks; this node offers the archive
-// until it does. Pure: the times are the caller's.
+// Upload: the sender's side of one archive. This node offers the archive until the elected node requests its
+// chunks. Pure: the caller passes the times.
 #pragma once
 
 #include "common/base/clock.h"
@@ -19,7 +19,7 @@ class Upload {
   const std::string& request() const { return offer_.request; }
   // The offer, when it is due again.
   std::optional<Offer> due(base::MonoNs now);
-  // The chunks that exist of those wanted.
+  // Those of the wanted chunks that exist.
   std::vector<Part> wanted(const Want& want, base::MonoNs now);
   bool expired(base::MonoNs now) const;
 

@@ -177,7 +177,7 @@ bool sane(const model::RankSet& ranks) {
   return ranks.empty() ||
          (ranks.lowest() >= 0 && model::RankSet::range(0, kMostRanksOfJob - 1).contains(ranks));
 }
-// The sentence is printed on every node, and its words may be the program's own.
+// Bounded, because every node prints the sentence, and its words may come from the job's program.
 bool sane(const model::Verdict& v) {
   const auto line = [](const std::string& text) { return text.size() <= kLongestLineOfVerdict; };
   return line(v.headline) && line(v.sentence) && v.evidence.size() <= kMostLinesOfVerdict &&

@@ -53,7 +53,7 @@ struct DumpCall {
   int64_t at_wall_ns = 0;         // the elected node's clock
 };
 
-// An archive is ready. Repeated until the elected node wants its chunks, or has taken it.
+// An archive is ready. Repeated until the elected node requests chunks or has the archive.
 struct Offer {
   static constexpr std::string_view kType = "offer";
   std::string request;
@@ -81,7 +81,7 @@ struct Part {
   std::string bytes;  // behind the JSON
 };
 
-// Elected node -> owner: the archive is no longer needed.
+// Elected node -> owner: the archive is not needed any more.
 struct Taken {
   static constexpr std::string_view kType = "taken";
   std::string request;

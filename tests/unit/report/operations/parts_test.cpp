@@ -74,9 +74,9 @@ TEST_CASE("numbers of calls tell how many were not timed") {
   CallNumbers numbers;
   CHECK(numbers.scale({1, 1}) < 0);
   numbers.add({1, 1}, 0xfffffff0);
-  CHECK(numbers.scale({1, 1}) < 0);  // one call tells nothing
+  CHECK(numbers.scale({1, 1}) < 0);  // one call is not enough
   numbers.add({1, 1}, 0xfffffffa);
-  numbers.add({1, 1}, 4);  // the number began anew
+  numbers.add({1, 1}, 4);  // the number wrapped around
   CHECK(numbers.scale({1, 1}) == doctest::Approx(10));
   numbers.add({2, 1}, 9);
   numbers.add({2, 1}, 8);
@@ -147,7 +147,7 @@ TEST_CASE("the rank that arrives last is named, with the time that the others wa
     meetings.add({i * 7919, at + (i < 8 ? 10 : 20), at + 100, 3, 2});
   }
   meetings.add({5, 0, 10, 1, 0});  // alone
-  meetings.add({6, 0, 10, 2, 0});  // twice: the numbers began anew
+  meetings.add({6, 0, 10, 2, 0});  // twice: the numbers started again
   meetings.add({6, 5, 10, 2, 0});
   const auto rows = meetings.lateness(ranks);
   REQUIRE(rows.size() == 1);

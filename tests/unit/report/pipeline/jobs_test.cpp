@@ -237,7 +237,7 @@ TEST_CASE("captured work belongs to the job that made its call") {
   rank.captured(5, 25, 60, 1);
   rank.captured(22, 60, 90, 2);
   rank.captured(-1, 26, 500, 3);          // its call is not known
-  rank.captured(1'000, 1'010, 1'020, 1);  // the next capture counts anew
+  rank.captured(1'000, 1'010, 1'020, 1);  // the next capture starts to count again
   const auto jobs = rank.jobs();
   REQUIRE(jobs);
   CHECK(text_of(jobs->jobs) == "f25-60 b60-90 ");

@@ -138,7 +138,7 @@ TEST_CASE("rows of a Perfetto trace") {
             "clock=host step=0\n",
             kBegin + kMs)) != std::string::npos);
   CHECK(text.find("step 1 [pipeline] bubble_percent=20 critical_stage=0") != std::string::npos);
-  // They are a kind of their own.
+  // They form a separate kind.
   options.only = {Category::matmul};
   CHECK_FALSE(make_timeline({dir.path()}, options));
   Extra again;

@@ -34,12 +34,12 @@ std::vector<double> series(uint32_t seed, double noise, double shift) {
 }
 
 struct Result {
-  size_t found = 0;       // series in which the shift was told
+  size_t found = 0;       // series in which the shift was reported
   size_t in_time = 0;     // within 20 steps
   size_t false_told = 0;  // other changes
   double median_after = 0;
   double p95_after = 0;
-  double median_error = 0;  // of the told step
+  double median_error = 0;  // of the reported step
 };
 
 Result measure(double noise, double shift) {
@@ -79,7 +79,7 @@ TEST_CASE("detection: a shift of 10 % is told within 20 steps") {
     double noise;
     size_t least_in_time;  // per cent
   };
-  // With noise of 3 %, the shift is close to the three standard deviations below which none is told.
+  // With noise of 3 %, the shift is close to the three standard deviations below which no shift is reported.
   for (const auto& [noise, least_in_time] : {Case{0.02, 98}, Case{0.025, 95}, Case{0.03, 70}}) {
     const Result r = measure(noise, 0.1);
     MESSAGE("noise ", 100 * noise, " %: found ", r.found, " of ", kSeeds, ", within 20 steps ", r.in_time,

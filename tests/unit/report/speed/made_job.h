@@ -22,7 +22,7 @@ struct StepParts {
   double garbage = 0;  // inside the forward pass
   double delay = 0;    // the forward pass gets no CPU for this time
   double checkpoint = 0;
-  double evaluation = 0;  // likewise before the step
+  double evaluation = 0;  // before the step, as the checkpoint
   double between = 2;     // outside of all spans
 };
 

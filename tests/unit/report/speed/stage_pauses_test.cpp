@@ -1,4 +1,4 @@
-// Checkpoints and evaluations are told as pauses and never as a slowdown.
+// Checkpoints and evaluations are reported as pauses and never as a slowdown.
 #include "report/speed/analysis.h"
 #include "tests/support/rounds.h"
 #include "tests/unit/report/speed/made_job.h"
