@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints ninja targets: targets.py BUILD_DIR product|SUITE|without SUITE...
+"""Prints ninja targets: targets.py BUILD_DIR product|SUITE...|without SUITE...
 
-product: the targets that no folder of tests defines. SUITE: the targets that the tests of the suite need.
+product: the targets that no folder of tests defines. SUITE...: the targets that the tests of these suites need.
 without SUITE...: those of the product, and what the tests of all other suites need.
 """
 
@@ -43,7 +43,7 @@ def main():
         others = [test for test in introspect(build, "tests") if not suites_of(test) & left_out]
         paths = sorted({*product(targets, of_tests), *needed(others, targets)})
     else:
-        paths = needed([test for test in introspect(build, "tests") if what in suites_of(test)], targets)
+        paths = needed([test for test in introspect(build, "tests") if suites_of(test) & set(sys.argv[2:])], targets)
     if not paths:
         sys.exit(f"targets: none of '{what}' in {build}")
     print("\n".join(str(pathlib.Path(path).relative_to(build)) for path in paths))
