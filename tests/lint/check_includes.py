@@ -79,7 +79,7 @@ SUBROOMS = {
     "common/model": {
         "secrets": set(),
         ".": {"secrets"},
-        "evidence": {".", "secrets"},
+        "evidence": {".", "secrets", "speed"},
         "notify": {"."},
         "stacks": {".", "secrets"},
         "speed": {"."},
