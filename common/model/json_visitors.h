@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstdlib>
 #include <map>
@@ -94,6 +95,19 @@ class JsonWriter {
   void derived(const char* key, const T& value) {
     object_[key] = value;
   }
+  // Two lists of equal length: the names and the numbers of the elements.
+  template <typename T, Named E>
+  void columns(const char* names, E T::*name, const char* numbers, double T::*number,
+               const std::vector<T>& values) {
+    auto& first = object_[names] = nlohmann::ordered_json::array();
+    for (const T& value : values) {
+      first.push_back(std::string(name_of(value.*name)));
+    }
+    auto& second = object_[numbers] = nlohmann::ordered_json::array();
+    for (const T& value : values) {
+      second.push_back(value.*number);
+    }
+  }
   // A read-only member, from older versions.
   template <typename T>
   void fallback(const char*, const char*, const T&) {}
@@ -143,6 +157,22 @@ class JsonWriter {
     }
     return list;
   }
+  template <Named T>
+  static nlohmann::ordered_json to_value(const std::vector<T>& values) {
+    auto list = nlohmann::ordered_json::array();
+    for (const T value : values) {
+      list.push_back(std::string(name_of(value)));
+    }
+    return list;
+  }
+  template <Named K, std::integral T, typename Order>
+  static nlohmann::ordered_json to_value(const std::map<K, T, Order>& values) {
+    auto object = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : values) {
+      object[std::string(name_of(name))] = value;
+    }
+    return object;
+  }
   template <HasFields T>
   static nlohmann::ordered_json to_value(const std::vector<T>& values) {
     auto list = nlohmann::ordered_json::array();
@@ -188,6 +218,23 @@ class JsonReader {
   }
   template <typename T>
   void derived(const char*, const T&) {}
+  // Elements with names of a later version are left out.
+  template <typename T, Named E>
+  void columns(const char* names, E T::*name, const char* numbers, double T::*number,
+               std::vector<T>& values) {
+    std::vector<std::string> first;
+    std::vector<double> second;
+    (*this)(names, first);
+    (*this)(numbers, second);
+    values.clear();
+    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+      if (const auto known = from_name<E>(first[i])) {
+        T& value = values.emplace_back();
+        value.*name = *known;
+        value.*number = second[i];
+      }
+    }
+  }
   // Reads an older version's member into `value` unless `newer` is present.
   template <typename T>
   void fallback(const char* key, const char* newer, T& value) {
@@ -236,6 +283,29 @@ class JsonReader {
       fields(reader, value);
     } else {
       j.get_to(value);
+    }
+  }
+  // Names of a later version are left out.
+  template <Named T>
+  static void read(const nlohmann::json& j, std::vector<T>& values) {
+    std::vector<std::string> names;
+    read(j, names);
+    values.clear();
+    for (const std::string& name : names) {
+      if (const auto known = from_name<T>(name)) {
+        values.push_back(*known);
+      }
+    }
+  }
+  template <Named K, std::integral T, typename Order>
+  static void read(const nlohmann::json& j, std::map<K, T, Order>& values) {
+    std::map<std::string, T> named;
+    read(j, named);
+    values.clear();
+    for (const auto& [name, value] : named) {
+      if (const auto known = from_name<K>(name)) {
+        values[*known] = value;
+      }
     }
   }
   template <std::integral T>

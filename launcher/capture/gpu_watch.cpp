@@ -80,8 +80,8 @@ std::vector<GpuThrottling> GpuWatch::throttling() const {
     GpuThrottling& one = out.emplace_back();
     one.uuid = gpu.uuid;
     one.observed_s = static_cast<double>(gpu.samples) * kWatchIntervalS;
-    for (size_t i = 0; i < gpu.throttle_reasons.size(); ++i) {
-      one.throttled_s[gpu.throttle_reasons[i]] = gpu.throttle_shares[i] * one.observed_s;
+    for (const model::ThrottleShare& t : gpu.throttled) {
+      one.throttled_s[static_cast<size_t>(t.reason)] = t.share * one.observed_s;
     }
   }
   return out;

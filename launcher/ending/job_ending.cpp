@@ -135,7 +135,7 @@ void JobEnding::record_and_report() {
 }
 
 void JobEnding::report_done() {
-  if (state_.phase == JobPhase::reporting) {
+  if (state_.phase == JobPhase::reporting && !hooks_.reporting()) {
     hooks_.print_end();
     tell_the_end([this] { parts_.loop.stop(); });
   }

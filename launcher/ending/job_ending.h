@@ -57,7 +57,7 @@ class JobEnding {
   // Advances through as many phases as possible. Call when a dump has ended; does nothing while the command
   // lives.
   void proceed();
-  // The report runner has no more work.
+  // A report or the wait for other nodes has ended; the other one may go on.
   void report_done();
 
  private:

@@ -85,13 +85,14 @@ void RankRestart::kill_rest() {
   }
 }
 
-bool RankRestart::started_again() {
+void RankRestart::rank_found() {
   const auto ranks = parts_.table.living_ranks();
   const bool fresh = std::any_of(ranks.begin(), ranks.end(),
                                  [&](const auto* rank) { return !ended_.contains(rank->record.pid); });
-  const bool first = pending_ && fresh;
-  pending_ = pending_ && !fresh;
-  return first;
+  if (pending_ && fresh) {
+    pending_ = false;
+    restarted_();
+  }
 }
 
 }  // namespace xpurun::launcher

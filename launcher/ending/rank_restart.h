@@ -8,6 +8,7 @@
 #include "launcher/processes/death_ledger.h"
 #include "launcher/processes/process_table.h"
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -21,8 +22,9 @@ class RankRestart {
     DeathLedger& ledger;
   };
 
-  explicit RankRestart(Parts parts, base::ProcFs proc = base::ProcFs())
-      : parts_(parts), proc_(std::move(proc)) {}
+  // `restarted`: the launcher has restarted the first of the ranks.
+  explicit RankRestart(Parts parts, std::function<void()> restarted, base::ProcFs proc = base::ProcFs())
+      : parts_(parts), restarted_(std::move(restarted)), proc_(std::move(proc)) {}
   ~RankRestart() { parts_.loop.cancel(timer_); }
   RankRestart(const RankRestart&) = delete;
   RankRestart& operator=(const RankRestart&) = delete;
@@ -33,14 +35,15 @@ class RankRestart {
   void begin(double grace_s);
   // The ranks were ended, and none has started since.
   bool pending() const { return pending_; }
-  // Call when ranks were found. True if the launcher has just restarted the first of them.
-  bool started_again();
+  // Call when ranks were found.
+  void rank_found();
 
  private:
   std::string obstacle_of(const TrackedProcess& rank) const;
   void kill_rest();
 
   Parts parts_;
+  std::function<void()> restarted_;
   base::ProcFs proc_;
   std::set<base::Pid> ended_;  // ranks and their workers
   bool pending_ = false;

@@ -62,10 +62,8 @@ void ClockSummary::add(const std::vector<GpuDevice>& gpus) {
     keep(gpu.power, d.power_w);
     keep(gpu.utilization, d.utilization_percent);
     gpu.temperature = std::max(gpu.temperature, d.temperature_c);
-    for (const std::string& reason : d.throttle_reasons) {
-      if (const auto known = model::from_name<model::ThrottleReason>(reason)) {
-        ++gpu.reasons[static_cast<size_t>(*known)];
-      }
+    for (const model::ThrottleReason reason : d.throttle_reasons) {
+      ++gpu.reasons[static_cast<size_t>(reason)];
     }
   }
 }
@@ -85,8 +83,8 @@ std::vector<GpuClocks> ClockSummary::clocks() const {
     c.utilization_percent = rounded(middle(gpu.utilization));
     for (size_t i = 0; i < std::size(gpu.reasons); ++i) {
       if (gpu.reasons[i] > 0) {
-        c.throttle_reasons.emplace_back(name_of(static_cast<model::ThrottleReason>(i)));
-        c.throttle_shares.push_back(static_cast<double>(gpu.reasons[i]) / static_cast<double>(gpu.samples));
+        c.throttled.push_back({static_cast<model::ThrottleReason>(i),
+                               static_cast<double>(gpu.reasons[i]) / static_cast<double>(gpu.samples)});
       }
     }
     out.push_back(std::move(c));
@@ -135,7 +133,11 @@ std::vector<std::string> watch_words(double interval_s) {
 std::string watched_line(const std::vector<GpuDevice>& gpus) {
   auto list = nlohmann::ordered_json::array();
   for (const GpuDevice& gpu : gpus) {
-    list.push_back({{"uuid", gpu.uuid}, {"mhz", gpu.sm_clock_mhz}, {"reasons", gpu.throttle_reasons}});
+    auto reasons = nlohmann::ordered_json::array();
+    for (const model::ThrottleReason reason : gpu.throttle_reasons) {
+      reasons.push_back(std::string(name_of(reason)));
+    }
+    list.push_back({{"uuid", gpu.uuid}, {"mhz", gpu.sm_clock_mhz}, {"reasons", std::move(reasons)}});
   }
   return list.dump() + "\n";
 }
@@ -144,9 +146,14 @@ std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line) {
   std::vector<model::GpuClockReading> out;
   try {
     for (const nlohmann::json& one : nlohmann::json::parse(line)) {
-      out.push_back({.uuid = one.at("uuid").get<std::string>(),
-                     .sm_mhz = one.at("mhz").get<int>(),
-                     .reasons = one.at("reasons").get<std::vector<std::string>>()});
+      model::GpuClockReading reading{.uuid = one.at("uuid").get<std::string>(),
+                                     .sm_mhz = one.at("mhz").get<int>()};
+      for (const auto& name : one.at("reasons")) {
+        if (const auto known = model::from_name<model::ThrottleReason>(name.get_ref<const std::string&>())) {
+          reading.reasons.push_back(*known);
+        }
+      }
+      out.push_back(std::move(reading));
     }
   } catch (const nlohmann::json::exception&) {
     return {};

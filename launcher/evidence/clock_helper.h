@@ -34,7 +34,7 @@ class ClockSummary {
     std::vector<double> power;
     std::vector<double> utilization;
     int temperature = -1;
-    uint64_t reasons[model::kNames<model::ThrottleReason>.size()] = {};
+    uint64_t reasons[model::kThrottleReasons] = {};
     uint64_t samples = 0;
   };
   std::vector<Gpu> gpus_;

@@ -45,9 +45,6 @@ namespace {
 constexpr unsigned kMostDevices = 256;
 constexpr unsigned kMostProcesses = 1024;
 
-// nvml.h, nvmlClocksEventReason*: the bit of each model::ThrottleReason.
-constexpr uint64_t kThrottleBits[] = {0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x100};
-
 template <typename T>
 int64_t bounded(T value) {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
@@ -125,11 +122,7 @@ class DeviceReader {
     // Drivers before 535 have the older name.
     if (call<nvml::Bits>("nvmlDeviceGetCurrentClocksEventReasons", &bits) ||
         call<nvml::Bits>("nvmlDeviceGetCurrentClocksThrottleReasons", &bits)) {
-      for (size_t i = 0; i < std::size(kThrottleBits); ++i) {
-        if ((bits & kThrottleBits[i]) != 0) {
-          d.throttle_reasons.emplace_back(name_of(static_cast<model::ThrottleReason>(i)));
-        }
-      }
+      d.throttle_reasons = model::throttle_reasons_of(bits);
     }
     if (nvml::Utilization use{}; call<nvml::UtilizationRates>("nvmlDeviceGetUtilizationRates", &use)) {
       d.utilization_percent = static_cast<int>(use.gpu);

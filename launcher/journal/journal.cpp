@@ -26,7 +26,9 @@ void Journal::changed() {
   }
 }
 
-void Journal::positions_changed() {
+void Journal::processes_polled(std::vector<model::ProcessRecord> processes, int world_size) {
+  manifest_.processes = std::move(processes);
+  manifest_.world_size = world_size;
   if (loop_.now() - saved_ >= base::s_to_ns(kRefreshS)) {
     changed();
   }

@@ -287,18 +287,15 @@ void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out)
           number(r.events_unwritten));
 }
 
-// What lowers the clock below that of a GPU with work to do.
-constexpr std::array<std::string_view, 5> kThrottleReasons = {"power_cap", "hardware_slowdown", "thermal",
-                                                              "hardware_thermal", "power_brake"};
-
 void add_throttling(const GpuThrottling& gpu, Families& out) {
   out.add("xpurun_gpu_clock_observed_seconds", counter, "Time for which a GPU's clock was watched.",
           {{"gpu_uuid", gpu.uuid}}, gpu.observed_s);
-  for (const std::string_view reason : kThrottleReasons) {
-    const auto seconds = gpu.throttled_s.find(std::string(reason));
-    out.add("xpurun_gpu_throttled_seconds", counter, "Time in which a GPU's clock was lowered, by reason.",
-            {{"gpu_uuid", gpu.uuid}, {"reason", std::string(reason)}},
-            seconds == gpu.throttled_s.end() ? 0 : seconds->second);
+  for (size_t i = 0; i < model::kThrottleReasons; ++i) {
+    const auto reason = static_cast<model::ThrottleReason>(i);
+    if (model::is_throttling(reason)) {
+      out.add("xpurun_gpu_throttled_seconds", counter, "Time in which a GPU's clock was lowered, by reason.",
+              {{"gpu_uuid", gpu.uuid}, {"reason", std::string(name_of(reason))}}, gpu.throttled_s[i]);
+    }
   }
 }
 

@@ -1,11 +1,12 @@
 // NodeMetrics: the data of one scrape, before the data become text.
 #pragma once
 
+#include "common/model/speed/throttle_reason.h"
 #include "common/model/timing/peaks.h"
 #include "launcher/collect/lateness.h"
 #include "launcher/collect/rank_timing.h"
 
-#include <map>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ struct RankMetrics {
 struct GpuThrottling {
   std::string uuid;
   double observed_s = 0;
-  std::map<std::string, double> throttled_s;  // by model::ThrottleReason's names
+  std::array<double, model::kThrottleReasons> throttled_s{};  // by model::ThrottleReason
 };
 
 struct NodeMetrics {

@@ -212,70 +212,71 @@ base::Status check_nats(const std::string& value) {
                                base::sanitize(model::redact_urls(value))));
 }
 
-}  // namespace
+base::Status check_number(const OptionSpec& o, const std::string& value, const std::string& shown) {
+  const auto n = base::parse_int(value);
+  const int64_t least = o.kind == ValueKind::number ? 1 : 0;
+  if (!n || *n < least || *n > kLargestNumber) {
+    return base::fail(base::told("'{}' is not a number from {} to {}", shown, least, kLargestNumber));
+  }
+  return {};
+}
 
-base::Status check_value(const OptionSpec& o, const std::string& value) {
-  const std::string shown = base::sanitize(value);
+base::Status check_duration(const OptionSpec& o, const std::string& value, const std::string& shown) {
+  const auto s = base::parse_duration_s(value);
+  if (!s) {
+    const std::string or_word = o.words.empty() ? "" : base::told(", or {}", o.words);
+    return base::fail(
+        base::told("'{}' is not a duration; write 90, 90s, 5m, 1.5h, 2d or 250ms{}", shown, or_word));
+  }
+  if (*s > kLongestDuration) {
+    return base::fail(base::told("'{}' is longer than three years", shown));
+  }
+  return {};
+}
+
+base::Status check_port(const OptionSpec& o, const std::string& value, const std::string& shown) {
+  const auto n = base::parse_int(value);
+  if (!n || *n < 1 || *n > 65535) {
+    const auto words = base::join(words_of(o), ", ");
+    return base::fail(base::told("'{}' is not a port from 1 to 65535, nor one of {}", shown, words));
+  }
+  return {};
+}
+
+base::Status no_such_word(const OptionSpec& o, const std::string& value, const std::string& shown) {
+  const auto near = base::closest(value, words_of(o));
+  return base::fail(base::told("'{}' is not one of {}{}", shown, base::join(words_of(o), ", "),
+                               near ? base::told("; did you mean {}?", *near) : std::string()));
+}
+
+// The value is none of the option's words.
+base::Status check_free_value(const OptionSpec& o, const std::string& value, const std::string& shown) {
   switch (o.kind) {
-    case ValueKind::none:
-      break;
+    case ValueKind::repeated:
+    case ValueKind::number:
+      return check_number(o, value, shown);
+    case ValueKind::duration:
+      return check_duration(o, value, shown);
+    case ValueKind::size:
+      if (!base::parse_size(value)) {
+        return base::fail(base::told("'{}' is not a size; write 4096, 64K, 500M or 10G", shown));
+      }
+      return {};
+    case ValueKind::choice:
+      return no_such_word(o, value, shown);
+    case ValueKind::share:
+      if (!share_of(value)) {
+        return base::fail(base::told("'{}' is not a share from 0.0001% to 100%; write 0.1%", shown));
+      }
+      return {};
+    case ValueKind::port:
+      return check_port(o, value, shown);
     case ValueKind::on_off:
       if (!on_off(value)) {
         return base::fail(base::told("'{}' is neither on nor off", shown));
       }
       return {};
-    case ValueKind::repeated:
-    case ValueKind::number: {
-      if (is_word(o, value)) {
-        return {};
-      }
-      const auto n = base::parse_int(value);
-      const int64_t least = o.kind == ValueKind::number ? 1 : 0;
-      if (!n || *n < least || *n > kLargestNumber) {
-        return base::fail(base::told("'{}' is not a number from {} to {}", shown, least, kLargestNumber));
-      }
-      return {};
-    }
-    case ValueKind::duration: {
-      if (is_word(o, value)) {
-        return {};
-      }
-      const auto s = base::parse_duration_s(value);
-      if (!s) {
-        const std::string or_word = o.words.empty() ? "" : base::told(", or {}", o.words);
-        return base::fail(
-            base::told("'{}' is not a duration; write 90, 90s, 5m, 1.5h, 2d or 250ms{}", shown, or_word));
-      }
-      if (*s > kLongestDuration) {
-        return base::fail(base::told("'{}' is longer than three years", shown));
-      }
-      return {};
-    }
-    case ValueKind::size:
-      if (!base::parse_size(value) && !is_word(o, value)) {
-        return base::fail(base::told("'{}' is not a size; write 4096, 64K, 500M or 10G", shown));
-      }
-      return {};
-    case ValueKind::choice:
-      if (!is_word(o, value)) {
-        const auto near = base::closest(value, words_of(o));
-        return base::fail(base::told("'{}' is not one of {}{}", shown, base::join(words_of(o), ", "),
-                                     near ? base::told("; did you mean {}?", *near) : std::string()));
-      }
-      return {};
-    case ValueKind::share:
-      if (!share_of(value) && !is_word(o, value)) {
-        return base::fail(base::told("'{}' is not a share from 0.0001% to 100%; write 0.1%", shown));
-      }
-      return {};
-    case ValueKind::port: {
-      const auto n = base::parse_int(value);
-      if (!is_word(o, value) && (!n || *n < 1 || *n > 65535)) {
-        const auto words = base::join(words_of(o), ", ");
-        return base::fail(base::told("'{}' is not a port from 1 to 65535, nor one of {}", shown, words));
-      }
-      return {};
-    }
+    case ValueKind::none:
     case ValueKind::directory:
     case ValueKind::file:
     case ValueKind::text:
@@ -286,58 +287,85 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
   return {};
 }
 
-base::Result<RunOptions> to_run_options(const Settings& settings) {
-  RunOptions out;
+base::Status check_longer_than_zero(const std::string& value) {
+  return base::parse_duration_s(value) == 0.0 ? base::fail(base::told("must be longer than 0"))
+                                              : base::Status();
+}
+
+base::Status check_peak(const std::string& value) {
+  if (const auto peaks = model::Peaks::parse(value); !value.empty() && !peaks) {
+    return base::fail(peaks.error());
+  }
+  return {};
+}
+
+// Of a value that has a reader of its own.
+template <auto kRead>
+base::Status check_by_reading(const std::string& value) {
+  if (const auto read = kRead(value); !read) {
+    return base::fail(read.error());
+  }
+  return {};
+}
+
+// What the kind of the option does not say about its values.
+struct MeaningCheck {
+  std::string_view option;
+  base::Status (*check)(const std::string& value);
+};
+constexpr MeaningCheck kMeaningChecks[] = {
+    {"dump-deadline", check_longer_than_zero},
+    {"poll", check_longer_than_zero},
+    {"on-event-timeout", check_longer_than_zero},
+    {"peak", check_peak},
+    {"on-event-kinds", check_by_reading<parse_event_kinds>},
+    {"trace-python", check_by_reading<traced_functions>},
+    {"timeline", check_by_reading<timeline_specs>},
+    {"slow-capture", check_by_reading<slow_capture_of>},
+    {"nats", check_nats},
+};
+
+base::Status check_run_value(const OptionSpec& o, const std::string& value) {
+  XPURUN_TRY(check_value(o, value));
+  const uint64_t size = o.kind == ValueKind::size ? base::parse_size(value).value_or(0) : 0;
+  if (size > 0 && size < kSmallestSize) {
+    return base::fail(base::told("must be 0 or at least 1M"));
+  }
+  for (const MeaningCheck& meaning : kMeaningChecks) {
+    if (meaning.option == o.name) {
+      return meaning.check(value);
+    }
+  }
+  return {};
+}
+
+// Checks all values. Where each comes from, with secrets masked.
+base::Result<std::vector<model::OptionOrigin>> checked_origins(const Settings& settings) {
+  std::vector<model::OptionOrigin> out;
   for (const OptionSpec& o : run_options()) {
     const Setting* s = settings.find(o.name);
     if (s == nullptr) {
       continue;
     }
-    base::Status checked = check_value(o, s->value);
-    const bool must_be_positive =
-        o.name == "dump-deadline" || o.name == "poll" || o.name == "on-event-timeout";
-    if (checked && must_be_positive && base::parse_duration_s(s->value) == 0.0) {
-      checked = base::fail(base::told("must be longer than 0"));
-    }
-    const uint64_t size = o.kind == ValueKind::size ? base::parse_size(s->value).value_or(0) : 0;
-    if (checked && size > 0 && size < kSmallestSize) {
-      checked = base::fail(base::told("must be 0 or at least 1M"));
-    }
-    if (checked && o.name == "peak" && !s->value.empty()) {
-      if (const auto peaks = model::Peaks::parse(s->value); !peaks) {
-        checked = base::fail(peaks.error());
-      }
-    }
-    if (checked && o.name == "on-event-kinds") {
-      if (const auto kinds = parse_event_kinds(s->value); !kinds) {
-        checked = base::fail(kinds.error());
-      }
-    }
-    if (checked && o.name == "trace-python") {
-      if (const auto names = traced_functions(s->value); !names) {
-        checked = base::fail(names.error());
-      }
-    }
-    if (checked && o.name == "timeline") {
-      if (const auto specs = timeline_specs(s->value); !specs) {
-        checked = base::fail(specs.error());
-      }
-    }
-    if (checked && o.name == "slow-capture") {
-      if (const auto length = slow_capture_of(s->value); !length) {
-        checked = base::fail(length.error());
-      }
-    }
-    if (checked && o.name == "nats") {
-      checked = check_nats(s->value);
-    }
-    if (!checked) {
+    if (const auto checked = check_run_value(o, s->value); !checked) {
       return base::fail(bad_value(o, *s, checked.error()));
     }
     const std::string value = shown_value(o, s->value);
-    out.origins.push_back(
+    out.push_back(
         {std::string(o.name), value, s->source, s->precedence == 0 ? typed_option(o, value) : std::string()});
   }
+  return out;
+}
+
+}  // namespace
+
+base::Status check_value(const OptionSpec& o, const std::string& value) {
+  return is_word(o, value) ? base::Status() : check_free_value(o, value, base::sanitize(value));
+}
+
+base::Result<RunOptions> to_run_options(const Settings& settings) {
+  RunOptions out;
+  XPURUN_TRY_ASSIGN(out.origins, checked_origins(settings));
   const Reader read(settings);
   out.hang_timeout_s = read.seconds("hang-timeout", 0);
   out.busy_timeouts = read.number("busy-timeouts");

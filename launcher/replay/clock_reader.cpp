@@ -1,6 +1,5 @@
 #include "launcher/replay/clock_reader.h"
 
-#include "common/model/evidence/gpu_state.h"
 #include "launcher/evidence/nvml_prototypes.h"
 
 #include <dlfcn.h>
@@ -66,12 +65,7 @@ ClockReading ClockReader::read() const {
   // Drivers before 535 have the older name.
   if (call<nvml::Bits>("nvmlDeviceGetCurrentClocksEventReasons", &bits) ||
       call<nvml::Bits>("nvmlDeviceGetCurrentClocksThrottleReasons", &bits)) {
-    for (size_t i = 0; i < model::kNames<model::ThrottleReason>.size(); ++i) {
-      // nvml.h, nvmlClocksEventReason*: bit i is reason i of model::ThrottleReason.
-      if ((bits >> i & 1) != 0) {
-        out.throttle_reasons.emplace_back(name_of(static_cast<model::ThrottleReason>(i)));
-      }
-    }
+    out.throttle_reasons = model::throttle_reasons_of(bits);
   }
   return out;
 }

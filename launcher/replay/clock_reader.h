@@ -2,6 +2,8 @@
 // all readings are unknown.
 #pragma once
 
+#include "common/model/speed/throttle_reason.h"
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +15,7 @@ struct ClockReading {
   int sm_most_mhz = -1;
   int temperature_c = -1;
   double power_w = -1;
-  std::vector<std::string> throttle_reasons;  // names of model::ThrottleReason
+  std::vector<model::ThrottleReason> throttle_reasons;
 };
 
 class ClockReader {

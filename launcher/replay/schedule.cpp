@@ -89,7 +89,7 @@ class MatmulRepeater {
     device.sm_clock_max_mhz = std::max(device.sm_clock_max_mhz, reading.sm_most_mhz);
     device.temperature_c = std::max(device.temperature_c, reading.temperature_c);
     device.power_w = std::max(device.power_w, reading.power_w);
-    for (const std::string& reason : reading.throttle_reasons) {
+    for (const model::ThrottleReason reason : reading.throttle_reasons) {
       auto& all = device.throttle_reasons;
       if (std::find(all.begin(), all.end(), reason) == all.end()) {
         all.push_back(reason);

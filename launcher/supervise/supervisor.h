@@ -1,15 +1,12 @@
 // Supervisor: joins the parts that start the command, watch the ranks, take dumps, judge and end the job. The
-// parts own the state; what passes from one part to another passes through the hooks that are set here.
-// Single-threaded; everything happens in handlers of the loop.
+// parts own the state; what passes from one part to another passes through the hooks that are set here, and
+// inside of Measurement and Judgement. Single-threaded; everything happens in handlers of the loop.
 #pragma once
 
-#include "launcher/capture/activity_session.h"
-#include "launcher/capture/capture_runner.h"
-#include "launcher/capture/gpu_watch.h"
 #include "launcher/control/notice_server.h"
 #include "launcher/dumps/dump_coordinator.h"
+#include "launcher/ending/helper_list.h"
 #include "launcher/ending/job_ending.h"
-#include "launcher/ending/rank_restart.h"
 #include "launcher/ending/reaper.h"
 #include "launcher/journal/journal.h"
 #include "launcher/notify/notifier.h"
@@ -17,35 +14,24 @@
 #include "launcher/os/event_loop.h"
 #include "launcher/os/signals.h"
 #include "launcher/output/messages.h"
-#include "launcher/output/status_line.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/spawn/helper_complaints.h"
-#include "launcher/spawn/inherited_state.h"
-#include "launcher/spawn/spare_descriptors.h"
 #include "launcher/storage/storage.h"
 #include "launcher/supervise/control_api.h"
 #include "launcher/supervise/handlers/crash_handler.h"
 #include "launcher/supervise/handlers/death_handler.h"
 #include "launcher/supervise/handlers/end_record.h"
-#include "launcher/supervise/handlers/evidence_service.h"
-#include "launcher/supervise/handlers/job_logs.h"
 #include "launcher/supervise/handlers/notice_router.h"
-#include "launcher/supervise/handlers/recorded_calls.h"
 #include "launcher/supervise/handlers/signal_handler.h"
-#include "launcher/supervise/handlers/slowdown_handler.h"
-#include "launcher/supervise/handlers/stall_handler.h"
+#include "launcher/supervise/job_start.h"
+#include "launcher/supervise/judgement.h"
 #include "launcher/supervise/listeners.h"
-#include "launcher/supervise/nodes/node_handler.h"
-#include "launcher/supervise/python_reports.h"
-#include "launcher/supervise/reporting/report_runner.h"
-#include "launcher/supervise/verdict_handler.h"
-#include "launcher/timing/metrics_server.h"
-#include "launcher/timing/timing_service.h"
+#include "launcher/supervise/measurement.h"
+#include "launcher/supervise/reporting/status_display.h"
 #include "launcher/watch/watcher.h"
 
 #include <functional>
 #include <string>
-#include <vector>
 
 namespace xpurun::launcher {
 
@@ -73,70 +59,49 @@ class Supervisor {
   JobEnding::Hooks ending_hooks();
   Watcher::Listener watch_listener();
   DumpCoordinator::Hooks dump_hooks();
-  TimingService::Hooks timing_hooks();
-  NodeHandler::Hooks node_hooks();
-  VerdictHandler::Hooks verdict_hooks();
+  Measurement::Hooks measurement_hooks();
+  Judgement::Hooks judgement_hooks();
+  CrashHandler::Hooks crash_hooks();
+  DeathHandler::Hooks death_hooks();
   SignalHandler::Hooks signal_hooks();
   NoticeRouter::Hooks notice_hooks();
-  StallHandler::Nodes stall_nodes();
   EndRecord::Hooks end_record_hooks();
   ControlApi::Hooks control_hooks();
 
-  void start_status_line();
-  base::Status start_command();
-  void attach_to_job();
-  // Each rank gets pipes to the relay; the preload in each rank tells the ranks apart.
-  void arrange_logs(std::vector<std::string>& env);
   base::Result<int> run_command();
-
-  void reports_done();
-  void drain_logs(std::function<void()> done);
   LiveStatus live_status();
-  std::string status_line(size_t columns);
-  void say(const std::string& line) const { messages_.say(line); }
+  std::function<void(const std::string&)> say();
 
   EventLoop& loop_;
   const RunOptions& options_;
   Storage& storage_;
   DirFacts dir_;
   SignalInbox inbox_;
-  const InheritedState& inherited_;
-  SpareDescriptors& spares_;
   Messages& messages_;
   std::string host_;
 
   HelperComplaints complaints_;
   Journal journal_;
   ProcessTable table_;
-  ReportRunner reports_;
+  HelperList helpers_;
   JobLogs logs_;
   NoticeServer notices_;
-  PythonReports python_;
-  SlowdownHandler speed_;
   Reaper reaper_;
   JobEnding ending_;
   Watcher watcher_;
-  EvidenceService evidence_;
   Notifier notifier_;
-  RankRestart restart_;
   DumpCoordinator dumps_;
-  TimingService timing_;
-  ActivitySession activity_;
-  CaptureRunner captures_;
-  GpuWatch gpu_watch_;
-  NodeHandler nodes_;
-  VerdictHandler verdicts_;
-  RecordedCalls calls_;
-  StallHandler stalls_;
+  Measurement measurement_;
+  Judgement judgement_;
   CrashHandler crashes_;
   DeathHandler deaths_;
   SignalHandler signals_;
   NoticeRouter router_;
   EndRecord end_record_;
-  MetricsServer metrics_;
   ControlApi control_;
   Listeners listeners_;
-  StatusLine status_line_;
+  JobStart start_;
+  StatusDisplay display_;
 };
 
 }  // namespace xpurun::launcher

@@ -319,73 +319,110 @@ void put_words(RunReport& report, Words words, model::Verdict verdict) {
   report.findings = find_findings(report);
 }
 
-base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const BuildOptions& options) {
-  BuildResult result;
-  Judged judged = judge(std::move(runs), options.language, result);
-  const std::string& picked = judged.dump.shown;
-  const model::RunDir here(judged.job.nodes.front().path);
-  const std::string cwd = judged.facts.run.cwd;
-  const auto typed = [&cwd](const std::string& path) { return path.empty() ? path : typed_path(path, cwd); };
-  const size_t culprit = node_of_culprit(judged.facts.run, result.verdict);
-  const std::string log = typed(culprit_log(judged.job.nodes[culprit], culprit, result.verdict));
-  {
-    const RunReport about{
-        .dir = typed(here.path()), .culprit_log = log, .run = judged.facts.run, .verdict = result.verdict};
-    const std::string page = options.write_html ? typed(out.report_html()) : std::string();
-    complete_next_step(about, page, result.verdict);
-    const base::Speaking speaking(options.language);
-    complete_next_step(about, page, judged.spoken);
-  }
-  if (options.on_verdict) {
-    options.on_verdict(result.verdict, judged.spoken);
-  }
-  Collected& collected = judged.collected;
-  model::RunManifest& run = judged.facts.run;
+// Where the files of the run are, in the words of the person who started the run.
+struct Places {
+  std::string dir;
+  std::string culprit_log;
+  std::string culprit_dump;
+  std::vector<std::string> dump_parts;
+};
 
-  Writer writer;
-  XPURUN_TRY(writer.write(out.verdict_json(), verdict_json(result.verdict)));
-  const std::string about =
-      picked.empty() ? fmt::format("{}, no dump was taken", run.id) : fmt::format("{}, {}", run.id, picked);
-  if (options.write_stacks && !picked.empty()) {
-    XPURUN_TRY(base::make_own_dir(out.stacks_dir()));
-    XPURUN_TRY(write_stacks(writer, out.stacks_dir(), collected, result.verdict.ranks,
-                            {.title = ranks_title(collected), .subtitle = about}, options));
+Places places_of(const Judged& judged, const model::Verdict& verdict) {
+  const model::RunManifest& run = judged.facts.run;
+  const auto typed = [&run](const std::string& path) {
+    return path.empty() ? path : typed_path(path, run.cwd);
+  };
+  const size_t culprit = node_of_culprit(run, verdict);
+  const bool elsewhere = !judged.job.several() && is_culprit_elsewhere(run, verdict);
+  Places out{.dir = typed(model::RunDir(judged.job.nodes.front().path).path()),
+             .culprit_log = typed(culprit_log(judged.job.nodes[culprit], culprit, verdict)),
+             .culprit_dump = elsewhere ? "" : typed(culprit_dump(judged.dump, culprit))};
+  for (const DumpPart& part : judged.dump.parts) {
+    out.dump_parts.push_back(typed(part.path));
   }
-  std::vector<DumpSummary> dumps = summarise_dumps(here, judged.dump, judged.manifest, collected);
-  Words english = words_of(judged, result.verdict);
-  Words spoken;
-  if (options.language != base::Language::english) {
-    const base::Speaking speaking(options.language);
-    spoken = words_of(judged, judged.spoken);
+  return out;
+}
+
+void complete_next_steps(Judged& judged, const Places& places, const std::string& page,
+                         base::Language language, model::Verdict& verdict) {
+  const RunReport about{
+      .dir = places.dir, .culprit_log = places.culprit_log, .run = judged.facts.run, .verdict = verdict};
+  complete_next_step(about, page, verdict);
+  const base::Speaking speaking(language);
+  complete_next_step(about, page, judged.spoken);
+}
+
+base::Status write_stack_files(Writer& writer, const Judged& judged, const model::RunDir& out,
+                               const model::Verdict& verdict, const BuildOptions& options) {
+  if (!options.write_stacks || judged.dump.shown.empty()) {
+    return {};
   }
+  XPURUN_TRY(base::make_own_dir(out.stacks_dir()));
+  return write_stacks(writer, out.stacks_dir(), judged.collected, verdict.ranks,
+                      {.title = ranks_title(judged.collected),
+                       .subtitle = fmt::format("{}, {}", judged.facts.run.id, judged.dump.shown)},
+                      options);
+}
+
+// The classes with the culprits first.
+std::vector<StackClass> ordered_classes(const Collected& collected, const model::Verdict& verdict) {
   std::vector<StackClass> classes = collected.classes.classes();
-  std::stable_partition(classes.begin(), classes.end(), [&result](const StackClass& c) {
-    return !result.verdict.ranks.empty() && result.verdict.ranks.contains(c.ranks);
+  std::stable_partition(classes.begin(), classes.end(), [&verdict](const StackClass& c) {
+    return !verdict.ranks.empty() && verdict.ranks.contains(c.ranks);
   });
-  const bool elsewhere = !judged.job.several() && is_culprit_elsewhere(run, result.verdict);
-  RunReport report{.dir = typed(here.path()),
-                   .culprit_log = log,
-                   .culprit_dump = elsewhere ? "" : typed(culprit_dump(judged.dump, culprit)),
+  return classes;
+}
+
+// All but the words and the lines of source. Takes what the judged run holds.
+RunReport start_report(Judged& judged, Places places, const BuildResult& result,
+                       const BuildOptions& options) {
+  const model::RunDir here(judged.job.nodes.front().path);
+  std::vector<DumpSummary> dumps = summarise_dumps(here, judged.dump, judged.manifest, judged.collected);
+  const std::string& picked = judged.dump.shown;
+  RunReport report{.dir = std::move(places.dir),
+                   .culprit_log = std::move(places.culprit_log),
+                   .culprit_dump = std::move(places.culprit_dump),
                    .verdict = result.verdict,
                    .dump = picked,
-                   .classes = std::move(classes),
-                   .forest = std::move(collected.forest),
+                   .classes = ordered_classes(judged.collected, result.verdict),
+                   .forest = std::move(judged.collected.forest),
                    .others = judged.job.several() ? std::vector<OtherDump>() : other_dumps(here, picked),
                    .dumps = std::move(dumps),
                    .notes = result.notes};
-  for (const DumpPart& part : judged.dump.parts) {
-    report.dump_parts.push_back(typed(part.path));
-  }
+  report.dump_parts = std::move(places.dump_parts);
   if (options.write_html) {
     add_picture(report, judged.job);
   }
-  report.run = std::move(run);
+  report.run = std::move(judged.facts.run);
   report.gpus = std::move(judged.facts.gpus);
   if (SpeedOfRun speed = read_speed(judged.job, {.language = options.language}); speed.ranks > 0) {
     add_some(speed.notes, report.notes);
     report.speed = std::move(speed.report);
     add_pipeline(report, judged.job, options.language);
   }
+  return report;
+}
+
+base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const BuildOptions& options) {
+  BuildResult result;
+  Judged judged = judge(std::move(runs), options.language, result);
+  Places places = places_of(judged, result.verdict);
+  const std::string page =
+      options.write_html ? typed_path(out.report_html(), judged.facts.run.cwd) : std::string();
+  complete_next_steps(judged, places, page, options.language, result.verdict);
+  if (options.on_verdict) {
+    options.on_verdict(result.verdict, judged.spoken);
+  }
+  Writer writer;
+  XPURUN_TRY(writer.write(out.verdict_json(), verdict_json(result.verdict)));
+  XPURUN_TRY(write_stack_files(writer, judged, out, result.verdict, options));
+  Words english = words_of(judged, result.verdict);
+  Words spoken;
+  if (options.language != base::Language::english) {
+    const base::Speaking speaking(options.language);
+    spoken = words_of(judged, judged.spoken);
+  }
+  RunReport report = start_report(judged, std::move(places), result, options);
   put_words(report, std::move(english), result.verdict);
   base::Progress progress("writing the report", 3);
   if (options.source != SourceLines::none) {

@@ -6,7 +6,7 @@
 #include "common/model/timing/peaks.h"
 #include "report/speed/duration_rows.h"
 #include "report/speed/statistics.h"
-#include "report/timeline/groups.h"
+#include "report/timeline/activity/groups.h"
 
 #include <fmt/format.h>
 

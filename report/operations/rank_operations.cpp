@@ -4,7 +4,7 @@
 #include "common/base/strings.h"
 #include "report/operations/breakdown.h"
 #include "report/operations/call_numbers.h"
-#include "report/timeline/event_activity.h"
+#include "report/timeline/activity/event_activity.h"
 
 #include <algorithm>
 #include <limits>

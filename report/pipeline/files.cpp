@@ -3,7 +3,7 @@
 #include "common/base/output/progress.h"
 #include "common/model/timing/span_file.h"
 #include "report/pipeline/paddle/log_files.h"
-#include "report/timeline/clock_alignment.h"
+#include "report/timeline/activity/clock_alignment.h"
 #include "report/timeline/inputs.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "common/model/speed/pipeline.h"
 #include "report/pipeline/jobs/activity_jobs.h"
 #include "report/pipeline/jobs/jobs.h"
-#include "report/timeline/groups.h"
+#include "report/timeline/activity/groups.h"
 
 #include <cstdint>
 #include <functional>

@@ -104,6 +104,120 @@ bool stands_out(const std::vector<RankShare>& shares, size_t i, bool below, cons
          std::max({kLeastWorkExcess, kLeastRelative * usual, kWorkSpreads * robust_spread(others, usual)});
 }
 
+// The events of one rank that lie in the time of the capture, by kind of work and name.
+class RankEvents {
+ public:
+  RankEvents(int64_t from, int64_t until) : from_(from), until_(until) {}
+
+  void read(const model::EventFile& file) {
+    read_operations(file);
+    for (const auto& entry : file.events) {
+      add(entry.event);
+    }
+  }
+  // Sets the time of each key on the critical path. Returns the time in which the GPU was busy.
+  int64_t find_path();
+  void add_resources(const model::ResourceFile& samples);
+  std::map<WorkKey, WorkSum> sums() const;
+
+ private:
+  void read_operations(const model::EventFile& file);
+  void add(const wire::Event& event);
+  void find_path_of(const std::vector<Interval>& intervals, const Cover& cover);
+
+  int64_t from_;
+  int64_t until_;
+  std::vector<WorkKey> keys_;
+  std::map<uint32_t, size_t> key_of_;  // by operation
+  std::vector<WorkSum> sums_;          // of each key
+  std::array<std::vector<Interval>, kKinds> by_kind_;
+};
+
+void RankEvents::read_operations(const model::EventFile& file) {
+  std::map<WorkKey, size_t> known;
+  for (const auto& [index, op] : file.ops) {
+    const WorkKey key{kind_of(op), model::kernel_name(op.function)};
+    const auto [at, is_new] = known.emplace(key, keys_.size());
+    if (is_new) {
+      keys_.push_back(key);
+    }
+    key_of_[index] = at->second;
+  }
+  sums_.resize(keys_.size());
+}
+
+void RankEvents::add(const wire::Event& event) {
+  const auto begin = static_cast<int64_t>(event.begin_ns);
+  if (begin >= until_ || begin < from_ - base::s_to_ns(3600)) {
+    return;
+  }
+  const auto length = static_cast<int64_t>(std::min<uint64_t>(event.duration_ns, uint64_t{1} << 60));
+  const Interval i{std::max(begin, from_), std::min(begin + length, until_), key_of_.at(event.op)};
+  if (i.end < i.begin || begin + length < from_) {
+    return;
+  }
+  const double seconds = base::ns_to_s(length);
+  WorkSum& sum = sums_[i.key];
+  ++sum.count;
+  sum.total_s += base::ns_to_s(i.end - i.begin);
+  sum.duration_s += seconds;
+  sum.squares += seconds * seconds;
+  by_kind_[static_cast<size_t>(keys_[i.key].first)].push_back(i);
+}
+
+// What goes before: kernels hide collectives, both hide memory operations, all of them calls. Of two of a
+// kind, the one that began first.
+int64_t RankEvents::find_path() {
+  int64_t busy = 0;
+  Cover cover;
+  for (size_t kind = 0; kind < kKinds; ++kind) {
+    auto& intervals = by_kind_[kind];
+    std::sort(intervals.begin(), intervals.end(),
+              [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+    if (kind == static_cast<size_t>(WorkKind::call)) {
+      for (const auto& [begin, end] : cover) {
+        busy += end - begin;
+      }
+    }
+    find_path_of(intervals, cover);
+    cover = joined(cover, intervals);
+  }
+  return busy;
+}
+
+void RankEvents::find_path_of(const std::vector<Interval>& intervals, const Cover& cover) {
+  int64_t reached = from_;
+  for (const Interval& i : intervals) {
+    const int64_t begin = std::max(i.begin, reached);
+    if (i.end > begin) {
+      sums_[i.key].path_s += base::ns_to_s(uncovered(cover, begin, i.end));
+      reached = i.end;
+    }
+  }
+}
+
+void RankEvents::add_resources(const model::ResourceFile& samples) {
+  std::vector<TimeParts> parts(keys_.size());
+  for (const auto& intervals : by_kind_) {
+    for (const Interval& i : intervals) {
+      parts[i.key].emplace_back(i.begin, i.end);
+    }
+  }
+  for (size_t k = 0; k < keys_.size(); ++k) {
+    if (keys_[k].first != WorkKind::call) {
+      sums_[k].resources = sums_while(samples, std::move(parts[k]));
+    }
+  }
+}
+
+std::map<WorkKey, WorkSum> RankEvents::sums() const {
+  std::map<WorkKey, WorkSum> out;
+  for (size_t k = 0; k < keys_.size(); ++k) {
+    out[keys_[k]] = sums_[k];
+  }
+  return out;
+}
+
 }  // namespace
 
 void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFile& file,
@@ -113,83 +227,17 @@ void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFil
   if (activity.seconds <= 0) {
     return;
   }
-  Rank rank{.rank = activity.rank, .seconds = activity.seconds};
-  std::vector<Key> keys;
-  std::map<uint32_t, size_t> key_of;  // by operation
-  std::map<Key, size_t> known;
-  for (const auto& [index, op] : file.ops) {
-    const Key key{kind_of(op), model::kernel_name(op.function)};
-    const auto [at, is_new] = known.emplace(key, keys.size());
-    if (is_new) {
-      keys.push_back(key);
-    }
-    key_of[index] = at->second;
-  }
-  std::vector<Sum> sums(keys.size());
-  std::array<std::vector<Interval>, kKinds> by_kind;
-  for (const auto& entry : file.events) {
-    const auto begin = static_cast<int64_t>(entry.event.begin_ns);
-    if (begin >= until || begin < from - base::s_to_ns(3600)) {
-      continue;
-    }
-    const auto length = static_cast<int64_t>(std::min<uint64_t>(entry.event.duration_ns, uint64_t{1} << 60));
-    const Interval i{std::max(begin, from), std::min(begin + length, until), key_of.at(entry.event.op)};
-    if (i.end < i.begin || begin + length < from) {
-      continue;
-    }
-    const double seconds = base::ns_to_s(length);
-    Sum& sum = sums[i.key];
-    ++sum.count;
-    sum.total_s += base::ns_to_s(i.end - i.begin);
-    sum.duration_s += seconds;
-    sum.squares += seconds * seconds;
-    by_kind[static_cast<size_t>(keys[i.key].first)].push_back(i);
-  }
-  // What goes before: kernels hide collectives, both hide memory operations, all of them calls. Of two of a
-  // kind, the one that began first.
-  Cover cover;
-  for (size_t kind = 0; kind < kKinds; ++kind) {
-    auto& intervals = by_kind[kind];
-    std::sort(intervals.begin(), intervals.end(),
-              [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
-    if (kind == static_cast<size_t>(WorkKind::call)) {
-      int64_t busy = 0;
-      for (const auto& [begin, end] : cover) {
-        busy += end - begin;
-      }
-      activity.busy_share = base::ns_to_s(busy) / activity.seconds;
-    }
-    int64_t reached = from;
-    for (const Interval& i : intervals) {
-      const int64_t begin = std::max(i.begin, reached);
-      if (i.end > begin) {
-        sums[i.key].path_s += base::ns_to_s(uncovered(cover, begin, i.end));
-        reached = i.end;
-      }
-    }
-    cover = joined(cover, intervals);
-  }
+  RankEvents events(from, until);
+  events.read(file);
+  activity.busy_share = base::ns_to_s(events.find_path()) / activity.seconds;
   if (samples != nullptr) {
     set_uses(activity.sampling, sums_between(*samples, from, until).uses());
-    std::vector<TimeParts> parts(keys.size());
-    for (const auto& intervals : by_kind) {
-      for (const Interval& i : intervals) {
-        parts[i.key].emplace_back(i.begin, i.end);
-      }
-    }
-    for (size_t k = 0; k < keys.size(); ++k) {
-      if (keys[k].first != WorkKind::call) {
-        sums[k].resources = sums_while(*samples, std::move(parts[k]));
-      }
-    }
+    events.add_resources(*samples);
   }
-  for (size_t k = 0; k < keys.size(); ++k) {
-    rank.sums[keys[k]] = sums[k];
-  }
-  ranks_.push_back(std::move(rank));
+  ranks_.push_back({.rank = activity.rank, .seconds = activity.seconds, .sums = events.sums()});
 }
 
-CapturedWork CapturedWorkTable::summary(const Key& key) const {
+CapturedWork CapturedWorkTable::summary(const WorkKey& key) const {
   CapturedWork out{.name = key.second, .kind = key.first};
   std::vector<RankShare> shares;
   std::vector<double> paths;
@@ -199,7 +247,7 @@ CapturedWork CapturedWorkTable::summary(const Key& key) const {
   RunningSums resources;
   for (const Rank& rank : ranks_) {
     const auto found = rank.sums.find(key);
-    const Sum own = found == rank.sums.end() ? Sum{} : found->second;
+    const WorkSum own = found == rank.sums.end() ? WorkSum{} : found->second;
     out.count += own.count;
     total += own.total_s;
     durations += own.duration_s;
@@ -237,7 +285,7 @@ CapturedWork CapturedWorkTable::summary(const Key& key) const {
 }
 
 std::vector<CapturedWork> CapturedWorkTable::work() const {
-  std::set<Key> keys;
+  std::set<WorkKey> keys;
   for (const Rank& rank : ranks_) {
     for (const auto& [key, sum] : rank.sums) {
       if (sum.total_s >= kLeastWorkShare * rank.seconds) {
@@ -246,7 +294,7 @@ std::vector<CapturedWork> CapturedWorkTable::work() const {
     }
   }
   std::vector<CapturedWork> out;
-  for (const Key& key : keys) {
+  for (const WorkKey& key : keys) {
     out.push_back(summary(key));
   }
   std::stable_sort(out.begin(), out.end(), [](const CapturedWork& a, const CapturedWork& b) {

@@ -14,6 +14,18 @@
 
 namespace xpurun::report {
 
+using WorkKey = std::pair<model::WorkKind, std::string>;  // with the name of the kernel or call
+
+// Of all events of one key on one rank.
+struct WorkSum {
+  uint64_t count = 0;
+  double total_s = 0;     // within the capture
+  double duration_s = 0;  // with what lies outside of it
+  double squares = 0;     // of the durations, s^2
+  double path_s = 0;
+  RunningSums resources;
+};
+
 class CapturedWorkTable {
  public:
   // Ranks are compared with those of the same role.
@@ -31,22 +43,13 @@ class CapturedWorkTable {
   std::vector<model::CapturedWork> work() const;
 
  private:
-  struct Sum {
-    uint64_t count = 0;
-    double total_s = 0;     // within the capture
-    double duration_s = 0;  // with what lies outside of it
-    double squares = 0;     // of the durations, s^2
-    double path_s = 0;
-    RunningSums resources;
-  };
-  using Key = std::pair<model::WorkKind, std::string>;
   struct Rank {
     base::Rank rank = base::kNoRank;
     double seconds = 0;
-    std::map<Key, Sum> sums;
+    std::map<WorkKey, WorkSum> sums;
   };
 
-  model::CapturedWork summary(const Key& key) const;
+  model::CapturedWork summary(const WorkKey& key) const;
 
   RankRoles roles_;
   std::vector<Rank> ranks_;

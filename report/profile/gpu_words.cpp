@@ -120,9 +120,9 @@ std::string clocks_of(const model::GpuClocks& c) {
   if (c.temperature_c >= 0) {
     out += fmt::format(", {} C", c.temperature_c);
   }
-  for (size_t i = 0; i < std::min(c.throttle_reasons.size(), c.throttle_shares.size()); ++i) {
-    if (c.throttle_shares[i] >= kLeastThrottled) {
-      out += fmt::format(", {} {:.0f} %", base::sanitize(c.throttle_reasons[i]), 100 * c.throttle_shares[i]);
+  for (const model::ThrottleShare& t : c.throttled) {
+    if (t.share >= kLeastThrottled) {
+      out += fmt::format(", {} {:.0f} %", name_of(t.reason), 100 * t.share);
     }
   }
   return out + ".";

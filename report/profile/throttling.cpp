@@ -1,7 +1,6 @@
 #include "report/profile/throttling.h"
 
 #include "common/base/tr.h"
-#include "common/model/evidence/gpu_state.h"
 #include "report/speed/statistics.h"
 
 #include <fmt/format.h>
@@ -13,37 +12,19 @@ namespace xpurun::report {
 
 using model::GpuClocks;
 using model::ThrottleReason;
+using model::ThrottleShare;
 
 namespace {
 
 constexpr double kLower = 0.95;
 constexpr double kMoreThrottled = 0.1;
 
-// Idle GPUs and requested clocks are not throttling.
-bool is_throttling(const std::string& reason) {
-  switch (model::from_name<ThrottleReason>(reason).value_or(ThrottleReason::idle)) {
-    case ThrottleReason::power_cap:
-    case ThrottleReason::hardware_slowdown:
-    case ThrottleReason::thermal:
-    case ThrottleReason::hardware_thermal:
-    case ThrottleReason::power_brake:
-      return true;
-    default:
-      return false;
-  }
-}
-
-struct Throttled {
-  double share = 0;
-  std::string reason;
-};
-
-Throttled throttled(const GpuClocks& c, bool power_cap = true) {
-  Throttled out;
-  for (size_t i = 0; i < std::min(c.throttle_reasons.size(), c.throttle_shares.size()); ++i) {
-    const bool counts = power_cap || c.throttle_reasons[i] != model::name_of(ThrottleReason::power_cap);
-    if (counts && is_throttling(c.throttle_reasons[i]) && c.throttle_shares[i] > out.share) {
-      out = {c.throttle_shares[i], c.throttle_reasons[i]};
+ThrottleShare throttled(const GpuClocks& c, bool power_cap = true) {
+  ThrottleShare out;
+  for (const ThrottleShare& t : c.throttled) {
+    const bool counts = power_cap || t.reason != ThrottleReason::power_cap;
+    if (counts && model::is_throttling(t.reason) && t.share > out.share) {
+      out = t;
     }
   }
   return out;
@@ -84,19 +65,19 @@ std::string throttling_words(const model::GpuCapture& capture, const model::Rank
   const GpuClocks& worst = **std::min_element(these.begin(), these.end(), [](const auto* a, const auto* b) {
     return a->sm_median_mhz < b->sm_median_mhz;
   });
-  const Throttled why = throttled(worst);
-  return base::tr("the SM clock of rank {} was {} MHz{}, that of the others {:.0f} MHz", worst.rank,
-                  worst.sm_median_mhz,
-                  why.share > 0 ? fmt::format(" ({} {:.0f} %)", why.reason, 100 * why.share) : "", usual);
+  const ThrottleShare why = throttled(worst);
+  return base::tr(
+      "the SM clock of rank {} was {} MHz{}, that of the others {:.0f} MHz", worst.rank, worst.sm_median_mhz,
+      why.share > 0 ? fmt::format(" ({} {:.0f} %)", name_of(why.reason), 100 * why.share) : "", usual);
 }
 
 std::string throttling_of_all_words(const model::GpuCapture& capture, const model::GpuCapture* before) {
   std::vector<double> clocks;
   std::vector<double> clocks_before;
-  Throttled worst;
+  ThrottleShare worst;
   for (const GpuClocks& c : capture.clocks) {
     const GpuClocks* was = before == nullptr ? nullptr : clocks_of(*before, c.rank);
-    const Throttled why = throttled(c, was != nullptr);
+    const ThrottleShare why = throttled(c, was != nullptr);
     const bool lower = was != nullptr && c.sm_median_mhz > 0 && c.sm_median_mhz < kLower * was->sm_median_mhz;
     if (!lower && why.share <= (was == nullptr ? 0 : throttled(*was).share) + kMoreThrottled) {
       return "";
@@ -111,7 +92,7 @@ std::string throttling_of_all_words(const model::GpuCapture& capture, const mode
     return "";
   }
   const std::string reason =
-      worst.share > 0 ? fmt::format(" ({} {:.0f} %)", worst.reason, 100 * worst.share) : "";
+      worst.share > 0 ? fmt::format(" ({} {:.0f} %)", name_of(worst.reason), 100 * worst.share) : "";
   return clocks_before.empty()
              ? base::tr("all GPUs were throttled{}, the SM clock was {:.0f} MHz", reason, median(clocks))
              : base::tr("all GPUs were throttled{}, the SM clock was {:.0f} MHz, before {:.0f} MHz", reason,

@@ -7,7 +7,7 @@
 #include "report/query/nesting.h"
 #include "report/speed/ranks/waits.h"
 #include "report/speed/steps/step_records.h"
-#include "report/timeline/clock_alignment.h"
+#include "report/timeline/activity/clock_alignment.h"
 #include "report/timeline/inputs.h"
 
 #include <fmt/format.h>

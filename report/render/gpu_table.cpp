@@ -45,9 +45,8 @@ std::string_view reason_word(ThrottleReason reason) {
 
 std::string throttle_text(const GpuDevice& d) {
   std::vector<std::string> words;
-  for (const std::string& name : d.throttle_reasons) {
-    const auto reason = model::from_name<ThrottleReason>(name);
-    std::string word = reason ? tr(reason_word(*reason)) : base::sanitize(name);
+  for (const ThrottleReason reason : d.throttle_reasons) {
+    std::string word = tr(reason_word(reason));
     if (words.empty() || words.back() != word) {
       words.push_back(std::move(word));
     }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "report/timeline/activity.h"
+#include "report/timeline/activity/activity.h"
 #include "report/timeline/open_calls.h"
 
 #include <array>

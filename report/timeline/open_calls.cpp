@@ -5,7 +5,7 @@
 #include "common/model/collectives.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/run_dir.h"
-#include "report/timeline/event_activity.h"
+#include "report/timeline/activity/event_activity.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/base/ids.h"
-#include "report/timeline/activity.h"
+#include "report/timeline/activity/activity.h"
 
 #include <map>
 #include <string>

@@ -2,8 +2,8 @@
 
 #include "common/base/hash.h"
 #include "common/base/strings.h"
+#include "report/timeline/activity/event_activity.h"
 #include "report/timeline/counters/counters.h"
-#include "report/timeline/event_activity.h"
 
 #include <algorithm>
 #include <map>

@@ -3,9 +3,9 @@
 #include "common/base/os/io.h"
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
-#include "report/timeline/chrome_writer.h"
 #include "report/timeline/coverage/trace_gaps.h"
 #include "report/timeline/inputs.h"
+#include "report/timeline/output/chrome_writer.h"
 
 #include <fmt/format.h>
 
@@ -43,6 +43,16 @@ void for_each_source(const std::vector<const TraceSource*>& sources, std::string
     use(*sources[i], std::move(at));
     progress.advance();
   }
+}
+
+// "rank-3.json"; the last part differs between processes of one directory.
+std::string chrome_file_name(const TraceSource& source, const Activity& activity) {
+  std::string out = source.rank == base::kNoRank ? fmt::format("process-{}", activity.pid)
+                                                 : fmt::format("rank-{}", source.rank);
+  if (source.format != TraceFormat::xpurun) {
+    out += fmt::format("-{}", model::name_of(source.format));
+  }
+  return out + ".json";
 }
 
 struct Window {

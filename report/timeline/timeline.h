@@ -4,9 +4,9 @@
 
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
-#include "report/timeline/clock_alignment.h"
-#include "report/timeline/groups.h"
-#include "report/timeline/perfetto/perfetto_writer.h"
+#include "report/timeline/activity/clock_alignment.h"
+#include "report/timeline/activity/groups.h"
+#include "report/timeline/output/perfetto_writer.h"
 
 #include <optional>
 #include <set>

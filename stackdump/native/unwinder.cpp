@@ -64,6 +64,7 @@ struct NativeUnwinder::Engine {
   bool is_sigreturn(Addr pc);
   bool init(unw_cursor_t* cursor, const Registers& registers, bool exact);
   Registers current(unw_cursor_t* cursor, const Registers& fallback) const;
+  std::string why_no_caller(Addr pc, int rc, bool stepped) const;
 };
 
 bool NativeUnwinder::Engine::read_image(Addr a, unw_word_t* value) {
@@ -259,6 +260,15 @@ NativeUnwinder::NativeUnwinder(ModuleList& modules, SnapshotMemory& memory)
 
 NativeUnwinder::~NativeUnwinder() = default;
 
+// After unw_step() has returned `rc` for code at `pc`.
+std::string NativeUnwinder::Engine::why_no_caller(Addr pc, int rc, bool stepped) const {
+  if (missing_table || rc == -UNW_ENOINFO) {
+    const Module* m = modules.find(pc);
+    return m != nullptr && !m->why_no_image.empty() ? m->why_no_image : "no unwind information";
+  }
+  return stepped ? "stack pointer does not advance" : "caller cannot be computed";
+}
+
 NativeStack NativeUnwinder::unwind(const Registers& registers, AddrRange stack) {
   NativeStack out;
   Engine& e = *engine_;
@@ -306,16 +316,9 @@ NativeStack NativeUnwinder::unwind(const Registers& registers, AddrRange stack) 
       callee.r[Registers::kRsp] = sp;
       const auto caller = guess_caller(callee, exact, stack, e.modules, e.memory);
       if (!caller || caller->sp() <= sp) {
-        if (!stack.contains(sp)) {
-          out.stopped = "end of the copied stack";
-        } else if (!executable) {
-          out.stopped = "no code at this address";
-        } else if (e.missing_table || rc == -UNW_ENOINFO) {
-          const Module* m = e.modules.find(pc);
-          out.stopped = m != nullptr && !m->why_no_image.empty() ? m->why_no_image : "no unwind information";
-        } else {
-          out.stopped = stepped ? "stack pointer does not advance" : "caller cannot be computed";
-        }
+        out.stopped = !stack.contains(sp) ? "end of the copied stack"
+                      : !executable       ? "no code at this address"
+                                          : e.why_no_caller(pc, rc, stepped);
         return out;
       }
       regs = *caller;

@@ -217,7 +217,8 @@ bool ThreadResolver::collects(const Pending& p, const Names& names) const {
   });
 }
 
-model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& names) const {
+// All but the frames.
+model::ThreadStack ThreadResolver::facts_of(const Pending& p, const Names& names) const {
   const ThreadCopy& c = *p.thread;
   model::ThreadStack out;
   out.tid = c.tid;
@@ -243,7 +244,23 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
     out.cpp_exception = {.type = base::sanitize(c.cpp_exception->type),
                          .message = base::sanitize(c.cpp_exception->message)};
   }
-  for (const std::string& function : c.kernel_stack) {
+  return out;
+}
+
+// What the innermost Python frame calls; empty if that is not known.
+std::string ThreadResolver::callee_of(const model::Frame& f) const {
+  // Since 3.11 an instruction without columns belongs to no expression.
+  const bool known = f.column > 0 || runtime_ == nullptr || runtime_->offsets.minor < 11;
+  return !known
+             ? ""
+             : base::sanitize(callee_at(
+                   source_path(modules_.files(), f.file),
+                   {.line = f.line, .end_line = f.end_line, .column = f.column, .end_column = f.end_column}));
+}
+
+model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& names) const {
+  model::ThreadStack out = facts_of(p, names);
+  for (const std::string& function : p.thread->kernel_stack) {
     model::Frame f;
     f.kind = model::FrameKind::kernel;
     f.func = base::sanitize(function);
@@ -259,23 +276,14 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
   bool innermost = true;  // among the Python frames
   for (const MergedItem& item : interleave(p.native, groups, is_eval)) {
     switch (item.kind) {
-      case MergedItem::Kind::native: {
+      case MergedItem::Kind::native:
         append_native(p.native.frames[item.native], item.eval, names, out.frames);
         break;
-      }
       case MergedItem::Kind::python: {
         model::Frame f = python_frame(groups[item.group].frames[item.frame]);
         f.entry = item.frame + 1 == groups[item.group].frames.size();
-        if (innermost) {
-          // Since 3.11 an instruction without columns belongs to no expression.
-          const bool known = f.column > 0 || runtime_ == nullptr || runtime_->offsets.minor < 11;
-          f.callee = !known ? ""
-                            : base::sanitize(callee_at(source_path(modules_.files(), f.file),
-                                                       {.line = f.line,
-                                                        .end_line = f.end_line,
-                                                        .column = f.column,
-                                                        .end_column = f.end_column}));
-          innermost = false;
+        if (std::exchange(innermost, false)) {
+          f.callee = callee_of(f);
         }
         out.frames.push_back(std::move(f));
         break;

@@ -39,6 +39,8 @@ class ThreadResolver {
   using Names = std::unordered_map<Addr, NamedAddress>;
 
   model::ThreadStack resolve_one(const Pending& p, const Names& names) const;
+  model::ThreadStack facts_of(const Pending& p, const Names& names) const;
+  std::string callee_of(const model::Frame& f) const;
   model::Frame native_frame(const NativeFrame& frame, const Names& names) const;
   void append_native(const NativeFrame& frame, bool eval, const Names& names,
                      std::vector<model::Frame>& out) const;

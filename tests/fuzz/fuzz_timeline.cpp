@@ -5,13 +5,13 @@
 #include "common/model/timing/event_records.h"
 #include "common/model/timing/span_encoder.h"
 #include "common/model/timing/span_file.h"
-#include "report/timeline/chrome_writer.h"
-#include "report/timeline/clock_alignment.h"
-#include "report/timeline/event_activity.h"
+#include "report/timeline/activity/clock_alignment.h"
+#include "report/timeline/activity/event_activity.h"
+#include "report/timeline/activity/groups.h"
 #include "report/timeline/foreign/torch_profiler.h"
 #include "report/timeline/foreign/xpu_timer_trace.h"
-#include "report/timeline/groups.h"
-#include "report/timeline/perfetto/perfetto_writer.h"
+#include "report/timeline/output/chrome_writer.h"
+#include "report/timeline/output/perfetto_writer.h"
 #include "report/timeline/span_activity.h"
 
 #include <cstdint>

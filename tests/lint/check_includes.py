@@ -79,7 +79,7 @@ SUBROOMS = {
     "common/model": {
         "secrets": set(),
         ".": {"secrets"},
-        "evidence": {".", "secrets"},
+        "evidence": {".", "secrets", "speed"},
         "notify": {"."},
         "stacks": {".", "secrets"},
         "speed": {"."},
@@ -127,8 +127,6 @@ KNOWN_FOLDER_CYCLES = {
     frozenset({"report/operations", "report/operations/idle"}),
     frozenset({"report/speed", "report/speed/changes", "report/speed/functions", "report/speed/ranks",
                "report/speed/steps"}),
-    frozenset({"report/timeline", "report/timeline/counters", "report/timeline/foreign",
-               "report/timeline/perfetto"}),
 }
 # More files than this in a folder hide what belongs together.
 MOST_FILES = 25

@@ -4,7 +4,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "common/model/names.h"
+#include "common/model/speed/throttle_reason.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -18,23 +18,6 @@
 namespace xpurun::model {
 
 inline constexpr std::string_view kGpuSchema = "xpurun.gpu/1";
-
-// Why the clocks are below their maximum; NVML's bits.
-enum class ThrottleReason {
-  idle,
-  application_clocks,
-  power_cap,
-  hardware_slowdown,
-  sync_boost,
-  thermal,
-  hardware_thermal,
-  power_brake,
-  display_clocks,
-};
-template <>
-inline constexpr std::array<std::string_view, 9> kNames<ThrottleReason> = {
-    "idle",    "application_clocks", "power_cap",   "hardware_slowdown", "sync_boost",
-    "thermal", "hardware_thermal",   "power_brake", "display_clocks"};
 
 struct GpuProcess {
   base::Pid pid = 0;  // in the driver's pid namespace
@@ -57,7 +40,7 @@ struct GpuDevice {
   int sm_clock_mhz = -1;
   int sm_clock_max_mhz = -1;
   int memory_clock_mhz = -1;
-  std::vector<std::string> throttle_reasons;  // names of ThrottleReason
+  std::vector<ThrottleReason> throttle_reasons;
   double power_w = -1;
   double power_limit_w = -1;
   int temperature_c = -1;

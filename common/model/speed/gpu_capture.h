@@ -9,6 +9,7 @@
 #include "common/model/names.h"
 #include "common/model/rank_set.h"
 #include "common/model/speed/resource_use.h"
+#include "common/model/speed/throttle_reason.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -91,11 +92,9 @@ struct GpuClocks {
   int sm_limit_mhz = -1;  // of the GPU
   double power_w = -1;    // median
   double power_limit_w = -1;
-  int temperature_c = -1;        // highest
-  int utilization_percent = -1;  // median
-  // Reasons for a lower clock and the part of the samples that had each, in the order of ThrottleReason.
-  std::vector<std::string> throttle_reasons;
-  std::vector<double> throttle_shares;
+  int temperature_c = -1;                // highest
+  int utilization_percent = -1;          // median
+  std::vector<ThrottleShare> throttled;  // reasons for a lower clock that some sample had
 };
 
 struct GpuCapture {

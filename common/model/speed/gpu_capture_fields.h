@@ -82,8 +82,8 @@ void fields(V& visit, C& c) {
   visit("power_limit_w", c.power_limit_w);
   visit("temperature_c", c.temperature_c);
   visit("utilization_percent", c.utilization_percent);
-  visit("throttle_reasons", c.throttle_reasons);
-  visit("throttle_shares", c.throttle_shares);
+  visit.columns("throttle_reasons", &ThrottleShare::reason, "throttle_shares", &ThrottleShare::share,
+                c.throttled);
 }
 
 template <typename V, Self<GpuCapture> C>

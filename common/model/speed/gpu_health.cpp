@@ -25,7 +25,7 @@ void join(GpuWindow& to, const GpuWindow& from) {
 
 GpuWindow window_of(const GpuClockReading& reading, int64_t begin_ns, int64_t end_ns) {
   GpuWindow out{.begin_wall_ns = begin_ns, .end_wall_ns = end_ns, .samples = 1};
-  for (const std::string& reason : reading.reasons) {
+  for (const ThrottleReason reason : reading.reasons) {
     out.reasons[reason] = 1;
   }
   if (reading.sm_mhz >= 0) {
@@ -63,8 +63,7 @@ GpuClocks clocks_of(const std::string& uuid, const GpuWindow& sum) {
         static_cast<int>(std::lround(sum.sm_mhz_sum / static_cast<double>(sum.clock_samples)));
   }
   for (const auto& [reason, samples] : sum.reasons) {
-    out.throttle_reasons.push_back(reason);
-    out.throttle_shares.push_back(static_cast<double>(samples) / static_cast<double>(sum.samples));
+    out.throttled.push_back({reason, static_cast<double>(samples) / static_cast<double>(sum.samples)});
   }
   return out;
 }

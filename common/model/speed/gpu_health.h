@@ -22,7 +22,7 @@ inline constexpr std::string_view kGpuHealthFile = "gpu-health.json";
 struct GpuClockReading {
   std::string uuid;
   int sm_mhz = -1;  // negative: unknown
-  std::vector<std::string> reasons;
+  std::vector<ThrottleReason> reasons;
 };
 
 // Readings of one GPU between two moments.
@@ -30,9 +30,9 @@ struct GpuWindow {
   int64_t begin_wall_ns = 0;
   int64_t end_wall_ns = 0;
   uint64_t samples = 0;
-  uint64_t clock_samples = 0;               // that had an SM clock
-  double sm_mhz_sum = 0;                    // of the clock samples
-  std::map<std::string, uint64_t> reasons;  // samples with each reason, by the name of a ThrottleReason
+  uint64_t clock_samples = 0;                          // that had an SM clock
+  double sm_mhz_sum = 0;                               // of the clock samples
+  std::map<ThrottleReason, uint64_t, ByName> reasons;  // samples with each reason
 };
 
 struct GpuHistory {

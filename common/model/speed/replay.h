@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
+#include "common/model/speed/throttle_reason.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -96,7 +97,7 @@ struct ReplayDevice {
   int sm_clock_max_mhz = -1;
   int temperature_c = -1;  // highest
   double power_w = -1;     // highest
-  std::vector<std::string> throttle_reasons;
+  std::vector<ThrottleReason> throttle_reasons;
 };
 
 struct Replay {

@@ -27,7 +27,11 @@ std::string about_gpu(const model::ReplayDevice& d) {
     out += fmt::format(", {} C, {:.0f} W", d.temperature_c, d.power_w);
   }
   if (!d.throttle_reasons.empty()) {
-    out += "; limited by: " + base::join(d.throttle_reasons, ", ");
+    std::vector<std::string> names;
+    for (const model::ThrottleReason reason : d.throttle_reasons) {
+      names.emplace_back(name_of(reason));
+    }
+    out += "; limited by: " + base::join(names, ", ");
   }
   return base::sanitize(out);
 }

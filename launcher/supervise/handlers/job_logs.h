@@ -24,7 +24,7 @@ class JobLogs {
   bool give_up();
 
   base::Pid pid() const { return relay_ ? relay_->pid() : 0; }
-  bool is_relay(base::Pid pid) const { return relay_ && relay_->pid() == pid; }
+  bool is_helper(base::Pid pid) const { return relay_ && relay_->pid() == pid; }
   bool helper_ended(base::Pid pid, base::WaitStatus status) {
     return relay_ && relay_->helper_ended(pid, status);
   }

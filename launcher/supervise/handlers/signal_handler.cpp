@@ -24,7 +24,7 @@ void SignalHandler::received(const ReceivedSignal& signal) {
   } else if (signal.number == SIGTSTP) {
     stop_with_the_job();
   } else if (signal.number == parts_.options.dump_signal) {
-    hooks_.dump();
+    hooks_.dump(dump_request());
   } else if (parts_.table.is_foreign() && !parts_.job.has_ended()) {
     // xpurun has not started this job, so it must not signal it.
     if (signal.number != SIGUSR1 && signal.number != SIGUSR2) {
@@ -37,6 +37,13 @@ void SignalHandler::received(const ReceivedSignal& signal) {
     // signal that a process sent to xpurun is meant for the command.
     parts_.table.signal_main(signal.number);
   }
+}
+
+DumpRequest SignalHandler::dump_request() const {
+  return {.why = model::DumpReason::signal, .reply = [this](const std::string& dir, size_t processes) {
+            const base::Speaking speaking(parts_.options.language);
+            hooks_.say(base::tr("stacks of {} processes are in {}", processes, parts_.dir.file(dir)));
+          }};
 }
 
 // The first interrupt is passed to the command once, and the command decides. A second interrupt within the

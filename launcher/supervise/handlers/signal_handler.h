@@ -1,6 +1,8 @@
 // SignalHandler: the supervisor's reaction to each signal that it receives. Event loop's thread only.
 #pragma once
 
+#include "common/model/run_dir.h"
+#include "launcher/dumps/dump_coordinator.h"
 #include "launcher/ending/job_state.h"
 #include "launcher/options/run_options.h"
 #include "launcher/os/event_loop.h"
@@ -21,10 +23,11 @@ class SignalHandler {
     DeathLedger& ledger;
     const JobState& job;
     const RunOptions& options;
+    model::RunDir dir;  // of the run, as the user knows it
   };
   struct Hooks {
     std::function<void()> child_ended;
-    std::function<void()> dump;
+    std::function<void(DumpRequest)> dump;
     std::function<void()> hide_status_line;
     std::function<void()> terminal_hung_up;
     std::function<bool()> give_up_logs;  // our streams may have no reader; false: there is no relay
@@ -41,6 +44,7 @@ class SignalHandler {
   bool was_interrupted() const { return last_interrupt_ != 0; }
 
  private:
+  DumpRequest dump_request() const;
   void interrupt(const ReceivedSignal& signal);
   void hang_up();
   void stop_with_the_job();

@@ -57,8 +57,7 @@ bool is_of_another_job(const model::RunManifest& run, const KernelEvent& e) {
 }
 
 bool throttled_by(const GpuDevice& d, ThrottleReason reason) {
-  return std::find(d.throttle_reasons.begin(), d.throttle_reasons.end(), name_of(reason)) !=
-         d.throttle_reasons.end();
+  return std::find(d.throttle_reasons.begin(), d.throttle_reasons.end(), reason) != d.throttle_reasons.end();
 }
 
 std::string clock_words(const GpuDevice& d) {

@@ -4,7 +4,7 @@
 
 #include "report/pipeline/jobs/job_names.h"
 #include "report/pipeline/jobs/jobs.h"
-#include "report/timeline/activity.h"
+#include "report/timeline/activity/activity.h"
 
 #include <optional>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "report/pipeline/jobs/jobs.h"
-#include "report/timeline/activity.h"
+#include "report/timeline/activity/activity.h"
 
 #include <vector>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/model/speed/pipeline.h"
-#include "report/timeline/output_file.h"
+#include "report/timeline/output/output_file.h"
 
 #include <string_view>
 

@@ -5,7 +5,7 @@
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/speed/resource_use.h"
 #include "report/gpu_work/queue_length.h"
-#include "report/timeline/event_activity.h"
+#include "report/timeline/activity/event_activity.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -3,7 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/packing.h"
 #include "common/base/strings.h"
-#include "report/timeline/event_activity.h"
+#include "report/timeline/activity/event_activity.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

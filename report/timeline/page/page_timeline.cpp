@@ -2,7 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/strings.h"
-#include "report/timeline/clock_alignment.h"
+#include "report/timeline/activity/clock_alignment.h"
 #include "report/timeline/inputs.h"
 #include "report/timeline/page/page_files.h"
 #include "report/timeline/page/page_names.h"

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+#include <span>
 
 namespace xpurun::stackdump {
 
@@ -190,6 +193,121 @@ constexpr TableLayout kLayouts[] = {
      .gc_collecting = 95},
 };
 
+// Reads entries of the table, and notes an implausible one.
+class TableEntries {
+ public:
+  explicit TableEntries(std::span<const std::byte> table) : table_(table) {}
+
+  uint32_t operator()(size_t word) {
+    const uint64_t v = field<uint64_t>(table_, word * 8).value_or(kMaxOffset);
+    sane_ = sane_ && v < kMaxOffset;
+    return static_cast<uint32_t>(v);
+  }
+  bool are_sane() const { return sane_; }
+
+ private:
+  std::span<const std::byte> table_;
+  bool sane_ = true;
+};
+
+const TableLayout* layout_of(int minor) {
+  const auto* found = std::find_if(std::begin(kLayouts), std::end(kLayouts),
+                                   [minor](const TableLayout& l) { return l.minor == minor; });
+  return found == std::end(kLayouts) ? nullptr : found;
+}
+
+void read_interpreter(const TableLayout& layout, TableEntries& at, Offsets& o) {
+  o.runtime_interpreters = at(layout.interpreters_head);
+  o.interp_id = at(layout.interp_id);
+  o.interp_next = at(layout.interp_next);
+  o.interp_threads = at(layout.interp_threads_head);
+  o.interp_gil = at(layout.interp_ceval_gil);
+  o.interp_gc_collecting = at(layout.interp_gc) + at(layout.gc_collecting);
+  o.interp_modules = at(layout.interp_modules);
+  o.interp_sysdict = at(layout.interp_sysdict);
+  // These two offsets count from the interpreter state, which contains its own GIL at gil_state.
+  o.gil_holder = at(layout.gil_holder) - at(layout.gil_state);
+  o.gil_locked = at(layout.gil_locked) - at(layout.gil_state);
+}
+
+void read_thread(const TableLayout& layout, TableEntries& at, Offsets& o) {
+  o.thread_next = at(layout.thread_next);
+  o.thread_interp = at(layout.thread_interp);
+  o.thread_id = at(layout.thread_id);
+  o.thread_native_id = at(layout.thread_native_id);
+  // Not in the table: exc_info, dict, gilstate_counter and async_exc precede thread_id since 3.8.
+  o.thread_handled = o.thread_id - 32;
+  o.thread_chunk = at(layout.thread_chunk);
+  o.thread_frame = at(layout.thread_current_frame);
+  o.thread_size = at(layout.thread_size);
+}
+
+void read_frame(const TableLayout& layout, TableEntries& at, Offsets& o) {
+  o.frame_previous = at(layout.frame_previous);
+  o.frame_code = at(layout.frame_executable);
+  o.frame_instr = at(layout.frame_instr);
+  o.frame_locals = at(layout.frame_locals);
+  o.frame_globals = o.frame_code + 24;  // not in the table: function and previous frame lie in between
+  o.frame_boundary = at(layout.frame_owner);
+  o.frame_size = at(layout.frame_size);
+  o.frame_tagged = o.minor >= 14;
+}
+
+void read_code(const TableLayout& layout, bool free_threaded, TableEntries& at, Offsets& o) {
+  o.code_firstlineno = at(layout.code_firstlineno);
+  o.code_filename = at(layout.code_filename);
+  o.code_name = at(layout.code_qualname);
+  o.code_linetable = at(layout.code_linetable);
+  o.code_argument_count = at(layout.code_argcount);
+  o.code_local_names = at(layout.code_local_names);
+  o.code_local_kinds = at(layout.code_local_kinds);
+  o.code_instructions = at(layout.code_adaptive);
+  o.code_size = o.code_instructions;
+  if (free_threaded && layout.code_tlbc != 0) {
+    o.frame_tlbc = at(layout.frame_tlbc);
+    o.code_tlbc = at(layout.code_tlbc);
+  }
+}
+
+void read_objects(const TableLayout& layout, TableEntries& at, Offsets& o) {
+  o.object_type = at(layout.object_type);
+  o.type_name = at(layout.type_name);
+  o.type_flags = at(layout.type_flags);
+  o.tuple_items = at(layout.tuple_items);
+  o.list_items = at(layout.list_items);
+  o.dict_keys = at(layout.dict_keys);
+  o.dict_values = at(layout.dict_values);
+  o.float_value = at(layout.float_value);
+  o.long_size = at(layout.long_tag);
+  o.long_digits = at(layout.long_digits);
+  o.bytes_size = at(layout.bytes_size);
+  o.bytes_data = at(layout.bytes_data);
+  o.unicode_state = at(layout.unicode_state);
+  o.unicode_length = at(layout.unicode_length);
+  o.unicode_ascii_data = at(layout.unicode_ascii_size);
+  o.unicode_compact_data = o.unicode_ascii_data + 16;  // utf8_length and utf8 follow
+}
+
+void adapt_to_free_threads(Offsets& o) {
+  // Offsets that the table lacks. They shift with the size of the common object header (PyObject), which is
+  // larger in free-threaded builds.
+  for (uint32_t* offset : {&o.type_basicsize, &o.type_dictoffset, &o.type_cached_keys, &o.module_dict,
+                           &o.dict_used, &o.sequence_size, &o.set_used, &o.cell_content, &o.code_constants,
+                           &o.code_names, &o.exception_args, &o.exception_traceback, &o.traceback_next,
+                           &o.traceback_frame, &o.traceback_instr, &o.traceback_line, &o.frame_of_object}) {
+    *offset += kFreeThreadedHead;
+  }
+  o.managed_dict = 8;
+  o.unicode_kind_shift = o.minor >= 14 ? 8 : 2;
+}
+
+bool are_plausible(const Offsets& o) {
+  constexpr uint32_t kMaxRead = 8192;  // of one object
+  const auto is_size = [](uint32_t size) { return size > 0 && size <= kMaxRead; };
+  return is_size(o.thread_size) && is_size(o.frame_size) && is_size(o.code_size) &&
+         o.bytes_data <= kMaxRead && o.unicode_compact_data <= kMaxRead;
+}
+
 }  // namespace
 
 std::optional<SelfDescription> read_self_description(RemoteMemory& memory, Addr runtime) {
@@ -202,10 +320,7 @@ std::optional<SelfDescription> read_self_description(RemoteMemory& memory, Addr 
 
 base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, const SelfDescription& about) {
   const int minor = static_cast<int>(about.version >> 16 & 0xff);
-  const TableLayout* layout = nullptr;
-  for (const TableLayout& l : kLayouts) {
-    layout = l.minor == minor ? &l : layout;
-  }
+  const TableLayout* layout = layout_of(minor);
   if (layout == nullptr) {
     return base::fail(fmt::format("the memory layout of Python 3.{} is not known", minor));
   }
@@ -213,90 +328,19 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   if (!bytes) {
     return base::fail("cannot read the offset table of CPython");
   }
-  // Offsets from a damaged table must not lead to huge reads.
-  bool sane = true;
-  const auto at = [&](size_t word) {
-    const uint64_t v = field<uint64_t>(std::as_bytes(std::span(*bytes)), word * 8).value_or(kMaxOffset);
-    sane = sane && v < kMaxOffset;
-    return static_cast<uint32_t>(v);
-  };
+  TableEntries at(std::as_bytes(std::span(*bytes)));
   Offsets o;
   o.minor = minor;
-  o.runtime_interpreters = at(layout->interpreters_head);
-  o.interp_id = at(layout->interp_id);
-  o.interp_next = at(layout->interp_next);
-  o.interp_threads = at(layout->interp_threads_head);
-  o.interp_gil = at(layout->interp_ceval_gil);
-  o.interp_gc_collecting = at(layout->interp_gc) + at(layout->gc_collecting);
-  o.interp_modules = at(layout->interp_modules);
-  o.interp_sysdict = at(layout->interp_sysdict);
-  // Both offsets count from the start of the interpreter state, which contains its own GIL at gil_state.
-  o.gil_holder = at(layout->gil_holder) - at(layout->gil_state);
-  o.gil_locked = at(layout->gil_locked) - at(layout->gil_state);
-  o.thread_next = at(layout->thread_next);
-  o.thread_interp = at(layout->thread_interp);
-  o.thread_id = at(layout->thread_id);
-  o.thread_native_id = at(layout->thread_native_id);
-  // Not in the table: exc_info, dict, gilstate_counter and async_exc precede thread_id since 3.8.
-  o.thread_handled = o.thread_id - 32;
-  o.thread_chunk = at(layout->thread_chunk);
-  o.thread_frame = at(layout->thread_current_frame);
-  o.thread_size = at(layout->thread_size);
-  o.frame_previous = at(layout->frame_previous);
-  o.frame_code = at(layout->frame_executable);
-  o.frame_instr = at(layout->frame_instr);
-  o.frame_locals = at(layout->frame_locals);
-  o.frame_globals = o.frame_code + 24;  // not in the table: function and previous frame lie in between
-  o.frame_boundary = at(layout->frame_owner);
-  o.frame_size = at(layout->frame_size);
-  o.frame_tagged = minor >= 14;
-  o.code_firstlineno = at(layout->code_firstlineno);
-  o.code_filename = at(layout->code_filename);
-  o.code_name = at(layout->code_qualname);
-  o.code_linetable = at(layout->code_linetable);
-  o.code_argument_count = at(layout->code_argcount);
-  o.code_local_names = at(layout->code_local_names);
-  o.code_local_kinds = at(layout->code_local_kinds);
-  o.code_instructions = at(layout->code_adaptive);
-  o.code_size = o.code_instructions;
-  if (about.free_threaded && layout->code_tlbc != 0) {
-    o.frame_tlbc = at(layout->frame_tlbc);
-    o.code_tlbc = at(layout->code_tlbc);
-  }
-  o.object_type = at(layout->object_type);
-  o.type_name = at(layout->type_name);
-  o.type_flags = at(layout->type_flags);
-  o.tuple_items = at(layout->tuple_items);
-  o.list_items = at(layout->list_items);
-  o.dict_keys = at(layout->dict_keys);
-  o.dict_values = at(layout->dict_values);
-  o.float_value = at(layout->float_value);
-  o.long_size = at(layout->long_tag);
-  o.long_digits = at(layout->long_digits);
-  o.bytes_size = at(layout->bytes_size);
-  o.bytes_data = at(layout->bytes_data);
-  o.unicode_state = at(layout->unicode_state);
-  o.unicode_length = at(layout->unicode_length);
-  o.unicode_ascii_data = at(layout->unicode_ascii_size);
-  o.unicode_compact_data = o.unicode_ascii_data + 16;  // utf8_length and utf8 follow
-  // Not in the table: ht_cached_keys of PyHeapTypeObject.
+  read_interpreter(*layout, at, o);
+  read_thread(*layout, at, o);
+  read_frame(*layout, at, o);
+  read_code(*layout, about.free_threaded, at, o);
+  read_objects(*layout, at, o);
   o.type_cached_keys = minor >= 15 ? 888 : 880;
   if (about.free_threaded) {
-    // Offsets that the table lacks. They shift with the size of the common object header (PyObject), which is
-    // larger in free-threaded builds.
-    for (uint32_t* offset : {&o.type_basicsize, &o.type_dictoffset, &o.type_cached_keys, &o.module_dict,
-                             &o.dict_used, &o.sequence_size, &o.set_used, &o.cell_content, &o.code_constants,
-                             &o.code_names, &o.exception_args, &o.exception_traceback, &o.traceback_next,
-                             &o.traceback_frame, &o.traceback_instr, &o.traceback_line, &o.frame_of_object}) {
-      *offset += kFreeThreadedHead;
-    }
-    o.managed_dict = 8;
-    o.unicode_kind_shift = minor >= 14 ? 8 : 2;
+    adapt_to_free_threads(o);
   }
-  constexpr uint32_t kMaxRead = 8192;  // of one object
-  const auto is_size = [](uint32_t size) { return size > 0 && size <= kMaxRead; };
-  if (!sane || !is_size(o.thread_size) || !is_size(o.frame_size) || !is_size(o.code_size) ||
-      o.bytes_data > kMaxRead || o.unicode_compact_data > kMaxRead) {
+  if (!at.are_sane() || !are_plausible(o)) {
     return base::fail("the offset table of CPython is implausible");
   }
   return o;

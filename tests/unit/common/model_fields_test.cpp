@@ -62,11 +62,27 @@ class Filler {
   std::string text_for(const std::string& key) {
     // Members with a closed vocabulary or a special format.
     static const std::map<std::string, std::string> kSpecial = {
-        {"role", "worker"},          {"outcome", "hang"},      {"why", "crash"},       {"status", "partial"},
-        {"gil", "dropping"},         {"motion", "stuck"},      {"state", "T"},         {"address", "0x1234"},
-        {"pc", "0x7f0011223344"},    {"offset", "0x88"},       {"kind", "kernel"},     {"life", "working"},
-        {"helper_life", "stirring"}, {"outside", "polling"},   {"stage", "started"},   {"source", "torch"},
-        {"level", "suspected"},      {"confidence", "medium"}, {"relation", "member"}, {"identity", "slurm"},
+        {"role", "worker"},
+        {"outcome", "hang"},
+        {"why", "crash"},
+        {"status", "partial"},
+        {"gil", "dropping"},
+        {"motion", "stuck"},
+        {"state", "T"},
+        {"address", "0x1234"},
+        {"pc", "0x7f0011223344"},
+        {"offset", "0x88"},
+        {"kind", "kernel"},
+        {"life", "working"},
+        {"helper_life", "stirring"},
+        {"outside", "polling"},
+        {"stage", "started"},
+        {"source", "torch"},
+        {"level", "suspected"},
+        {"confidence", "medium"},
+        {"relation", "member"},
+        {"identity", "slurm"},
+        {"throttle_reasons", "power_brake"},
     };
     const auto special = kSpecial.find(key);
     return special != kSpecial.end() ? special->second : "text " + std::to_string(next_++);
@@ -208,7 +224,7 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   gpu.ranks.push_back({.rank = 1});
   gpu.ranks.front().sampling = {.status = SamplingStatus::busy, .resources = {{.metric = "x"}}};
   gpu.work.push_back({.ranks = RankSet{1}, .resource = "sm", .filled = 1, .resources = {{}}});
-  gpu.clocks.push_back({.rank = 1, .throttle_reasons = {"x"}, .throttle_shares = {0.5}});
+  gpu.clocks.push_back({.rank = 1, .throttled = {{.share = 0.5}}});
   r.ranks.push_back({.rank = 1});
   r.series.push_back({});
   r.functions.push_back({.slowest = 1, .outliers = RankSet{1}});
@@ -251,7 +267,7 @@ TEST_CASE("every field of the files of a GPU capture survives writing and readin
   j["ranks"][0]["sampling"]["resources"][0]["unit"] = "share";
   check_round_trip(j, gpu_capture_from_json);
   ClockSamples s;
-  s.gpus.push_back({.rank = 1, .throttle_reasons = {"x"}, .throttle_shares = {0.5}});
+  s.gpus.push_back({.rank = 1, .throttled = {{.share = 0.5}}});
   check_round_trip(filled(s), clock_samples_from_json);
 }
 
@@ -285,7 +301,7 @@ TEST_CASE("every field of a replay survives writing and reading") {
   r.collectives.push_back({});
   r.ranks.push_back({.rank = 1});
   r.device.libraries = {"x"};
-  r.device.throttle_reasons = {"x"};
+  r.device.throttle_reasons = {ThrottleReason::thermal};
   r.notes = {"x"};
   r.slow.insert(1);
   check_round_trip(filled(r), replay_from_json);
@@ -327,7 +343,7 @@ TEST_CASE("every field of collectives.json survives writing and reading") {
 
 TEST_CASE("every field of the evidence files survives writing and reading") {
   GpuState gpus;
-  gpus.devices.push_back({.throttle_reasons = {"thermal"}, .problem = "x"});
+  gpus.devices.push_back({.throttle_reasons = {ThrottleReason::thermal}, .problem = "x"});
   gpus.devices[0].nvlink.push_back({});
   gpus.devices[0].processes.push_back({});
   check_round_trip(filled(gpus), gpu_state_from_json);

@@ -17,7 +17,7 @@ GpuHealth watched_for(int seconds, int hot) {
   for (int at = 5; at <= seconds; at += 5) {
     model::GpuClockReading reading{.uuid = "GPU-a", .sm_mhz = at > hot ? 1200 : 1980};
     if (at > hot) {
-      reading.reasons = {"thermal"};
+      reading.reasons = {model::ThrottleReason::thermal};
     }
     out.add({reading, {.uuid = "GPU-b"}}, at * kSecond, 5);
   }
@@ -33,12 +33,11 @@ TEST_CASE("gpu health: shares of the readings between two moments") {
   CHECK(before[0].uuid == "GPU-a");
   CHECK(before[0].samples == 60);
   CHECK(before[0].sm_median_mhz == 1980);
-  CHECK(before[0].throttle_reasons.empty());
+  CHECK(before[0].throttled.empty());
   const auto after = health.clocks(300 * kSecond, 600 * kSecond);
   REQUIRE(after.size() == 2);
   CHECK(after[0].sm_median_mhz == 1200);
-  CHECK(after[0].throttle_reasons == std::vector<std::string>{"thermal"});
-  CHECK(after[0].throttle_shares == std::vector<double>{1});
+  CHECK(after[0].throttled == std::vector<model::ThrottleShare>{{model::ThrottleReason::thermal, 1}});
   CHECK(after[1].sm_median_mhz == -1);  // the driver does not tell
   CHECK(health.clocks(700 * kSecond, 800 * kSecond).empty());
 }
@@ -50,8 +49,8 @@ TEST_CASE("gpu health: days of readings stay small, and none is lost") {
   CHECK(health.gpus[0].windows.size() >= 128);
   const auto all = health.clocks(0, int64_t{days} * kSecond);
   CHECK(all[0].samples == days / 5);
-  REQUIRE(all[0].throttle_shares.size() == 1);
-  CHECK(all[0].throttle_shares[0] == doctest::Approx(0.5).epsilon(0.01));
+  REQUIRE(all[0].throttled.size() == 1);
+  CHECK(all[0].throttled[0].share == doctest::Approx(0.5).epsilon(0.01));
 }
 
 TEST_CASE("gpu health: JSON and back") {

@@ -205,25 +205,26 @@ TEST_CASE("the kernel's other events are listed with their time") {
 TEST_CASE("unhealthy GPUs are listed, healthy ones are not") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
-  job.facts.gpus.devices = {{.index = 0,
-                             .name = "H100",
-                             .sm_clock_mhz = 345,
-                             .sm_clock_max_mhz = 1980,
-                             .throttle_reasons = {"power_cap", "hardware_thermal"},
-                             .temperature_c = 92},
-                            {.index = 1,
-                             .throttle_reasons = {"idle", "power_cap"},
-                             .memory_used_bytes = 70,
-                             .memory_total_bytes = 80,
-                             .ecc_corrected = 5,
-                             .ecc_uncorrected = 0},
-                            {.index = 2,
-                             .memory_used_bytes = int64_t{80} << 30,
-                             .memory_total_bytes = int64_t{80} << 30,
-                             .ecc_uncorrected = 2,
-                             .remap_pending = true,
-                             .nvlink = {{.link = 4, .replays = 9, .recoveries = 3}}},
-                            {.index = 3, .problem = "GPU is lost"}};
+  job.facts.gpus.devices = {
+      {.index = 0,
+       .name = "H100",
+       .sm_clock_mhz = 345,
+       .sm_clock_max_mhz = 1980,
+       .throttle_reasons = {model::ThrottleReason::power_cap, model::ThrottleReason::hardware_thermal},
+       .temperature_c = 92},
+      {.index = 1,
+       .throttle_reasons = {model::ThrottleReason::idle, model::ThrottleReason::power_cap},
+       .memory_used_bytes = 70,
+       .memory_total_bytes = 80,
+       .ecc_corrected = 5,
+       .ecc_uncorrected = 0},
+      {.index = 2,
+       .memory_used_bytes = int64_t{80} << 30,
+       .memory_total_bytes = int64_t{80} << 30,
+       .ecc_uncorrected = 2,
+       .remap_pending = true,
+       .nvlink = {{.link = 4, .replays = 9, .recoveries = 3}}},
+      {.index = 3, .problem = "GPU is lost"}};
   const Verdict v = diagnose(job.facts);
   CHECK(v.kind == model::VerdictKind::hang);
   CHECK(says_of_surroundings(v, "GPU 0 (H100): slowed down by heat (92 °C, 345 of 1980 MHz)"));

@@ -16,7 +16,7 @@ TEST_CASE("clocks: medians, extremes and shares of many readings") {
                        .power_w = 500.0 + i,
                        .temperature_c = 60 + i};
     if (i < 4) {
-      d.throttle_reasons = {"power_cap", "no such reason"};
+      d.throttle_reasons = {model::ThrottleReason::power_cap};
     }
     summary.add({d});
   }
@@ -29,8 +29,7 @@ TEST_CASE("clocks: medians, extremes and shares of many readings") {
   CHECK(clocks[0].power_w == 505);
   CHECK(clocks[0].temperature_c == 69);
   CHECK(clocks[0].utilization_percent == -1);
-  CHECK(clocks[0].throttle_reasons == std::vector<std::string>{"power_cap"});
-  CHECK(clocks[0].throttle_shares == std::vector<double>{0.4});
+  CHECK(clocks[0].throttled == std::vector<model::ThrottleShare>{{model::ThrottleReason::power_cap, 0.4}});
   CHECK(ClockSummary().clocks().empty());
 }
 
@@ -43,21 +42,27 @@ TEST_CASE("clocks: two GPUs by NVML, and none") {
   CHECK(samples.gpus[1].uuid == "GPU-1");
   CHECK(samples.gpus[0].sm_median_mhz == 345);
   CHECK(samples.gpus[0].samples >= 1);
-  CHECK(samples.gpus[0].throttle_reasons ==
-        std::vector<std::string>{"hardware_slowdown", "thermal", "hardware_thermal"});
+  REQUIRE(samples.gpus[0].throttled.size() == 3);
+  CHECK(samples.gpus[0].throttled[0].reason == model::ThrottleReason::hardware_slowdown);
+  CHECK(samples.gpus[0].throttled[1].reason == model::ThrottleReason::thermal);
+  CHECK(samples.gpus[0].throttled[2].reason == model::ThrottleReason::hardware_thermal);
   CHECK(samples.interval_s > 0);
   CHECK(sample_clocks(0.05, "libno-such-nvml.so.1").reason == "libno-such-nvml.so.1 is not installed");
 }
 
 TEST_CASE("clocks: the line of a reading, and back") {
   const std::string line = watched_line(
-      {{.uuid = "GPU-x", .sm_clock_mhz = 1200, .throttle_reasons = {"thermal"}}, {.uuid = "GPU-y"}});
+      {{.uuid = "GPU-x", .sm_clock_mhz = 1200, .throttle_reasons = {model::ThrottleReason::thermal}},
+       {.uuid = "GPU-y"}});
   CHECK(line.ends_with("\n"));
   const auto back = watched_gpus_from(line);
   REQUIRE(back.size() == 2);
   CHECK(back[0].uuid == "GPU-x");
   CHECK(back[0].sm_mhz == 1200);
-  CHECK(back[0].reasons == std::vector<std::string>{"thermal"});
+  CHECK(back[0].reasons == std::vector{model::ThrottleReason::thermal});
+  const auto later = watched_gpus_from(R"([{"uuid": "a", "mhz": 1, "reasons": ["no such reason", "idle"]}])");
+  REQUIRE(later.size() == 1);
+  CHECK(later[0].reasons == std::vector{model::ThrottleReason::idle});
   CHECK(back[1].sm_mhz == -1);
   for (const char* damaged : {"", "[", "{}x", "[1]", R"([{"uuid": 3}])", R"([{"uuid": "a", "mhz": "b"}])"}) {
     CHECK(watched_gpus_from(damaged).empty());

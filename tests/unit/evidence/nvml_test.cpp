@@ -33,7 +33,9 @@ TEST_CASE("NVML: the data of two GPUs") {
   CHECK(d.sm_clock_mhz == 345);
   CHECK(d.sm_clock_max_mhz == 1980);
   CHECK(d.memory_clock_mhz == 2619);
-  CHECK(d.throttle_reasons == std::vector<std::string>{"hardware_slowdown", "thermal", "hardware_thermal"});
+  CHECK(d.throttle_reasons == std::vector{model::ThrottleReason::hardware_slowdown,
+                                          model::ThrottleReason::thermal,
+                                          model::ThrottleReason::hardware_thermal});
   CHECK(d.power_w == 123.5);
   CHECK(d.power_limit_w == -1);
   CHECK(d.temperature_c == 88);

@@ -83,6 +83,9 @@ TEST_CASE("a job ends phase by phase") {
   CHECK(s.told() == Told{"record", "report"});
   CHECK(s.phase() == JobPhase::reporting);
   CHECK_FALSE(s.ending.state().may_write_logs());
+  s.ending.report_done();  // the other nodes are still awaited
+  CHECK(s.told().empty());
+  CHECK(s.phase() == JobPhase::reporting);
   s.loop.after(1, [&] {
     s.reporting = false;
     s.ending.report_done();

@@ -18,8 +18,12 @@ constexpr base::Pid kNewRank0 = kCommand + 4;
 
 struct RestartScene : test::JobScene {
   DeathLedger ledger;
-  RankRestart restart{{loop, table, ledger}, fake.proc()};
+  RankRestart restart{{loop, table, ledger}, teller("restarted"), fake.proc()};
 
+  bool restarted() {
+    restart.rank_found();
+    return told() == test::Told{"restarted"};
+  }
   // Instead of the ranks of the scene: ranks of a torchelastic agent with these variables.
   void start_ranks(const std::string& variables) {
     for (const base::Pid pid : {kRank0, kRank1}) {
@@ -61,10 +65,10 @@ TEST_CASE("restart: deaths of the ranks and their helpers are its consequences u
   RestartScene s;
   s.fake.add(kWorker, kRank0, "python3", "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2");
   s.table.refresh();
-  CHECK_FALSE(s.restart.started_again());
+  CHECK_FALSE(s.restarted());
   s.restart.begin(5);
   CHECK(s.restart.pending());
-  CHECK_FALSE(s.restart.started_again());  // the ranks still live
+  CHECK_FALSE(s.restarted());  // the ranks still live
   for (const base::Pid pid : {kRank0, kRank1, kWorker}) {
     CHECK(s.ledger.ended_by_us(pid));
   }
@@ -78,13 +82,13 @@ TEST_CASE("restart: deaths of the ranks and their helpers are its consequences u
     s.fake.end(pid);
     s.table.mark_dead(pid);
   }
-  CHECK_FALSE(s.restart.started_again());
+  CHECK_FALSE(s.restarted());
   CHECK(s.restart.pending());
   s.fake.add(kNewRank0, kCommand, "python3", "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2");
   s.table.refresh();
-  CHECK(s.restart.started_again());
+  CHECK(s.restarted());
   CHECK_FALSE(s.restart.pending());
-  CHECK_FALSE(s.restart.started_again());
+  CHECK_FALSE(s.restarted());
   CHECK(s.table.replaced(kRank0));
   CHECK_FALSE(s.table.replaced(kRank1));
   CHECK_FALSE(s.table.replaced(kNewRank0));

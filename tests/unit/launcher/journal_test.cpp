@@ -20,9 +20,9 @@ struct JournalScene : test::JobScene {
   }
   // As the watcher does at each poll.
   void rank_is_at(int line) {
-    journal.manifest().processes = table.records();
-    journal.manifest().processes.front().line = line;
-    journal.positions_changed();
+    auto records = table.records();
+    records.front().line = line;
+    journal.processes_polled(std::move(records), table.world_size());
   }
 };
 

@@ -262,7 +262,10 @@ TEST_CASE("histograms are cumulative when shown and exact at their bounds") {
 TEST_CASE("the time in which a GPU was throttled has a series for each reason") {
   NodeMetrics node{.version = "1", .host = "a", .ranks = {}};
   CHECK(expose(node, MetricsFormat::prometheus).find("xpurun_gpu_") == std::string::npos);
-  node.gpus = {{.uuid = "GPU-x", .observed_s = 100, .throttled_s = {{"thermal", 25}, {"idle", 50}}}};
+  GpuThrottling gpu{.uuid = "GPU-x", .observed_s = 100};
+  gpu.throttled_s[static_cast<size_t>(model::ThrottleReason::thermal)] = 25;
+  gpu.throttled_s[static_cast<size_t>(model::ThrottleReason::idle)] = 50;
+  node.gpus = {gpu};
   const std::string text = expose(node, MetricsFormat::prometheus);
   CHECK(text.find("xpurun_gpu_clock_observed_seconds_total{gpu_uuid=\"GPU-x\"} 100\n") != std::string::npos);
   CHECK(text.find("xpurun_gpu_throttled_seconds_total{gpu_uuid=\"GPU-x\",reason=\"thermal\"} 25\n") !=

@@ -18,9 +18,15 @@ struct SignalHandlerScene : test::JobScene {
   DeathLedger ledger;
   JobState job;
   bool relay = true;
-  SignalHandler signals{{loop, table, ledger, job, options},
+  DumpRequest dump;
+  std::string said;  // the last line
+  SignalHandler signals{{loop, table, ledger, job, options, journal.dir()},
                         {.child_ended = teller("child"),
-                         .dump = teller("dump"),
+                         .dump =
+                             [this](DumpRequest request) {
+                               tell("dump");
+                               dump = std::move(request);
+                             },
                          .hide_status_line = teller("hide"),
                          .terminal_hung_up = teller("hung up"),
                          .give_up_logs =
@@ -31,7 +37,11 @@ struct SignalHandlerScene : test::JobScene {
                          .stop_telling = teller("stop telling"),
                          .kill_job = teller("kill"),
                          .detach = teller("detach"),
-                         .say = [this](const std::string& line) { tell(line.substr(0, line.find(' '))); }}};
+                         .say =
+                             [this](const std::string& line) {
+                               said = line;
+                               tell(line.substr(0, line.find(' ')));
+                             }}};
 
   Told on(int number, int code) {
     signals.received({.number = number, .code = code, .sender = 1});
@@ -48,6 +58,10 @@ TEST_CASE("signals with a meaning for the supervisor") {
   s.options.dump_signal = SIGUSR2;
   CHECK(s.on(SIGCHLD, CLD_EXITED) == Told{"child"});
   CHECK(s.on(SIGUSR2, kFromProcess) == Told{"dump"});
+  CHECK(s.dump.why == model::DumpReason::signal);
+  s.dump.reply("dumps/1-signal", 3);
+  CHECK(s.said == "stacks of 3 processes are in run/dumps/1-signal");
+  CHECK(s.told() == Told{"stacks"});
   CHECK(s.on(SIGUSR1, kFromProcess).empty());  // for the command
   CHECK_FALSE(s.signals.was_interrupted());
 }

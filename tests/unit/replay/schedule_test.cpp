@@ -148,14 +148,14 @@ TEST_CASE("clocks: the median of the shapes, the highest temperature, each limit
                    .sm_most_mhz = 1980,
                    .temperature_c = 60,
                    .power_w = 690,
-                   .throttle_reasons = {"power_cap"}};
+                   .throttle_reasons = {model::ThrottleReason::power_cap}};
   const Measurements out = measure(run_of({1, 2}), bench);
   CHECK(out.device.sm_clock_mhz == 1500);
   CHECK(out.matmuls[1].sm_clock_mhz == 1500);
   CHECK(out.device.sm_clock_max_mhz == 1980);
   CHECK(out.device.temperature_c == 60);
   CHECK(out.device.power_w == 690);
-  CHECK(out.device.throttle_reasons == std::vector<std::string>{"power_cap"});
+  CHECK(out.device.throttle_reasons == std::vector{model::ThrottleReason::power_cap});
 }
 
 namespace {

@@ -123,14 +123,13 @@ TEST_CASE("capture causes: without clocks from before, heat counts and the usual
   SpeedReport report = report_of(SpeedProblem::slower, SlowCause::unknown, {}, 100);
   report.captures = {capture_at(kSince + 1, {}, 1400)};
   for (model::GpuClocks& c : report.captures[0].gpu.clocks) {
-    c.throttle_reasons = {"power_cap", "thermal"};
-    c.throttle_shares = {0.9, 0.0};
+    c.throttled = {{model::ThrottleReason::power_cap, 0.9}, {model::ThrottleReason::thermal, 0}};
   }
   name(report);
   CHECK(report.findings[0].cause == SlowCause::unknown);
   CHECK(report.what_if.empty());
   for (model::GpuClocks& c : report.captures[0].gpu.clocks) {
-    c.throttle_shares[1] = 0.6;
+    c.throttled[1].share = 0.6;
   }
   name(report);
   CHECK(report.findings[0].cause == SlowCause::throttling);

@@ -162,8 +162,7 @@ TEST_CASE("sentences about a recording") {
                .sm_median_mhz = 1900,
                .sm_limit_mhz = 1980,
                .power_w = 600,
-               .throttle_reasons = {"power_cap"},
-               .throttle_shares = {0.25}}};
+               .throttled = {{model::ThrottleReason::power_cap, 0.25}}}};
   const auto s = gpu_sentences(c);
   REQUIRE(s.size() == 5);
   CHECK(s[0] == "CUPTI recorded 20 kernels, copies and calls of ranks 0-1 in 0.0 s.");
@@ -179,8 +178,7 @@ TEST_CASE("sentences about a recording") {
 TEST_CASE("GPUs are throttled if the clocks are lower than the others', or more samples have a reason") {
   model::GpuCapture c;
   for (base::Rank r = 0; r < 4; ++r) {
-    c.clocks.push_back(
-        {.rank = r, .sm_median_mhz = 1980, .throttle_reasons = {"idle"}, .throttle_shares = {1}});
+    c.clocks.push_back({.rank = r, .sm_median_mhz = 1980, .throttled = {{model::ThrottleReason::idle, 1}}});
   }
   CHECK(throttling_words(c, {1}).empty());
   c.clocks[1].sm_median_mhz = 1200;
@@ -188,9 +186,9 @@ TEST_CASE("GPUs are throttled if the clocks are lower than the others', or more 
   CHECK(throttling_words(c, {0}).empty());
   CHECK(throttling_words(c, {1, 2}).empty());
   CHECK(throttling_words(c, {7}).empty());
-  c.clocks[2] = {.rank = 2, .sm_median_mhz = 1970, .throttle_reasons = {"thermal"}, .throttle_shares = {0.5}};
+  c.clocks[2] = {.rank = 2, .sm_median_mhz = 1970, .throttled = {{model::ThrottleReason::thermal, 0.5}}};
   CHECK(throttling_words(c, {2}) ==
         "the SM clock of rank 2 was 1970 MHz (thermal 50 %), that of the others 1980 MHz");
-  c.clocks[2].throttle_reasons = {"application_clocks"};
+  c.clocks[2].throttled[0].reason = model::ThrottleReason::application_clocks;
   CHECK(throttling_words(c, {2}).empty());
 }

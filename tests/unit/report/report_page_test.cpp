@@ -126,21 +126,23 @@ TEST_CASE("the GPUs at the dump are a table of the page and numbers of report.js
   CHECK(report_html(r).find("id=\"gpus\"") == std::string::npos);
   CHECK(report_json(r, JsonLayout::one_line).find("\"gpus\"") == std::string::npos);
   r.gpus.driver = "550.54";
-  r.gpus.devices = {{.index = 3,
-                     .name = "NVIDIA <H200>",
-                     .sm_clock_mhz = 345,
-                     .sm_clock_max_mhz = 1980,
-                     .throttle_reasons = {"thermal", "hardware_thermal", "power_cap"},
-                     .power_w = 121.4,
-                     .power_limit_w = 700,
-                     .temperature_c = 91,
-                     .memory_used_bytes = INT64_C(3) << 30,
-                     .memory_total_bytes = INT64_C(141) << 30,
-                     .ecc_corrected = 2,
-                     .ecc_uncorrected = 1,
-                     .remap_pending = true,
-                     .nvlink = {{.link = 5, .replays = 7, .recoveries = 1, .crc = 0}}},
-                    {.index = 4, .problem = "GPU is lost"}};
+  r.gpus.devices = {
+      {.index = 3,
+       .name = "NVIDIA <H200>",
+       .sm_clock_mhz = 345,
+       .sm_clock_max_mhz = 1980,
+       .throttle_reasons = {model::ThrottleReason::thermal, model::ThrottleReason::hardware_thermal,
+                            model::ThrottleReason::power_cap},
+       .power_w = 121.4,
+       .power_limit_w = 700,
+       .temperature_c = 91,
+       .memory_used_bytes = INT64_C(3) << 30,
+       .memory_total_bytes = INT64_C(141) << 30,
+       .ecc_corrected = 2,
+       .ecc_uncorrected = 1,
+       .remap_pending = true,
+       .nvlink = {{.link = 5, .replays = 7, .recoveries = 1, .crc = 0}}},
+      {.index = 4, .problem = "GPU is lost"}};
   const std::string page = report_html(r);
   for (const char* cell :
        {"<th scope=\"row\">3</th>",

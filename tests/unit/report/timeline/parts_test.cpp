@@ -1,7 +1,7 @@
-#include "report/timeline/clock_alignment.h"
-#include "report/timeline/event_activity.h"
-#include "report/timeline/groups.h"
-#include "report/timeline/lanes.h"
+#include "report/timeline/activity/clock_alignment.h"
+#include "report/timeline/activity/event_activity.h"
+#include "report/timeline/activity/groups.h"
+#include "report/timeline/output/lanes.h"
 #include "tests/unit/report/timeline/samples.h"
 
 #include <cmath>

@@ -2,7 +2,7 @@
 // the same time. The differences of the ends are the differences of the clocks.
 #pragma once
 
-#include "report/timeline/activity.h"
+#include "report/timeline/activity/activity.h"
 
 #include <cstdint>
 #include <map>

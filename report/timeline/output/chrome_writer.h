@@ -2,18 +2,14 @@
 // HolisticTraceAnalysis and torch's TensorBoard plugin.
 #pragma once
 
-#include "report/timeline/activity.h"
-#include "report/timeline/inputs.h"
-#include "report/timeline/output_file.h"
+#include "report/timeline/activity/activity.h"
+#include "report/timeline/output/output_file.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace xpurun::report {
-
-// "rank-3.json"; the last part differs between processes of one directory.
-std::string chrome_file_name(const TraceSource& source, const Activity& activity);
 
 struct ChromeOptions {
   int64_t shift_ns = 0;              // added to all times

@@ -1,4 +1,4 @@
-#include "report/timeline/lanes.h"
+#include "report/timeline/output/lanes.h"
 
 #include <algorithm>
 

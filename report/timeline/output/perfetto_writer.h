@@ -2,8 +2,8 @@
 // trace_processor read the result, also with gzip.
 #pragma once
 
-#include "report/timeline/activity.h"
-#include "report/timeline/output_file.h"
+#include "report/timeline/activity/activity.h"
+#include "report/timeline/output/output_file.h"
 
 #include <cstdint>
 #include <string>

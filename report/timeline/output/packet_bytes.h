@@ -4,7 +4,7 @@
 // at its begin.
 #pragma once
 
-#include "report/timeline/output_file.h"
+#include "report/timeline/output/output_file.h"
 
 #include <algorithm>
 #include <bit>

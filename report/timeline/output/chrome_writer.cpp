@@ -1,4 +1,4 @@
-#include "report/timeline/chrome_writer.h"
+#include "report/timeline/output/chrome_writer.h"
 
 #include "common/base/strings.h"
 
@@ -280,15 +280,6 @@ class Writer {
 };
 
 }  // namespace
-
-std::string chrome_file_name(const TraceSource& source, const Activity& activity) {
-  std::string out = source.rank == base::kNoRank ? fmt::format("process-{}", activity.pid)
-                                                 : fmt::format("rank-{}", source.rank);
-  if (source.format != TraceFormat::xpurun) {
-    out += fmt::format("-{}", model::name_of(source.format));
-  }
-  return out + ".json";
-}
 
 uint64_t write_chrome(OutputFile& out, const Activity& activity, const std::string& title,
                       const ChromeOptions& options) {

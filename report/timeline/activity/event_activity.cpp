@@ -1,4 +1,4 @@
-#include "report/timeline/event_activity.h"
+#include "report/timeline/activity/event_activity.h"
 
 #include "common/base/hash.h"
 #include "common/base/strings.h"

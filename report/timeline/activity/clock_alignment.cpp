@@ -1,4 +1,4 @@
-#include "report/timeline/clock_alignment.h"
+#include "report/timeline/activity/clock_alignment.h"
 
 #include <algorithm>
 #include <cmath>

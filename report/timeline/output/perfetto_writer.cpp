@@ -1,9 +1,9 @@
-#include "report/timeline/perfetto/perfetto_writer.h"
+#include "report/timeline/output/perfetto_writer.h"
 
 #include "common/base/strings.h"
-#include "report/timeline/lanes.h"
-#include "report/timeline/perfetto/fields.h"
-#include "report/timeline/perfetto/packet_bytes.h"
+#include "report/timeline/output/fields.h"
+#include "report/timeline/output/lanes.h"
+#include "report/timeline/output/packet_bytes.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "report/timeline/groups.h"
+#include "report/timeline/activity/groups.h"
 
 #include "common/base/strings.h"
 

@@ -1,4 +1,4 @@
-#include "report/timeline/output_file.h"
+#include "report/timeline/output/output_file.h"
 
 #include "common/base/os/io.h"
 

@@ -1,0 +1,143 @@
+#include "launcher/supervise/judgement.h"
+
+#include "common/base/tr.h"
+#include "common/model/run_dir.h"
+
+#include <utility>
+
+namespace xpurun::launcher {
+
+Judgement::Judgement(const Parts& p, const Setup& setup, Hooks hooks)
+    : parts_(p),
+      hooks_(std::move(hooks)),
+      host_(setup.host),
+      dir_(setup.dir),
+      reports_({p.loop, p.storage, p.complaints}, dir_.path, setup.signal_mask),
+      evidence_({p.journal, p.table, p.options}, evidence_setup(setup),
+                [this](bool of_a_stall) {
+                  // A verdict that came before is made again with the evidence; if the job is to be ended, it
+                  // is ended then.
+                  nodes_.evidence_collected();
+                  stalls_.evidence_collected(of_a_stall);
+                  hooks_.evidence_collected();
+                }),
+      restart_({p.loop, p.table, p.ledger},
+               [this] {
+                 verdicts_.ranks_restarted();
+                 reports_.request();
+               }),
+      nodes_({p.loop, p.storage, p.journal, p.table, p.watcher, p.dumps, p.job, p.options},
+             {host_, dir_.absolute, setup.signal_mask, p.complaints.fd()}, node_hooks()),
+      verdicts_({p.journal, p.job, p.options}, verdict_hooks()),
+      stalls_({p.journal, p.dumps, p.job, p.options}, stall_nodes(),
+              {.request_report = [this] { reports_.request(); },
+               .still_s = [this](base::Rank rank) { return parts_.watcher.rank_still_s(rank); },
+               .close = [this] { return verdicts_.stall_cleared(); }}) {
+  set_report_handlers();
+}
+
+EvidenceJob::Setup Judgement::evidence_setup(const Setup& setup) {
+  return {.loop = parts_.loop,
+          .signal_mask = setup.signal_mask,
+          .stderr_fd = parts_.complaints.fd(),
+          .started = helper_started()};
+}
+
+void Judgement::set_report_handlers() {
+  reports_.set_options({parts_.options.source, parts_.options.share_with_group, parts_.options.language});
+  reports_.set_handlers(
+      helper_started(),
+      [this](const ReportResult& result) {
+        if (const auto taken = nodes_.take(result)) {
+          verdicts_.take(*taken);
+        }
+      },
+      [this] { hooks_.report_done(); });
+  reports_.on_verdict([this](const ReportResult& result) { nodes_.take_verdict(result); });
+}
+
+void Judgement::add_helpers(HelperList& helpers) {
+  helpers.add_busy(evidence_);
+  helpers.add_busy(reports_);
+  helpers.add_known(nodes_);
+}
+
+void Judgement::rank_found() {
+  restart_.rank_found();
+  nodes_.rank_found();
+}
+
+void Judgement::command_ended() {
+  evidence_.command_ended();
+  nodes_.command_ended();
+}
+
+void Judgement::give_up(const std::string& why) {
+  evidence_.give_up(why);
+  reports_.give_up(why);
+}
+
+bool Judgement::request_report() {
+  if (parts_.options.report) {
+    reports_.request();
+  }
+  return parts_.options.report;
+}
+
+std::function<void(base::Pid)> Judgement::helper_started() {
+  return [this](base::Pid pid) { parts_.table.ignore(pid); };
+}
+
+std::function<void(const std::string&)> Judgement::say() {
+  return [this](const std::string& line) { parts_.messages.say(line); };
+}
+
+NodeHandler::Hooks Judgement::node_hooks() {
+  return {.started = helper_started(),
+          .calls = [this] { return newest_calls(hooks_.python_calls()); },
+          .collecting_evidence = [this] { return evidence_.busy(); },
+          .was_interrupted = hooks_.was_interrupted,
+          .reporting = [this] { return reports_.busy(); },
+          .request_report = [this] { reports_.request(); },
+          .judged = [this](const ReportResult& result) { verdicts_.take(result); },
+          .stall_cleared = [this] { stalls_.cleared_everywhere(); },
+          .end_the_job = [this] { verdicts_.end_the_job(); },
+          .idle = hooks_.report_done,
+          .control = hooks_.control,
+          .say = say()};
+}
+
+VerdictHandler::Hooks Judgement::verdict_hooks() {
+  return {.diagnose = [this] { return parts_.dumps.diagnose(); },
+          .several_ranks = [this] { return parts_.table.multi_process(); },
+          .end_the_job = hooks_.end_the_job,
+          .restart_obstacle = [this] { return restart_.obstacle(); },
+          .restart_the_ranks =
+              [this] {
+                parts_.journal.save_now();
+                restart_.begin(parts_.options.grace_s);
+              },
+          .hang_found = [this](const model::Stall& i) { parts_.notifier.events().hang(i); },
+          .hang_passed = [this](const model::Stall& i) { parts_.notifier.events().recovered(i); },
+          .collecting_evidence = [this] { return evidence_.busy() || parts_.dumps.busy(); },
+          .publish =
+              [this](const model::Verdict& v) { publish(v, parts_.options.termination_log, dir_.absolute); },
+          .told = [this] { nodes_.verdict_told(); },
+          .say_sentence = [this](const model::Verdict& v) { parts_.messages.say(v.sentence, colour_of(v)); },
+          .say_report =
+              [this] {
+                parts_.messages.say_file(base::tr("report"), host_,
+                                         model::RunDir(dir_.absolute).report_html());
+              },
+          .say = say()};
+}
+
+StallHandler::Nodes Judgement::stall_nodes() {
+  return {.raised = [this] { return nodes_.stall_raised(); },
+          .escalated = [this] { return nodes_.stall_escalated(); },
+          .cleared = [this] { return nodes_.stall_cleared(); },
+          .lead = [this] { return nodes_.leads(); },
+          .judge_again = [this] { nodes_.judge_again(); }};
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,108 @@
+#include "launcher/supervise/measurement.h"
+
+#include "common/model/run_dir.h"
+#include "launcher/supervise/reporting/rank_progress.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <utility>
+
+namespace xpurun::launcher {
+
+Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
+    : parts_(p),
+      hooks_(std::move(hooks)),
+      python_({p.loop, p.table, p.journal, p.storage, p.options}, setup.host, python_hooks()),
+      speed_(p.loop, p.journal, p.options, speed_hooks()),
+      timing_({p.loop, p.storage, p.table, p.options}, p.journal.dir(), setup.host, timing_hooks()),
+      activity_({p.loop, p.storage, p.table, timing_.collector()}, setup.host,
+                {.step_s = [this](base::MonoNs from,
+                                  base::MonoNs until) { return steps().median_step_s(from, until); }}),
+      captures_({p.loop, p.storage, timing_.trace(), activity_}, setup.directory, setup.signal_mask,
+                setup.stderr_fd,
+                {.save_run = [this] { parts_.journal.save_now(); },
+                 .uses_gpu = [this] { return steps().uses_gpu(); },
+                 .started = helper_started()}),
+      gpu_watch_({.loop = p.loop,
+                  .storage = p.storage,
+                  .file = p.journal.dir().file(std::string(model::kGpuHealthFile)),
+                  .signal_mask = setup.signal_mask,
+                  .stderr_fd = setup.stderr_fd,
+                  .started = helper_started()}),
+      calls_({p.table, p.storage},
+             {.nccl = [this] { return timing_.calls(); },
+              .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); }}),
+      metrics_(p.loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }) {
+  python_.on_spans([this](const auto& who, auto spans) {
+    speed_.add(who.rank, who.process, spans);
+    timing_.spans_arrived(who.rank, spans, who.names);
+  });
+}
+
+void Measurement::add_helpers(HelperList& helpers) {
+  helpers.add_busy(captures_);
+  helpers.add_known(gpu_watch_);
+}
+
+model::CollectiveFacts Measurement::save(const std::string& directory) {
+  timing_.save(directory);
+  python_.save_spans();
+  return calls_.save(fmt::format("{}/{}", directory, model::kCollectivesFile));
+}
+
+model::CollectiveFacts Measurement::python_calls() const {
+  model::CollectiveFacts calls;
+  python_.add_calls(calls);
+  return calls;
+}
+
+void Measurement::finish_files() {
+  timing_.finish();
+  gpu_watch_.finish();
+  python_.save_spans();
+}
+
+std::function<void(base::Pid)> Measurement::helper_started() {
+  return [this](base::Pid pid) { parts_.table.ignore(pid); };
+}
+
+PythonReports::Hooks Measurement::python_hooks() {
+  return {.discover = [this] { parts_.watcher.discover(); },
+          .recorded = [this](const model::PythonException& e) { parts_.notifier.events().raised(e); },
+          .ended = hooks_.rank_ended,
+          .spans_wanted = [this] { return timing_.level() != wire::Level::off; }};
+}
+
+SlowdownHandler::Hooks Measurement::speed_hooks() {
+  return {.slower = [this](const std::string& sentence) { parts_.notifier.events().slower(sentence); },
+          .say = hooks_.say,
+          .recorded = [this] { return timing_.level() != wire::Level::off && !parts_.job.is_ending(); },
+          .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_)};
+}
+
+TimingService::Hooks Measurement::timing_hooks() {
+  return {.progress =
+              [this](base::Pid pid) {
+                return rank_progress(
+                    {parts_.table, steps(), parts_.options.hang_timeout_s, hooks_.stall_open()}, pid,
+                    parts_.watcher.still_s(pid));
+              },
+          .dumps =
+              [this] {
+                return TimingService::DumpActivity{parts_.dumps.busy(), parts_.dumps.last_duration_s()};
+              },
+          .unknown_process = [this] { parts_.watcher.discover(); },
+          .first_gpu_use =
+              [this] {
+                speed_.watch().gpu_used();
+                gpu_watch_.start();
+                hooks_.gpu_used();
+              },
+          .step_s = [this] { return steps().step_s(); },
+          .every_call_timed = [this](bool on) { speed_.watch().every_call_timed(on, parts_.loop.now()); },
+          .slow_events = [this] { return steps().slow_events(); },
+          .gpus = [this] { return gpu_watch_.throttling(); }};
+}
+
+}  // namespace xpurun::launcher
