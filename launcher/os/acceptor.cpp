@@ -55,13 +55,15 @@ void Acceptor::accept_some() {
     AcceptResult result = accept_connection(listener_.get(), SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (result.connection) {
       handler_(std::move(result.connection));
-    } else if (result.exhausted) {
+      continue;
+    }
+    if (result.exhausted) {
       base::log_debug("cannot accept a connection: {}; next try in {} s", std::strerror(result.error),
                       kRestS);
       loop_.remove(listener_.get());
       rest_ = loop_.after(kRestS, [this] { (void)watch(); });
     }
-    if (!result.connection && !result.again) {
+    if (!result.again) {
       return;
     }
   }
