@@ -55,7 +55,9 @@ void Acceptor::accept_some() {
     AcceptResult result = accept_connection(listener_.get(), SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (result.connection) {
       handler_(std::move(result.connection));
-    } else if (result.exhausted) {
+      continue;
+    }
+    if (result.exhausted) {
       base::log_debug("cannot accept a connection: {}; next try in {} s", std::strerror(result.error),
                       kRestS);
       // The connection stays in the backlog and keeps the listener readable, so the listener leaves the loop
@@ -63,7 +65,7 @@ void Acceptor::accept_some() {
       loop_.remove(listener_.get());
       rest_ = loop_.after(kRestS, [this] { (void)watch(); });
     }
-    if (!result.connection && !result.again) {
+    if (!result.again) {
       return;
     }
   }

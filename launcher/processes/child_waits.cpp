@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -42,21 +44,35 @@ ProcessWait process_wait(const std::vector<stackdump::CodeName>& innermost_first
   return ProcessWait::none;
 }
 
-ProcessWait ChildWaits::wait_of(base::Pid pid, Watched& watched, base::MonoNs now) {
+ChildWaits::ChildWaits(double patience_s, Opener open)
+    : patience_(base::s_to_ns(patience_s)), open_(std::move(open)) {}
+
+ChildWaits::Reader ChildWaits::open_python(base::Pid pid) {
+  auto opened = stackdump::PositionReader::open(pid);
+  if (!opened) {
+    return {};
+  }
+  const auto reader = std::make_shared<stackdump::PositionReader>(std::move(*opened));
+  return [reader]() -> std::optional<std::vector<stackdump::CodeName>> {
+    auto frames = reader->innermost(kFrames);
+    return frames ? std::optional(std::move(*frames)) : std::nullopt;
+  };
+}
+
+ProcessWait ChildWaits::wait_of(base::Pid pid, Watched& watched, base::MonoNs now) const {
   if (!watched.reader) {
     if (now < watched.next_open) {
       return ProcessWait::none;
     }
     watched.next_open = now + kOpenAgain;
-    auto opened = stackdump::PositionReader::open(pid);
-    if (!opened) {
+    watched.reader = open_(pid);
+    if (!watched.reader) {
       return ProcessWait::none;
     }
-    watched.reader.emplace(std::move(*opened));
   }
-  const auto frames = watched.reader->innermost(kFrames);
+  const auto frames = watched.reader();
   if (!frames) {
-    watched.reader.reset();
+    watched.reader = nullptr;
     return ProcessWait::none;
   }
   return process_wait(*frames);

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "stackdump/resolve/position.h"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,9 +23,14 @@ ProcessWait process_wait(const std::vector<stackdump::CodeName>& innermost_first
 
 class ChildWaits {
  public:
+  // Reads the main thread's innermost Python frames. Without a result, the process has to be opened again.
+  using Reader = std::function<std::optional<std::vector<stackdump::CodeName>>()>;
+  // Empty if the process cannot be read, or not yet.
+  using Opener = std::function<Reader(base::Pid)>;
+
   // `patience_s`: minimum duration of a wait that counts, because a data loader also ends its workers with
   // join().
-  explicit ChildWaits(double patience_s) : patience_(base::s_to_ns(patience_s)) {}
+  explicit ChildWaits(double patience_s, Opener open = open_python);
 
   // Samples these processes and forgets all others. Returns the processes whose wait counts. A process keeps
   // counting for half a minute after its last observed wait.
@@ -32,16 +38,18 @@ class ChildWaits {
 
  private:
   struct Watched {
-    std::optional<stackdump::PositionReader> reader;
+    Reader reader;
     base::MonoNs next_open = 0;
     base::MonoNs since = 0;  // 0: not waiting
     base::MonoNs last = 0;   // last time seen waiting
     bool counts = false;
   };
 
-  static ProcessWait wait_of(base::Pid pid, Watched& watched, base::MonoNs now);
+  static Reader open_python(base::Pid pid);
+  ProcessWait wait_of(base::Pid pid, Watched& watched, base::MonoNs now) const;
 
   base::MonoNs patience_;
+  Opener open_;
   std::map<base::Pid, Watched> watched_;
 };
 

@@ -16,13 +16,15 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace xpurun::launcher {
 
 class HelperWatch {
  public:
-  explicit HelperWatch(base::Pid rank) : rank_(rank) {}
+  explicit HelperWatch(base::Pid rank, base::ProcFs proc = base::ProcFs())
+      : proc_(std::move(proc)), rank_(rank) {}
 
   // Call while the main thread is still, before its helpers are sampled.
   void watch_sleep(base::MonoNs now);

@@ -1,9 +1,8 @@
 """What five failures leave on a terminal of 40, 80 and 200 columns, by tmux, against tests/golden/transcripts.
 
-XPURUN_ACCEPT=1 writes the goldens from what the program prints.
+XPURUN_TEST_ACCEPT=1 writes the goldens from what the program prints.
 """
 
-import os
 import re
 import shlex
 import shutil
@@ -12,11 +11,11 @@ import subprocess
 import time
 import unittest
 
+import golden_files
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON, SOURCE
 
 JOB = SOURCE / "tests/e2e/jobs/small_launcher.py"
-GOLDEN = SOURCE / "tests/golden/transcripts"
 OPTIONS = {"stopped": ("--hang-timeout", "2", "--on-hang", "kill")}
 WIDTHS = (40, 80, 200)
 END = "transcript-ends-here"
@@ -88,16 +87,14 @@ class Transcripts(xpurun_test.Case):
         return terminal
 
     def check(self, fault):
-        golden = GOLDEN / f"{fault}.txt"
         for columns, terminal in [(columns, self.start(fault, columns)) for columns in WIDTHS]:
             with self.subTest(columns=columns):
                 terminal.wait()
                 text, as_seen = terminal.text("-J"), terminal.text()
                 joined, lines = messages(text)
                 given = without_details("\n".join(joined) + "\n")
-                if os.environ.get("XPURUN_ACCEPT") and columns == WIDTHS[-1]:
-                    golden.write_text(given)
-                self.assertEqual(given, golden.read_text(), as_seen)
+                if not golden_files.ACCEPTS or columns == WIDTHS[-1]:
+                    golden_files.expect(self, f"transcripts/{fault}.txt", given, as_seen)
                 # xpurun wraps its own lines. Only a path, which people copy, and a word wider than the terminal are
                 # left to the terminal.
                 for line in lines:
@@ -122,4 +119,4 @@ class Transcripts(xpurun_test.Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    golden_files.main()

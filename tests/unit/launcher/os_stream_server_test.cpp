@@ -1,14 +1,12 @@
 #include "launcher/os/stream_server.h"
 #include "launcher/os/unix_socket.h"
+#include "tests/unit/launcher/no_descriptors.h"
 #include "tests/unit/launcher/socket_client.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <fcntl.h>
 #include <memory>
-#include <sys/resource.h>
-#include <unistd.h>
 #include <vector>
 
 using namespace xpurun;
@@ -210,20 +208,11 @@ TEST_CASE("without a free descriptor the listener pauses, then accepts the waiti
   StreamServerScene s;
   const SocketClient client(s.path);
   client.say("hi\n");
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const base::UniqueFd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  rlimit none = before;
-  none.rlim_cur = static_cast<rlim_t>(next.get()) + 1;
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  std::vector<base::UniqueFd> holes;  // below the limit
-  for (base::UniqueFd fd; fd.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC)), fd.valid();) {
-    holes.push_back(std::move(fd));
+  {
+    const test::NoDescriptors full;
+    s.run_for(0.1);
+    CHECK(s.server->clients() == 0);
   }
-  s.run_for(0.1);
-  const size_t clients = s.server->clients();
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK(clients == 0);
   s.run_for(0.5);
   CHECK(client.hear() == "[hi]");
 }

@@ -1,0 +1,74 @@
+// A terminal of a test: a pseudoterminal whose other end the test reads.
+#pragma once
+
+#include "common/base/os/fd.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <signal.h>
+#include <string>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+namespace xpurun::test {
+
+class Terminal {
+ public:
+  Terminal(int rows, int columns) : master_(::posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)) {
+    REQUIRE(master_);
+    REQUIRE(::grantpt(master_.get()) == 0);
+    REQUIRE(::unlockpt(master_.get()) == 0);
+    char name[64] = {};
+    REQUIRE(::ptsname_r(master_.get(), name, sizeof name) == 0);
+    fd_.reset(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
+    REQUIRE(fd_);
+    termios raw{};
+    REQUIRE(::tcgetattr(fd_.get(), &raw) == 0);
+    ::cfmakeraw(&raw);
+    REQUIRE(::tcsetattr(fd_.get(), TCSANOW, &raw) == 0);
+    resize(rows, columns);
+  }
+
+  int fd() const { return fd_.get(); }
+  void resize(int rows, int columns) const {
+    winsize size{};
+    size.ws_row = static_cast<unsigned short>(rows);
+    size.ws_col = static_cast<unsigned short>(columns);
+    REQUIRE(::ioctl(fd_.get(), TIOCSWINSZ, &size) == 0);
+  }
+  // Makes it the terminal of this process, which must not lead a process group.
+  void become_ours() const {
+    ::signal(SIGHUP, SIG_IGN);  // the end of the terminal must not end the test
+    REQUIRE(::setsid() > 0);
+    REQUIRE(::ioctl(fd_.get(), TIOCSCTTY, 0) == 0);
+  }
+  // Nobody reads: writes until nothing more fits.
+  void fill() const {
+    const base::UniqueFd again(::open(("/proc/self/fd/" + std::to_string(fd_.get())).c_str(),
+                                      O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    const std::string much(4096, '.');
+    while (::write(again.get(), much.data(), much.size()) > 0) {
+    }
+  }
+  // What was written since the last call, with ESC as '^'.
+  std::string seen() const {
+    std::string out;
+    char chunk[4096];
+    for (ssize_t n = 0; (n = ::read(master_.get(), chunk, sizeof chunk)) > 0;) {
+      out.append(chunk, static_cast<size_t>(n));
+    }
+    for (char& c : out) {
+      c = c == '\x1b' ? '^' : c;
+    }
+    return out;
+  }
+
+ private:
+  base::UniqueFd master_;
+  base::UniqueFd fd_;
+};
+
+}  // namespace xpurun::test
