@@ -45,6 +45,8 @@ class PythonReports {
   void add_calls(model::CollectiveFacts& facts) const;
   // Writes all spans of this moment. Before a dump and at the end of the job.
   void save_spans() { spans_.flush(); }
+  // The latest sample of a rank.
+  std::optional<model::LoadSample> load(base::Pid pid) const { return spans_.load(pid); }
   // Changes the functions that Python traces. Names as of --trace-python.
   base::Status change_traced(const std::vector<std::string>& add, const std::vector<std::string>& remove);
   TracedState traced() const;

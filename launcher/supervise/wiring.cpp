@@ -108,6 +108,14 @@ DumpCoordinator::Hooks Supervisor::dump_hooks() {
           .idle = [this] { ending_.proceed(); }};
 }
 
+static CpuLosses cpu_losses(const std::optional<model::LoadSample>& load) {
+  const auto seconds = [](int64_t ns) { return ns < 0 ? -1 : base::ns_to_s(ns); };
+  return load ? CpuLosses{.ready_s = seconds(load->run_delay_ns),
+                          .throttled_s = seconds(load->throttled_ns),
+                          .stolen_s = seconds(load->stolen_ns)}
+              : CpuLosses{};
+}
+
 TimingService::Hooks Supervisor::timing_hooks() {
   return {.progress =
               [this](base::Pid pid) {
@@ -119,7 +127,8 @@ TimingService::Hooks Supervisor::timing_hooks() {
                 return TimingService::RankProgress{.still_s = still_s,
                                                    .hung = stall && timeout_s > 0 && still_s >= timeout_s,
                                                    .steps = seen.steps,
-                                                   .step_s = seen.step_s};
+                                                   .step_s = seen.step_s,
+                                                   .cpu = cpu_losses(python_.load(pid))};
               },
           .dumps =
               [this] {

@@ -39,6 +39,8 @@ constexpr TableColumn kColumns[] = {
     {"steps", "transfer_s", "in collectives from then on; NULL as wait_s"},
     {"steps", "cpu_s, run_delay_s, page_faults",
      "of all threads: CPU time, time that they were ready and had no CPU, major page faults; NULL: unknown"},
+    {"steps", "throttled_s, stolen_s",
+     "kept from running by the CPU limit of a container, and by the hypervisor; NULL: unknown"},
     {"counters", "rank, name, unit, at_s, value", "samples of GPU clocks and hardware counters in captures"},
     {"captures", "capture, reason, at_s, seconds, sentence", "captures; what differs between the ranks"},
     {"captured", "capture, kind, name, place",
@@ -125,7 +127,8 @@ constexpr ReadyQuestion kQuestions[] = {
      "data_ms, round(garbage_s * 1e3, 2) AS garbage_ms FROM steps ORDER BY seconds DESC LIMIT 20"},
     {"load", "CPU time, waits for a CPU, page faults and transfer of a step by rank",
      "SELECT rank, count(*) AS steps, round(avg(cpu_s) * 1e3, 2) AS cpu_ms, round(avg(run_delay_s) * 1e3, 2) "
-     "AS run_delay_ms, round(avg(page_faults), 2) AS page_faults, round(avg(transfer_s) * 1e3, 2) AS "
+     "AS run_delay_ms, round(avg(throttled_s) * 1e3, 2) AS throttled_ms, round(avg(stolen_s) * 1e3, 2) AS "
+     "stolen_ms, round(avg(page_faults), 2) AS page_faults, round(avg(transfer_s) * 1e3, 2) AS "
      "transfer_ms FROM steps GROUP BY rank ORDER BY rank"},
     {"captured", "the functions with the largest part of the critical path of captures, and outlier ranks",
      "SELECT capture, kind, name, round(beta, 4) AS beta, resource, round(mu, 4) AS mu, round(sigma, 4) AS "

@@ -35,7 +35,8 @@ CREATE TABLE short_calls(rank INTEGER, name TEXT, calls INTEGER, seconds REAL, b
   thread INTEGER);
 CREATE TABLE steps(rank INTEGER, step INTEGER, begin_s REAL, seconds REAL, wait_s REAL, data_s REAL, forward_s REAL,
   backward_s REAL, optimizer_s REAL, communication_s REAL, checkpoint_s REAL, evaluation_s REAL, garbage_s REAL,
-  transfer_s REAL, cpu_s REAL, run_delay_s REAL, page_faults REAL);
+  transfer_s REAL, cpu_s REAL, run_delay_s REAL, page_faults REAL, throttled_s REAL,
+  stolen_s REAL);
 CREATE TABLE captures(capture TEXT, reason TEXT, at_s REAL, seconds REAL, sentence TEXT);
 CREATE TABLE captured(capture TEXT, kind TEXT, name TEXT, place TEXT, beta REAL, share REAL, calls INTEGER,
   mean_s REAL, spread REAL, resource TEXT, mu REAL, sigma REAL, outliers TEXT, outliers_share REAL);
@@ -83,7 +84,7 @@ class Loader {
         spans_(out.database.inserter("spans", 11)),
         short_calls_(out.database.inserter("short_calls", 7)),
         counters_(out.database.inserter("counters", 5)),
-        steps_(out.database.inserter("steps", 17)) {}
+        steps_(out.database.inserter("steps", 19)) {}
 
   void add(const Activity& a, int64_t shift_ns) {
     ranks_.add({rank_value(a.rank), int64_t{a.pid}, base::sanitize(a.host), base::sanitize(a.gpu),
@@ -147,7 +148,9 @@ class Loader {
                   measured && step.waits_known ? SqlValue(seconds_of(step.transfer_ns)) : SqlValue(),
                   step.process_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.process_ns)),
                   step.run_delay_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.run_delay_ns)),
-                  step.process_ns < 0 ? SqlValue() : SqlValue(step.faults)});
+                  step.process_ns < 0 ? SqlValue() : SqlValue(step.faults),
+                  step.throttled_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.throttled_ns)),
+                  step.stolen_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.stolen_ns))});
     }
   }
 

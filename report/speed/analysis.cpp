@@ -155,6 +155,7 @@ class Judge {
     }
     if (!blame) {
       add_causes();
+      add_lost_cpu();
     }
     out_.launches = rank_launches(job_, window_);
     add_pauses();
@@ -352,6 +353,27 @@ class Judge {
     }
   }
 
+  // A limit that throttles all ranks makes no rank stand out.
+  void add_lost_cpu() {
+    const auto cause = taken_from_all(means_, kLeastWaste);
+    const auto& known = out_.findings;
+    if (!cause || std::any_of(known.begin(), known.end(),
+                              [](const auto& f) { return f.cause == SlowCause::cpu_contention; })) {
+      return;
+    }
+    const bool gpu = !on_cpus(job_);
+    model::SpeedFinding f{.problem = SpeedProblem::cause,
+                          // A GPU may have had work to do meanwhile.
+                          .severity = gpu ? model::SpeedSeverity::note : model::SpeedSeverity::warning,
+                          .cause = SlowCause::cpu_contention,
+                          .confidence = gpu ? Confidence::low : lower(Confidence::medium, out_.confidence)};
+    put_loss(f, cause->excess_s);
+    put_sentence(f, [&] { return lost_cpu_sentence(f, *cause); });
+    f.next = next_step(f);
+    put_what_if(f);
+    out_.findings.push_back(std::move(f));
+  }
+
   // Pauses are not a slowdown. A rank that keeps the others waiting in them is reported as a note.
   void add_pauses() {
     out_.stage_pauses = stage_pauses(job_, out_.step_s);
@@ -395,6 +417,8 @@ class Judge {
                             .wait_s = means.wait_s,
                             .cpu_s = means.cpu_s,
                             .run_delay_s = means.run_delay_s,
+                            .throttled_s = means.throttled_s,
+                            .stolen_s = means.stolen_s,
                             .faults = means.faults,
                             .stages = means.stages});
     }

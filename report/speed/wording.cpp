@@ -54,6 +54,16 @@ std::string starved_words(const Cause& cause, bool several) {
                       here, there);
 }
 
+// "the container's CPU limit throttled it 31 % of the time"
+std::string taker_words(const Cause& cause, bool several) {
+  const std::string share = percent(cause.taken);
+  return cause.taker == CpuTaker::limit
+             ? (several ? tr("the container's CPU limit throttled them {} of the time", share)
+                        : tr("the container's CPU limit throttled it {} of the time", share))
+             : (several ? tr("the hypervisor took {} of their CPU time", share)
+                        : tr("the hypervisor took {} of its CPU time", share));
+}
+
 // "it waits longer for the next batch (data.py:40)"
 std::string reason(const Cause& cause, const std::string& place, bool several) {
   const std::string they = several ? "they" : "it";
@@ -64,6 +74,9 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
     case SlowCause::gc:
       return tr("{} spend{} more time in Python's garbage collection", they, s);
     case SlowCause::cpu_contention:
+      if (cause.taker != CpuTaker::others) {
+        return taker_words(cause, several);
+      }
       return tr("{} {} ready to run and get{} no CPU", they, several ? "are" : "is", s);
     case SlowCause::gpu_compute:
       return tr("the same matmuls take {} longer there", percent(cause.slowdown));
@@ -103,7 +116,8 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
       why = tr("Python's garbage collection takes more time");
       break;
     case SlowCause::cpu_contention:
-      why = tr("threads that are ready to run get no CPU");
+      why = cause.taker == CpuTaker::others ? tr("threads that are ready to run get no CPU")
+                                            : taker_words(cause, true);
       break;
     case SlowCause::network:
       why = tr("collectives take longer");
@@ -194,6 +208,14 @@ std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared com
                   short_seconds(finding.lost_s))
              : tr("{}waiting for the next batch costs every step {} ({}){}", who, percent(finding.share),
                   short_seconds(finding.lost_s), in_place(finding.place));
+}
+
+std::string lost_cpu_sentence(const model::SpeedFinding& finding, const Cause& cause) {
+  const std::string share = percent(cause.taken);
+  const std::string lost = short_seconds(finding.lost_s);
+  return cause.taker == CpuTaker::limit
+             ? tr("the container's CPU limit throttles all ranks {} of the time ({} of a step)", share, lost)
+             : tr("the hypervisor takes {} of the CPU time of all ranks ({} of a step)", share, lost);
 }
 
 std::string pause_sentence(const model::StagePause& pause) {

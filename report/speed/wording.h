@@ -26,6 +26,8 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
                             const Cause& cause, RanksCompared compared);
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared);
+// "the container's CPU limit throttles all ranks 31 % of the time (40 ms of a step)"
+std::string lost_cpu_sentence(const model::SpeedFinding& finding, const Cause& cause);
 // "checkpoint of 12.0 s every 500 steps (torch.save at train.py:30), 2 % of the time"
 std::string pause_sentence(const model::StagePause& pause);
 // "rank 3 needs 12.0 s for a checkpoint, the others 3.00 s (train.py:30 (save))"

@@ -35,6 +35,8 @@ void fields(V& visit, R& r) {
   visit("wait_s", r.wait_s);
   visit("cpu_s", r.cpu_s);
   visit("run_delay_s", r.run_delay_s);
+  visit("throttled_s", r.throttled_s);
+  visit("stolen_s", r.stolen_s);
   visit("faults", r.faults);
   visit("stages_s", r.stages);
 }

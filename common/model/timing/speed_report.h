@@ -104,6 +104,8 @@ struct RankSpeed {
   double wait_s = 0;  // mean time of a step in which it did; negative: not known
   double cpu_s = -1;  // mean CPU time of a step, all threads; negative: unknown
   double run_delay_s = -1;  // mean time of a step in which threads were ready and had no CPU
+  double throttled_s = -1;  // likewise, in which the CPU limit of its control groups kept it from running
+  double stolen_s = -1;     // likewise, which the hypervisor took from a running thread
   double faults = 0;        // major page faults of a step
   StageSeconds stages;      // mean, of the main thread, without nested spans
 };

@@ -61,6 +61,8 @@ data rank_data(const model::RankSpeed& r, bool culprit) {
   put_list(d, "stages", stages);
   d.set("cpu", r.cpu_s < 0 ? "" : short_seconds(r.cpu_s));
   d.set("delay", r.run_delay_s < 0 ? "" : short_seconds(r.run_delay_s));
+  d.set("throttled", r.throttled_s < 0 ? "" : short_seconds(r.throttled_s));
+  d.set("stolen", r.stolen_s < 0 ? "" : short_seconds(r.stolen_s));
   return d;
 }
 
@@ -243,6 +245,9 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
     rows.push_back(rank_data(*ranks[i], named.contains(ranks[i]->rank)));
   }
   put_list(page, "speed_ranks", rows);
+  page.set("speed_cpu_taken", std::any_of(ranks.begin(), ranks.end(), [](const auto* r) {
+             return r->throttled_s > 0 || r->stolen_s > 0;
+           }));
   page.set("many_speed_ranks", shown > 20);
   put_text(page, "speed_cut",
            shown < ranks.size() ? tr("{} more ranks are in report.json.", ranks.size() - shown) : "");
