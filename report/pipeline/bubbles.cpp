@@ -1,7 +1,7 @@
 #include "report/pipeline/bubbles.h"
 
-#include "report/operations/intervals.h"
 #include "report/pipeline/jobs/jobs.h"
+#include "report/speed/intervals.h"
 #include "report/speed/statistics.h"
 
 #include <algorithm>

@@ -41,6 +41,8 @@ constexpr TableColumn kColumns[] = {
      "of all threads: CPU time, time that they were ready and had no CPU, major page faults; NULL: unknown"},
     {"steps", "throttled_s, stolen_s",
      "kept from running by the CPU limit of a container, and by the hypervisor; NULL: unknown"},
+    {"steps", "exposed_s, hidden_s",
+     "communication that computing does not hide, and that it hides; NULL: not all collectives were timed"},
     {"counters", "rank, name, unit, at_s, value", "samples of GPU clocks and hardware counters in captures"},
     {"captures", "capture, reason, at_s, seconds, sentence", "captures; what differs between the ranks"},
     {"captured", "capture, kind, name, place",
@@ -130,6 +132,10 @@ constexpr ReadyQuestion kQuestions[] = {
      "AS run_delay_ms, round(avg(throttled_s) * 1e3, 2) AS throttled_ms, round(avg(stolen_s) * 1e3, 2) AS "
      "stolen_ms, round(avg(page_faults), 2) AS page_faults, round(avg(transfer_s) * 1e3, 2) AS "
      "transfer_ms FROM steps GROUP BY rank ORDER BY rank"},
+    {"communication", "exposed and hidden communication of a step by rank",
+     "SELECT rank, count(exposed_s) AS steps, round(avg(exposed_s) * 1e3, 3) AS exposed_ms, "
+     "round(avg(hidden_s) * 1e3, 3) AS hidden_ms, round(100 * sum(exposed_s) / sum(seconds), 1) AS "
+     "exposed_percent FROM steps WHERE exposed_s IS NOT NULL GROUP BY rank ORDER BY rank"},
     {"captured", "the functions with the largest part of the critical path of captures, and outlier ranks",
      "SELECT capture, kind, name, round(beta, 4) AS beta, resource, round(mu, 4) AS mu, round(sigma, 4) AS "
      "sigma, outliers, round(outliers_share, 4) AS outliers_share FROM captured ORDER BY beta DESC, share "

@@ -2,7 +2,7 @@
 // added one after the other.
 #pragma once
 
-#include "report/operations/intervals.h"
+#include "report/speed/intervals.h"
 #include "report/speed/rank_input.h"
 
 #include <cstdint>

@@ -415,6 +415,8 @@ class Judge {
                             .step_s = quantile(durations, 0.5),
                             .own_s = means.own_s,
                             .wait_s = means.wait_s,
+                            .exposed_s = means.exposed_s,
+                            .hidden_s = means.hidden_s,
                             .cpu_s = means.cpu_s,
                             .run_delay_s = means.run_delay_s,
                             .throttled_s = means.throttled_s,
@@ -519,6 +521,7 @@ model::SpeedReport SpeedAnalysis::finish(StepTable* table) {
   put_times(job, out);
   Judge(job, out, seconds, usual, changes, settings_.language).judge();
   out.series = step_bins(seconds);
+  put_communication(job, out.series);
   out.operations.durations.push_back(step_durations(job, usual));
   if (table != nullptr) {
     *table = table_of(job, out, seconds);

@@ -59,6 +59,8 @@ data rank_data(const model::RankSpeed& r, bool culprit) {
     stages.push_back(one);
   }
   put_list(d, "stages", stages);
+  d.set("exposed", r.exposed_s < 0 ? "" : short_seconds(r.exposed_s));
+  d.set("hidden", r.hidden_s < 0 ? "" : short_seconds(r.hidden_s));
   d.set("cpu", r.cpu_s < 0 ? "" : short_seconds(r.cpu_s));
   d.set("delay", r.run_delay_s < 0 ? "" : short_seconds(r.run_delay_s));
   d.set("throttled", r.throttled_s < 0 ? "" : short_seconds(r.throttled_s));
@@ -245,6 +247,8 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
     rows.push_back(rank_data(*ranks[i], named.contains(ranks[i]->rank)));
   }
   put_list(page, "speed_ranks", rows);
+  page.set("speed_overlap",
+           std::any_of(ranks.begin(), ranks.end(), [](const auto* r) { return r->exposed_s >= 0; }));
   page.set("speed_cpu_taken", std::any_of(ranks.begin(), ranks.end(), [](const auto* r) {
              return r->throttled_s > 0 || r->stolen_s > 0;
            }));

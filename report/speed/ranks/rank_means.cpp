@@ -31,6 +31,8 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
   MeanOfKnown throttled;
   MeanOfKnown stolen;
   MeanOfKnown lost;
+  MeanOfKnown exposed;
+  MeanOfKnown hidden;
   for (size_t i = window.first; i < window.last; ++i) {
     const StepRecord* step = job.at(rank, i);
     if (step == nullptr) {
@@ -60,6 +62,8 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
     throttled.add(step->throttled_ns);
     stolen.add(step->stolen_ns);
     lost.add(lost_cpu_ns(*step));
+    exposed.add(step->exposed_ns);
+    hidden.add(step->hidden_ns);
   }
   if (out.steps > 0) {
     const auto n = static_cast<double>(out.steps);
@@ -83,6 +87,8 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
   out.throttled_s = throttled.seconds();
   out.stolen_s = stolen.seconds();
   out.lost_cpu_s = lost.seconds();
+  out.exposed_s = exposed.seconds();
+  out.hidden_s = hidden.seconds();
   return out;
 }
 

@@ -21,6 +21,8 @@ struct RankMeans {
   double stolen_s = -1;     // likewise
   double lost_cpu_s = -1;   // likewise: all three
   double step_s = 0;        // duration
+  double exposed_s = -1;    // communication that computing does not hide; negative: unknown
+  double hidden_s = -1;     // likewise, that it hides
   double faults = 0;
   model::StageSeconds stages;
 };

@@ -1,5 +1,6 @@
 #include "report/speed/steps/step_records.h"
 
+#include "report/speed/steps/communication.h"
 #include "report/speed/steps/rank_events.h"
 #include "report/speed/steps/rank_spans.h"
 #include "report/speed/steps/step_ends.h"
@@ -253,6 +254,7 @@ RankSteps steps_of(const RankInput& rank, size_t most_arrivals) {
     find_places(all, ends.thread, out);
   }
   add_loads(all.loads, out.steps);
+  add_communication(rank, all, ends.thread, out);
   return out;
 }
 
