@@ -160,7 +160,7 @@ class Judge {
     out_.launches = rank_launches(job_, window_);
     add_pauses();
     for (model::SpeedFinding& f : out_.findings) {
-      f.since_wall_ns = f.since < 0 ? 0 : step_begin_ns(job_, static_cast<size_t>(f.since));
+      f.since_wall_ns = begin_of(f.since);
     }
     std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const auto& a, const auto& b) {
       return std::tuple(b.severity, a.problem, b.share) < std::tuple(a.severity, b.problem, a.share);
@@ -229,6 +229,28 @@ class Judge {
     return blame;
   }
 
+  // Since when ranks are slow that did not become slow within the window: the change of the job that they
+  // caused, or a step before the window. Negative: from the beginning.
+  int64_t onset_of(const Blame& blame, const std::optional<Slowdown>& slow) const {
+    const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
+    const StepWindow all{std::min(kWarmUpSteps, window_.first), window_.last};
+    const auto rise = rise_of_ranks(own_, all, blame.ranks, least_after);
+    if (slow) {
+      const auto change = static_cast<size_t>(slow->change.step);
+      const auto earlier = find_blame(own_, hosts_, slow->before);
+      const bool caused = !earlier || earlier->ranks != blame.ranks;
+      if (caused && (!rise || *rise + least_after >= change)) {
+        return slow->change.step;
+      }
+    }
+    const auto later = rise ? find_blame(own_, hosts_, {*rise, window_.last}) : std::nullopt;
+    return later && later->ranks == blame.ranks ? static_cast<int64_t>(*rise) : -1;
+  }
+
+  int64_t begin_of(int64_t step) const {
+    return step < 0 ? 0 : step_begin_ns(job_, static_cast<size_t>(step));
+  }
+
   // The one formula of all findings: what a step would win, as a share of the mean step of the window. The
   // same share of a usual step is the time.
   void put_loss(model::SpeedFinding& f, double lost_s) const {
@@ -254,9 +276,8 @@ class Judge {
   }
 
   void add_slow_ranks(Blame blame, const std::optional<Slowdown>& slow, int64_t since) {
-    if (slow && since < 0) {
-      const auto earlier = find_blame(own_, hosts_, slow->before);
-      since = earlier && earlier->ranks == blame.ranks ? -1 : slow->change.step;
+    if (since < 0) {
+      since = onset_of(blame, slow);
     }
     if (slow && since == slow->change.step) {
       // A wait may overlap with computing on another stream. Ranks that became slow cost no more than the job
@@ -271,6 +292,7 @@ class Judge {
                           .ranks = set_of(job_, blame.ranks),
                           .place = worst.places[static_cast<size_t>(cause.stage)],
                           .since = since};
+    f.since_wall_ns = begin_of(since);
     put_loss(f, blame.lost_s);
     put_sentence(f, [&] {
       return slow_rank_sentence(f, {.cause = cause,
@@ -399,6 +421,10 @@ class Judge {
   }
 
   void put_ranks() {
+    const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
+    const StepWindow all{std::min(kWarmUpSteps, job_.steps()), job_.steps()};
+    const auto risen = job_.synchronous() ? onsets(own_, all, least_after, kLeastBlame)
+                                          : std::vector<std::optional<Onset>>(job_.ranks());
     for (size_t r = 0; r < job_.ranks(); ++r) {
       const RankSteps& rank = job_.rank(r);
       const RankMeans& means = means_[r];
@@ -423,6 +449,12 @@ class Judge {
                             .stolen_s = means.stolen_s,
                             .faults = means.faults,
                             .stages = means.stages});
+      if (risen[r]) {
+        model::RankSpeed& out = out_.ranks.back();
+        out.since = static_cast<int64_t>(risen[r]->step);
+        out.since_wall_ns = begin_of(out.since);
+        out.risen = risen[r]->risen;
+      }
     }
   }
 

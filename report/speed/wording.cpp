@@ -169,6 +169,11 @@ std::string percent(double share) {
   return fmt::format("{:.0f} %", share * 100);
 }
 
+std::string time_of_day(int64_t wall_ns) {
+  const std::string text = base::utc_iso8601(wall_ns);  // "2026-11-23T14:03:07Z"
+  return text.size() >= 19 ? text.substr(11, 8) + " UTC" : text;
+}
+
 std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRankWords& words) {
   const bool several = finding.ranks.size() > 1;
   std::string who = words.whole_host ? tr("host {} (ranks {})", words.host, finding.ranks.brief())
@@ -177,7 +182,9 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
   if (!several && !words.host.empty()) {
     who += words.gpu.empty() ? tr(" (host {})", words.host) : tr(" (host {}, GPU {})", words.host, words.gpu);
   }
-  const std::string since = finding.since < 0 ? "" : tr(" since step {}", grouped(finding.since));
+  const std::string when =
+      finding.since_wall_ns > 0 ? fmt::format(" ({})", time_of_day(finding.since_wall_ns)) : "";
+  const std::string since = finding.since < 0 ? "" : tr(" since step {}{}", grouped(finding.since), when);
   std::string out = tr("{} cost{} every step {} ({}){}: {}{}", who, several && !words.whole_host ? "" : "s",
                        percent(finding.share), short_seconds(finding.lost_s), since,
                        words.only_part ? tr("mostly, ") : "", reason(words.cause, finding.place, several));
@@ -185,11 +192,6 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
     out += tr("; the others wait in {}", words.others_wait_in);
   }
   return out;
-}
-
-std::string time_of_day(int64_t wall_ns) {
-  const std::string text = base::utc_iso8601(wall_ns);  // "2026-11-23T14:03:07Z"
-  return text.size() >= 19 ? text.substr(11, 8) + " UTC" : text;
 }
 
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,

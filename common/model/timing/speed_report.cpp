@@ -41,6 +41,9 @@ void fields(V& visit, R& r) {
   visit("stolen_s", r.stolen_s);
   visit("faults", r.faults);
   visit("stages_s", r.stages);
+  visit("since", r.since);
+  visit("since_wall_ns", r.since_wall_ns);
+  visit("risen", r.risen);
 }
 
 template <typename V, Self<SpeedFinding> F>
