@@ -16,7 +16,7 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   SpeedOfRun out;
   RankFiles files(job, reading.ranks);
   SpeedAnalysis analysis(files.size(), {.language = reading.language});
-  OperationAnalysis operations;
+  OperationAnalysis operations(files.size());
   IdleFiles idle(job, reading.ranks);
   GpuHealthFiles health(job);
   files.read(RankFiles::Kinds::all, [&](const RankInput& input) {
@@ -38,7 +38,7 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   if (reading.series) {
     out.samples = samples_of(out.report, steps, operations.samples());
   }
-  Captures captures = read_captures(job, operations.roles());
+  Captures captures = read_captures(job, operations.roles(), operations.links());
   out.notes.insert(out.notes.end(), captures.notes.begin(), captures.notes.end());
   out.report.captures = std::move(captures.reports);
   out.notes.insert(out.notes.end(), health.notes().begin(), health.notes().end());

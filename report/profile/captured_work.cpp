@@ -115,17 +115,29 @@ void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFil
   }
   Rank rank{.rank = activity.rank, .seconds = activity.seconds};
   std::vector<Key> keys;
-  std::map<uint32_t, size_t> key_of;  // by operation
+  std::map<uint32_t, Key> key_of;  // by operation
+  std::map<std::pair<uint32_t, model::LinkClass>, size_t> number_of;
   std::map<Key, size_t> known;
   for (const auto& [index, op] : file.ops) {
-    const Key key{kind_of(op), model::kernel_name(op.function)};
-    const auto [at, is_new] = known.emplace(key, keys.size());
-    if (is_new) {
-      keys.push_back(key);
-    }
-    key_of[index] = at->second;
+    key_of[index] = {.kind = kind_of(op), .name = model::kernel_name(op.function)};
   }
-  std::vector<Sum> sums(keys.size());
+  std::vector<Sum> sums;
+  // An index into `keys` and `sums`.
+  const auto index_of = [&](uint32_t op, int64_t begin, int64_t end) {
+    const Key& key = key_of.at(op);
+    const auto link = key.kind == WorkKind::collective ? links_.of_kernel(activity.rank, begin, end)
+                                                       : model::LinkClass::unknown;
+    const auto [number, is_new] = number_of.emplace(std::pair(op, link), 0);
+    if (is_new) {
+      const auto [at, added] = known.emplace(Key{key.kind, key.name, link}, keys.size());
+      number->second = at->second;
+      if (added) {
+        keys.push_back(at->first);
+        sums.emplace_back();
+      }
+    }
+    return number->second;
+  };
   std::array<std::vector<Interval>, kKinds> by_kind;
   for (const auto& entry : file.events) {
     const auto begin = static_cast<int64_t>(entry.event.begin_ns);
@@ -133,17 +145,18 @@ void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFil
       continue;
     }
     const auto length = static_cast<int64_t>(std::min<uint64_t>(entry.event.duration_ns, uint64_t{1} << 60));
-    const Interval i{std::max(begin, from), std::min(begin + length, until), key_of.at(entry.event.op)};
-    if (i.end < i.begin || begin + length < from) {
+    if (begin + length < from) {
       continue;
     }
+    const Interval i{std::max(begin, from), std::min(begin + length, until),
+                     index_of(entry.event.op, begin, begin + length)};
     const double seconds = base::ns_to_s(length);
     Sum& sum = sums[i.key];
     ++sum.count;
     sum.total_s += base::ns_to_s(i.end - i.begin);
     sum.duration_s += seconds;
     sum.squares += seconds * seconds;
-    by_kind[static_cast<size_t>(keys[i.key].first)].push_back(i);
+    by_kind[static_cast<size_t>(keys[i.key].kind)].push_back(i);
   }
   // What goes before: kernels hide collectives, both hide memory operations, all of them calls. Of two of a
   // kind, the one that began first.
@@ -178,7 +191,7 @@ void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFil
       }
     }
     for (size_t k = 0; k < keys.size(); ++k) {
-      if (keys[k].first != WorkKind::call) {
+      if (keys[k].kind != WorkKind::call) {
         sums[k].resources = sums_while(*samples, std::move(parts[k]));
       }
     }
@@ -190,7 +203,7 @@ void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFil
 }
 
 CapturedWork CapturedWorkTable::summary(const Key& key) const {
-  CapturedWork out{.name = key.second, .kind = key.first};
+  CapturedWork out{.name = key.name, .kind = key.kind, .link = key.link};
   std::vector<RankShare> shares;
   std::vector<double> paths;
   double total = 0;
@@ -210,7 +223,7 @@ CapturedWork CapturedWorkTable::summary(const Key& key) const {
   }
   size_t count = 0;
   for (size_t i = 0; i < shares.size(); ++i) {
-    if (stands_out(shares, i, key.first == WorkKind::collective, roles_)) {
+    if (stands_out(shares, i, key.kind == WorkKind::collective, roles_)) {
       out.ranks.insert(shares[i].rank);
       ++count;
     }

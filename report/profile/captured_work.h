@@ -5,8 +5,10 @@
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/timing/event_file.h"
 #include "report/profile/resource_sums.h"
+#include "report/speed/communicator_links.h"
 #include "report/speed/rank_roles.h"
 
+#include <compare>
 #include <map>
 #include <string>
 #include <utility>
@@ -16,8 +18,9 @@ namespace xpurun::report {
 
 class CapturedWorkTable {
  public:
-  // Ranks are compared with those of the same role.
-  explicit CapturedWorkTable(const RankRoles& roles = {}) : roles_(roles) {}
+  // Ranks are compared with those of the same role. Collectives of different link classes are different work.
+  explicit CapturedWorkTable(const RankRoles& roles = {}, const CommunicatorLinks& links = {})
+      : roles_(roles), links_(links) {}
 
   // Sets `rank.busy_share`, and with samples the means of `rank.sampling`. Events and samples outside of the
   // rank's time are left out. `samples` may be nullptr.
@@ -39,7 +42,13 @@ class CapturedWorkTable {
     double path_s = 0;
     RunningSums resources;
   };
-  using Key = std::pair<model::WorkKind, std::string>;
+  struct Key {
+    model::WorkKind kind = model::WorkKind::kernel;
+    std::string name;
+    model::LinkClass link = model::LinkClass::unknown;
+
+    auto operator<=>(const Key&) const = default;
+  };
   struct Rank {
     base::Rank rank = base::kNoRank;
     double seconds = 0;
@@ -49,6 +58,7 @@ class CapturedWorkTable {
   model::CapturedWork summary(const Key& key) const;
 
   RankRoles roles_;
+  CommunicatorLinks links_;
   std::vector<Rank> ranks_;
 };
 

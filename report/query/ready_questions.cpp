@@ -54,6 +54,7 @@ constexpr TableColumn kColumns[] = {
     {"captured", "resource, mu, sigma",
      "the resource that fits, its mean use and standard deviation: share of the peak, or bytes a second"},
     {"captured", "outliers, outliers_share", "the ranks that differ from the others, and their share"},
+    {"captured", "link", "of a collective: inside a node, between nodes; NULL: unknown"},
 };
 
 constexpr ReadyQuestion kQuestions[] = {
@@ -141,6 +142,11 @@ constexpr ReadyQuestion kQuestions[] = {
      "sigma, outliers, round(outliers_share, 4) AS outliers_share FROM captured ORDER BY beta DESC, share "
      "DESC "
      "LIMIT 30"},
+    {"links", "collectives of captures inside a node and between nodes",
+     "SELECT capture, coalesce(link, 'unknown') AS link, sum(calls) AS calls, round(sum(beta), 4) AS beta, "
+     "round(sum(share), 4) AS share, round(sum(calls * mean_s) / sum(calls) * 1e3, 4) AS mean_ms FROM "
+     "captured "
+     "WHERE kind = 'collective' GROUP BY capture, link ORDER BY capture, share DESC"},
     {"failures", "ends and exceptions, in order of time",
      "SELECT round(at_s, 2) AS at_s, rank, pid, status AS what FROM deaths UNION ALL SELECT round(at_s, 2), "
      "rank, "

@@ -39,7 +39,7 @@ CREATE TABLE steps(rank INTEGER, step INTEGER, begin_s REAL, seconds REAL, wait_
   stolen_s REAL, exposed_s REAL, hidden_s REAL);
 CREATE TABLE captures(capture TEXT, reason TEXT, at_s REAL, seconds REAL, sentence TEXT);
 CREATE TABLE captured(capture TEXT, kind TEXT, name TEXT, place TEXT, beta REAL, share REAL, calls INTEGER,
-  mean_s REAL, spread REAL, resource TEXT, mu REAL, sigma REAL, outliers TEXT, outliers_share REAL);
+  mean_s REAL, spread REAL, resource TEXT, mu REAL, sigma REAL, outliers TEXT, outliers_share REAL, link TEXT);
 CREATE TABLE counters(rank INTEGER, name TEXT, unit TEXT, at_s REAL, value REAL);
 BEGIN;
 )";
@@ -265,6 +265,7 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
   }
   clocks.solve();
   std::vector<RankSteps> ranks;
+  out.links = CommunicatorLinks(inputs.sources.size());
   const size_t most_arrivals = kMostArrivals / std::max<size_t>(inputs.sources.size(), 1);
   out.began_ns = inputs.run_began_ns != 0 ? inputs.run_began_ns : first_ns;
   Loader loader(out, out.began_ns);
@@ -274,7 +275,9 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
     loader.add(activity, shift);
     loader.next_source(activity);
     if (source.format == TraceFormat::xpurun && source.rank != base::kNoRank) {
-      ranks.push_back(steps_of(input_of(source, shift), most_arrivals));
+      const RankInput input = input_of(source, shift);
+      out.links.add(input);
+      ranks.push_back(steps_of(input, most_arrivals));
     }
   }
   JobSteps job(std::move(ranks));

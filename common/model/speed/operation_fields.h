@@ -67,6 +67,7 @@ void fields(V& visit, C& c) {
   visit("group", c.group);
   visit("members", c.members);
   visit("size", c.size);
+  visit("link", c.link);
   visit("operation", c.operation);
   visit("type", c.type);
   visit("least_bytes", c.least_bytes);

@@ -121,7 +121,8 @@ data work_data(const model::CapturedWork& w) {
   data d;
   d.set("culprit", !w.ranks.empty());
   d.set("name", base::sanitize(w.name));
-  d.set("kind", word_of(w.kind));
+  d.set("kind", w.link == model::LinkClass::unknown ? word_of(w.kind)
+                                                    : tr("{}, {}", word_of(w.kind), word_of(w.link)));
   d.set("path", share(w.path));
   d.set("total", share(w.share));
   d.set("count", grouped(static_cast<int64_t>(w.count)));

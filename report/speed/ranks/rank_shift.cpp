@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kShiftOutlier = 4;  // standard deviations; values are cut off there
 constexpr double kCertainShift = 6;  // standard errors of the difference of two means
-constexpr size_t kFewRanks = 8;      // their median without one rank differs from that of all
+constexpr size_t kFewForMedian = 8;  // their median without one rank differs from that of all
 constexpr double kBetterFit = 12;    // by which a rise explains more than a slope, in residual variances
 
 std::vector<double> cut_off(std::span<const double> values) {
@@ -63,7 +63,7 @@ std::vector<double> medians_of_steps(const OwnTimes& own, StepWindow window) {
 
 // The median of the other ranks. With many ranks it is that of all.
 double others_of(std::span<const float> step, size_t rank, double median_of_all) {
-  if (step.size() > kFewRanks) {
+  if (step.size() > kFewForMedian) {
     return median_of_all;
   }
   std::vector<double> others;
