@@ -6,6 +6,7 @@
 #include "report/build/speed/capture_causes.h"
 #include "report/build/speed/gpu_health_files.h"
 #include "report/operations/analysis.h"
+#include "report/operations/idle/void_outliers.h"
 #include "report/speed/analysis.h"
 
 #include <utility>
@@ -34,6 +35,9 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   std::vector<model::DurationRow>& durations = out.report.operations.durations;
   durations.insert(durations.begin(), of_steps.begin(), of_steps.end());
   out.report.operations.idle = idle.finish();
+  for (model::IdleTime& one : out.report.operations.idle) {
+    mark_void_outliers(one, operations.roles());
+  }
   out.notes.insert(out.notes.end(), idle.notes().begin(), idle.notes().end());
   if (reading.series) {
     out.samples = samples_of(out.report, steps, operations.samples());

@@ -247,6 +247,13 @@ std::string slow_pause_sentence(const model::StagePause& pause) {
             word_of(pause.stage), short_seconds(pause.others_s), place);
 }
 
+std::string void_words(const model::RankSet& ranks, double share, double others, const std::string& dir) {
+  return ranks.size() > 1 ? tr("no work ran on their GPUs {} of the time, on the others {} ({})",
+                               percent(share), percent(others), dir)
+                          : tr("no work ran on its GPU {} of the time, on the others {} ({})", percent(share),
+                               percent(others), dir);
+}
+
 std::string next_step(const model::SpeedFinding& finding) {
   switch (finding.cause) {
     case SlowCause::input:

@@ -112,8 +112,8 @@ struct RankSpeed {
   double stolen_s = -1;     // likewise, which the hypervisor took from a running thread
   double faults = 0;        // major page faults of a step
   StageSeconds stages;      // mean, of the main thread, without nested spans
-  // Since this step its own time is longer than that of the other ranks by another share than before, until the
-  // end; negative: no such step.
+  // Since this step its own time is longer than that of the other ranks by another share than before, until
+  // the end; negative: no such step.
   int64_t since = -1;
   int64_t since_wall_ns = 0;
   double risen = 0;  // 0.2: since then 20 % longer, compared with the other ranks
