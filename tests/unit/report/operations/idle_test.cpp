@@ -244,7 +244,7 @@ TEST_CASE("tables of idle time: of the newest record, or why there is none") {
   CHECK(tables[0].rows.size() == 2);
   CHECK(tables[0].all_rows == 3);
   CHECK(tables[0].rows[0] == std::vector<std::string>{"2", "2.00", "100.0", "25.0", "10.0", "", "", "10.0",
-                                                      "0.0", "12.3", "12", "40", "55"});
+                                                      "0.0", "12.3", "12", "40", "55", ""});
   CHECK(tables[0].about.find("up to 25") != std::string::npos);
   CHECK(tables[1].rows[0] == std::vector<std::string>{"1", "5.0", "2.00", "100.0", "a", "b", "", ""});
 }
