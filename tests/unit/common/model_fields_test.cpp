@@ -67,6 +67,7 @@ class Filler {
         {"pc", "0x7f0011223344"},    {"offset", "0x88"},       {"kind", "kernel"},     {"life", "working"},
         {"helper_life", "stirring"}, {"outside", "polling"},   {"stage", "started"},   {"source", "torch"},
         {"level", "suspected"},      {"confidence", "medium"}, {"relation", "member"}, {"identity", "slurm"},
+        {"link", "between nodes"},
     };
     const auto special = kSpecial.find(key);
     return special != kSpecial.end() ? special->second : "text " + std::to_string(next_++);

@@ -47,7 +47,7 @@ class FakeXpurun {
 };
 
 constexpr std::string_view kRunJson =
-    R"({{"schema": "xpurun.run/1", "id": "x", "elapsed_s": 4, "outcome": "exit",
+    R"({{"schema": "xpurun.run/1", "id": "x", "elapsed_s": 4, "outcome": "exit", "child_status": 0,
   "verdict": {{"schema": "xpurun.verdict/1", "id": "{}", "kind": "{}", "ranks": [{}], "sentence": "s"}}}})";
 
 std::string writes(std::string_view id, std::string_view kind, std::string_view ranks) {

@@ -2,9 +2,9 @@
 #include "report/gpu_work/idle_gaps.h"
 #include "report/gpu_work/queue_length.h"
 #include "report/operations/idle/idle_analysis.h"
-#include "report/operations/idle/idle_tables.h"
 #include "report/operations/idle/void_outliers.h"
-#include "report/operations/text_tables.h"
+#include "report/operations/tables/idle_tables.h"
+#include "report/operations/tables/text_tables.h"
 #include "tests/unit/report/operations/made_events.h"
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 #include "report/operations/call_numbers.h"
 #include "report/operations/duration_sketch.h"
 #include "report/operations/meetings.h"
-#include "report/operations/text_tables.h"
+#include "report/operations/tables/text_tables.h"
 #include "report/speed/intervals.h"
 #include "report/speed/statistics.h"
 

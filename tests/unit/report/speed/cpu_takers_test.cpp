@@ -24,11 +24,11 @@ struct TakerCase {
 constexpr TakerCase kTakers[] = {
     {.delay = 40, .words = "it is ready to run and gets no CPU"},
     {.delay = 40, .throttled = 10, .words = "it is ready to run and gets no CPU"},
-    {.delay = 40, .throttled = 38, .words = "the container's CPU limit throttled it 26 % of the time"},
+    {.delay = 40, .throttled = 38, .words = "the container's CPU limit throttled it 27 % of the time"},
     // The kernel of some hosts does not count delays of throttled threads.
-    {.throttled = 40, .words = "the container's CPU limit throttled it 27 % of the time"},
-    {.stolen = 40, .words = "the hypervisor took 27 % of its CPU time"},
-    {.delay = 5, .throttled = 5, .stolen = 35, .words = "the hypervisor took 24 % of its CPU time"},
+    {.throttled = 40, .words = "the container's CPU limit throttled it 28 % of the time"},
+    {.stolen = 40, .words = "the hypervisor took 28 % of its CPU time"},
+    {.delay = 5, .throttled = 5, .stolen = 35, .words = "the hypervisor took 25 % of its CPU time"},
 };
 
 void take(const TakerCase& one, StepParts& p) {
