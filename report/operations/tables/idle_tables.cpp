@@ -1,4 +1,4 @@
-#include "report/operations/idle/idle_tables.h"
+#include "report/operations/tables/idle_tables.h"
 
 #include "common/base/tr.h"
 #include "report/speed/wording.h"

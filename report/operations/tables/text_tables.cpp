@@ -1,8 +1,8 @@
-#include "report/operations/text_tables.h"
+#include "report/operations/tables/text_tables.h"
 
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
-#include "report/operations/idle/idle_tables.h"
+#include "report/operations/tables/idle_tables.h"
 #include "report/speed/statistics.h"
 #include "report/speed/wording.h"
 

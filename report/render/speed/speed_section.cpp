@@ -3,7 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
-#include "report/operations/text_tables.h"
+#include "report/operations/tables/text_tables.h"
 #include "report/profile/captured_functions.h"
 #include "report/profile/gpu_words.h"
 #include "report/profile/resource_words.h"
