@@ -5,7 +5,7 @@
 #include "common/model/timing/op_names.h"
 #include "common/model/timing/peaks.h"
 #include "report/speed/duration_rows.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/timeline/groups.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "report/profile/captured_work.h"
 
 #include "common/model/speed/kernel_name.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 
 #include "common/base/tr.h"
 #include "common/model/evidence/gpu_state.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <fmt/format.h>
 

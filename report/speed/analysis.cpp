@@ -2,11 +2,11 @@
 
 #include "common/base/tr.h"
 #include "report/speed/pictures.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/ranks/causes.h"
 #include "report/speed/ranks/launches.h"
 #include "report/speed/ranks/rank_shift.h"
 #include "report/speed/ranks/stage_pauses.h"
-#include "report/speed/statistics.h"
 #include "report/speed/steps/step_records.h"
 #include "report/speed/wording.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/model/speed/link_class.h"
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <cstdint>
 #include <map>

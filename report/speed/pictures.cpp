@@ -2,7 +2,7 @@
 
 #include "common/base/tr.h"
 #include "report/speed/duration_rows.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 

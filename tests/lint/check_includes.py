@@ -124,8 +124,6 @@ SUBROOMS = {
 }
 # Folders that include each other, at full depth. The list may only shrink.
 KNOWN_FOLDER_CYCLES = {
-    frozenset({"report/speed", "report/speed/changes", "report/speed/functions", "report/speed/ranks",
-               "report/speed/steps"}),
     frozenset({"report/timeline", "report/timeline/counters", "report/timeline/foreign",
                "report/timeline/perfetto"}),
 }

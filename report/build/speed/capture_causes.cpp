@@ -3,7 +3,7 @@
 #include "common/base/tr.h"
 #include "report/profile/captured_functions.h"
 #include "report/profile/throttling.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/wording.h"
 
 #include <algorithm>

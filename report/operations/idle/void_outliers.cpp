@@ -1,6 +1,6 @@
 #include "report/operations/idle/void_outliers.h"
 
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <vector>

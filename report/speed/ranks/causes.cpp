@@ -1,7 +1,7 @@
 #include "report/speed/ranks/causes.h"
 
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/ranks/launches.h"
-#include "report/speed/statistics.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,6 +1,6 @@
 #include "report/speed/steps/communication.h"
 
-#include "report/speed/intervals.h"
+#include "report/speed/primitives/intervals.h"
 
 #include <algorithm>
 #include <limits>

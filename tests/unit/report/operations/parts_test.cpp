@@ -3,8 +3,8 @@
 #include "report/operations/duration_sketch.h"
 #include "report/operations/meetings.h"
 #include "report/operations/tables/text_tables.h"
-#include "report/speed/intervals.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/intervals.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <doctest/doctest.h>
 

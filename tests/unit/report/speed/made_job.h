@@ -2,7 +2,7 @@
 // all_reduce, and step the optimizer. Tests of report/speed only.
 #pragma once
 
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <cmath>
 #include <functional>

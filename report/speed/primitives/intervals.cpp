@@ -1,4 +1,4 @@
-#include "report/speed/intervals.h"
+#include "report/speed/primitives/intervals.h"
 
 #include <algorithm>
 
