@@ -36,7 +36,7 @@ def without_comments(text):
 def in_cpp(path, text):
     text = without_comments(text)
     yield from map(joined, CALL.findall(text))
-    if path.match("report/operations/*") or path.match("report/pipeline/*/*"):
+    if any(path.match(p) for p in ("report/operations/*", "report/operations/*/*", "report/pipeline/*/*")):
         yield from map(joined, COLUMN.findall(text))
         yield from map(joined, TITLE.findall(text))
     if path.match("launcher/options/option_table*") or path.match("launcher/options/command_table*.cpp"):

@@ -1,6 +1,6 @@
 #include "launcher/collect/lateness.h"
 
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 

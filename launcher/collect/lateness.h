@@ -5,7 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
-#include "report/operations/intervals.h"
+#include "report/speed/primitives/intervals.h"
 
 #include <cstdint>
 #include <map>

@@ -163,7 +163,7 @@ void add_captures_of(const std::vector<std::string>& operands, report::RunTables
     const auto run = model::RunDir::find(operand);
     const auto job = run ? report::read_job(*run) : base::fail("no run");
     if (job) {
-      const report::Captures captures = report::read_captures(*job);
+      const report::Captures captures = report::read_captures(*job, {}, tables.links);
       report::add_captures(tables, captures.reports, tables.began_ns);
       for (const std::string& note : captures.notes) {
         tables.problems.push_back(base::Error{.what = note});

@@ -321,6 +321,25 @@ void add_lateness(const RankLateness& l, const std::string& rank, Families& out)
   }
 }
 
+void add_cpu_losses(const CpuLosses& cpu, const std::string& rank, Families& out) {
+  const Labels labels = {{"rank", rank}};
+  if (cpu.ready_s >= 0) {
+    out.add("xpurun_cpu_delay_seconds", counter,
+            "Time that the rank's threads were ready to run and had no CPU, of all threads together.", labels,
+            cpu.ready_s);
+  }
+  if (cpu.throttled_s >= 0) {
+    out.add("xpurun_cpu_throttled_seconds", counter,
+            "Time for which the CPU limit of the rank's control groups kept it from running.", labels,
+            cpu.throttled_s);
+  }
+  if (cpu.stolen_s >= 0) {
+    out.add("xpurun_cpu_stolen_seconds", counter,
+            "Time that the hypervisor took from a thread that had a CPU of the rank's host.", labels,
+            cpu.stolen_s);
+  }
+}
+
 }  // namespace
 
 std::string_view content_type(MetricsFormat format) {
@@ -354,6 +373,7 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
       out.add("xpurun_steps", counter, "Steps of training that were seen.", labels, number(r.steps));
     }
     add_lateness(r.lateness, rank_label(r.rank), out);
+    add_cpu_losses(r.cpu, rank_label(r.rank), out);
     if (timed) {
       add_matmuls(*r.timing, rank_label(r.rank), node.peaks, out);
       add_collectives(*r.timing, rank_label(r.rank), out);

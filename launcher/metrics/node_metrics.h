@@ -12,15 +12,23 @@
 
 namespace xpurun::launcher {
 
+// For how long a rank had no CPU; negative: unknown.
+struct CpuLosses {
+  double ready_s = -1;      // of all its threads: ready to run
+  double throttled_s = -1;  // by the CPU limit of its control groups
+  double stolen_s = -1;     // by the hypervisor
+};
+
 // One rank of this node, with or without a GPU call.
 struct RankMetrics {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
   bool hung = false;
-  double still_s = -1;                 // seconds since the last progress; negative: not watched
-  uint64_t steps = 0;                  // steps of training that were seen
-  double step_s = -1;                  // mean of the last ones; negative: no step was seen
-  RankLateness lateness;               // at collectives
+  double still_s = -1;    // seconds since the last progress; negative: not watched
+  uint64_t steps = 0;     // steps of training that were seen
+  double step_s = -1;     // mean of the last ones; negative: no step was seen
+  RankLateness lateness;  // at collectives
+  CpuLosses cpu;
   uint64_t events_unwritten = 0;       // events lost because no event file could be written
   const RankTiming* timing = nullptr;  // nullptr: no GPU call yet
 };

@@ -63,7 +63,8 @@ std::optional<model::LoadSample> ProcessLoad::sample(base::MonoNs now) {
   return model::LoadSample{.at_ns = now,
                            .cpu_ns = cpu,
                            .run_delay_ns = run_delay(),
-                           .major_faults = static_cast<int64_t>(stat->major_faults)};
+                           .major_faults = static_cast<int64_t>(stat->major_faults),
+                           .throttled_ns = throttled_.sample(now)};
 }
 
 }  // namespace xpurun::launcher

@@ -64,6 +64,11 @@ void SpanService::flush() {
   functions_.flush_all();
 }
 
+std::optional<model::LoadSample> SpanService::load(base::Pid pid) const {
+  const auto known = readers_.find(pid);
+  return known == readers_.end() ? std::nullopt : known->second.latest;
+}
+
 // Traced functions go to their own files: they may be many, and the analysis of steps needs the stages.
 void SpanService::write(const SpanSource& who, Reader& reader, std::vector<model::Span> spans) {
   const auto first = std::stable_partition(spans.begin(), spans.end(), [](const model::Span& span) {
@@ -115,10 +120,13 @@ bool SpanService::drain(base::Pid pid, base::MonoNs now) {
   }
   auto known = readers_.find(pid);
   if (known == readers_.end() || known->second.number != view.number) {
-    known = readers_
-                .insert_or_assign(
-                    pid, Reader{.number = view.number, .spans = {}, .marks = {}, .load = ProcessLoad(pid)})
-                .first;
+    known =
+        readers_
+            .insert_or_assign(
+                pid,
+                Reader{
+                    .number = view.number, .spans = {}, .marks = {}, .load = ProcessLoad(pid), .latest = {}})
+            .first;
   }
   Reader& reader = known->second;
   if (reader.ended) {
@@ -134,8 +142,10 @@ bool SpanService::drain(base::Pid pid, base::MonoNs now) {
   write(who, reader, std::move(spans));
   if (p->alive && base::ns_to_s(now - reader.sampled) >= kLoadS) {
     reader.sampled = now;
-    if (const auto load = reader.load.sample(now)) {
+    if (auto load = reader.load.sample(now)) {
+      load->stolen_ns = stolen_.sample(now);
       files_.add(who, *load);
+      reader.latest = load;
     }
   }
   if (!p->alive) {

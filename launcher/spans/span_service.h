@@ -9,9 +9,11 @@
 #include "launcher/spans/process_load.h"
 #include "launcher/spans/span_files.h"
 #include "launcher/spans/span_reader.h"
+#include "launcher/spans/stolen_cpu.h"
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +52,8 @@ class SpanService {
   void attached();
   // Writes everything, including the rest of ended processes. Before a dump and at the end of the job.
   void flush();
+  // The latest sample of a rank.
+  std::optional<model::LoadSample> load(base::Pid pid) const;
 
  private:
   struct Reader {
@@ -57,6 +61,7 @@ class SpanService {
     SpanReader spans;
     SpanReader marks;
     ProcessLoad load;
+    std::optional<model::LoadSample> latest;
     base::MonoNs sampled = 0;
     // The number of lost spans that the files of stages, and of functions, already state.
     uint64_t stages_lost = 0;
@@ -77,6 +82,7 @@ class SpanService {
   SpanFiles functions_;
   Consumer consumer_;
   std::map<base::Pid, Reader> readers_;
+  StolenCpu stolen_;
   EventLoop::TimerId timer_ = 0;
 };
 

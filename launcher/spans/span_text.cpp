@@ -141,6 +141,8 @@ std::string load_json(const model::SpanFile& file, size_t index) {
   j["cpu_ns"] = load.cpu_ns;
   j["run_delay_ns"] = load.run_delay_ns < 0 ? ordered_json() : ordered_json(load.run_delay_ns);
   j["major_faults"] = load.major_faults;
+  j["throttled_ns"] = load.throttled_ns < 0 ? ordered_json() : ordered_json(load.throttled_ns);
+  j["stolen_ns"] = load.stolen_ns < 0 ? ordered_json() : ordered_json(load.stolen_ns);
   return dump_line(j);
 }
 

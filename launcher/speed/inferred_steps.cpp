@@ -1,7 +1,7 @@
 #include "launcher/speed/inferred_steps.h"
 
 #include "common/base/hash.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/steps/token_period.h"
 
 #include <algorithm>

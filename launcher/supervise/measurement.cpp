@@ -86,7 +86,7 @@ TimingService::Hooks Measurement::timing_hooks() {
               [this](base::Pid pid) {
                 return rank_progress(
                     {parts_.table, steps(), parts_.options.hang_timeout_s, hooks_.stall_open()}, pid,
-                    parts_.watcher.still_s(pid));
+                    parts_.watcher.still_s(pid), python_.load(pid));
               },
           .dumps =
               [this] {

@@ -47,6 +47,8 @@ class PythonReports {
   void add_calls(model::CollectiveFacts& facts) const;
   // Writes all spans recorded so far. Called before a dump and at the end of the job.
   void save_spans() { spans_.flush(); }
+  // The latest sample of a rank.
+  std::optional<model::LoadSample> load(base::Pid pid) const { return spans_.load(pid); }
   // Changes the functions that Python traces. The names are those of --trace-python.
   base::Status change_traced(const std::vector<std::string>& add, const std::vector<std::string>& remove);
   TracedState traced() const;

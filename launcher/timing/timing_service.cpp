@@ -208,6 +208,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
         .steps = progress.steps,
         .step_s = progress.step_s,
         .lateness = lateness_.of(p.record.rank),
+        .cpu = progress.cpu,
         .events_unwritten = event_files_.failed(p.record.rank),
         .timing = collector_.read({p.record.pid, p.record.rank, p.record.local_rank, p.alive})};
   };

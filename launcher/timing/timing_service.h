@@ -39,6 +39,7 @@ class TimingService {
     bool hung = false;
     uint64_t steps = 0;  // of training
     double step_s = -1;  // mean of the last ones; negative: no step was seen
+    CpuLosses cpu;
   };
   struct DumpActivity {
     bool dumping = false;

@@ -37,7 +37,8 @@ struct Found {
 // The records of CUPTI and NVML in the directories of one capture.
 class GpuPart {
  public:
-  explicit GpuPart(size_t& files, const RankRoles& roles = {}) : files_(files), table_(roles) {}
+  explicit GpuPart(size_t& files, const RankRoles& roles = {}, const CommunicatorLinks& links = {})
+      : files_(files), table_(roles, links) {}
 
   void add(const std::string& directory) {
     std::error_code ec;
@@ -161,7 +162,7 @@ int64_t end_of(const Profile& p) {
 
 }  // namespace
 
-Captures read_captures(const JobRuns& job, const RankRoles& roles) {
+Captures read_captures(const JobRuns& job, const RankRoles& roles, const CommunicatorLinks& links) {
   Captures out;
   std::vector<Found> found;
   for (const NodeRun& node : job.nodes) {
@@ -185,7 +186,7 @@ Captures read_captures(const JobRuns& job, const RankRoles& roles) {
   size_t files = kMostProfiles;
   for (size_t first = 0; first < found.size();) {
     std::vector<Profile> parts;
-    GpuPart gpu(files, roles);
+    GpuPart gpu(files, roles, links);
     std::set<const NodeRun*> nodes;
     const std::string dir = found[first].dir;
     const int64_t end = end_of(found[first].profile);

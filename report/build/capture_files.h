@@ -3,6 +3,7 @@
 
 #include "common/model/speed/capture_report.h"
 #include "report/nodes/job_runs.h"
+#include "report/speed/communicator_links.h"
 #include "report/speed/rank_roles.h"
 
 #include <string>
@@ -17,7 +18,7 @@ struct Captures {
 };
 
 // Ranks are compared with those of the same role.
-Captures read_captures(const JobRuns& job, const RankRoles& roles = {});
+Captures read_captures(const JobRuns& job, const RankRoles& roles = {}, const CommunicatorLinks& links = {});
 // The file profile.json of one capture, and the files beside it.
 base::Result<model::CaptureReport> read_capture(const std::string& path);
 

@@ -3,7 +3,7 @@
 
 #include "common/model/rank_set.h"
 #include "report/nodes/job_runs.h"
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <functional>
 #include <map>

@@ -6,6 +6,7 @@
 #include "report/build/speed/capture_causes.h"
 #include "report/build/speed/gpu_health_files.h"
 #include "report/operations/analysis.h"
+#include "report/operations/idle/void_outliers.h"
 #include "report/speed/analysis.h"
 
 #include <utility>
@@ -16,7 +17,7 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   SpeedOfRun out;
   RankFiles files(job, reading.ranks);
   SpeedAnalysis analysis(files.size(), {.language = reading.language});
-  OperationAnalysis operations;
+  OperationAnalysis operations(files.size());
   IdleFiles idle(job, reading.ranks);
   GpuHealthFiles health(job);
   files.read(RankFiles::Kinds::all, [&](const RankInput& input) {
@@ -34,11 +35,14 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   std::vector<model::DurationRow>& durations = out.report.operations.durations;
   durations.insert(durations.begin(), of_steps.begin(), of_steps.end());
   out.report.operations.idle = idle.finish();
+  for (model::IdleTime& one : out.report.operations.idle) {
+    mark_void_outliers(one, operations.roles());
+  }
   out.notes.insert(out.notes.end(), idle.notes().begin(), idle.notes().end());
   if (reading.series) {
     out.samples = samples_of(out.report, steps, operations.samples());
   }
-  Captures captures = read_captures(job, operations.roles());
+  Captures captures = read_captures(job, operations.roles(), operations.links());
   out.notes.insert(out.notes.end(), captures.notes.begin(), captures.notes.end());
   out.report.captures = std::move(captures.reports);
   out.notes.insert(out.notes.end(), health.notes().begin(), health.notes().end());

@@ -2,7 +2,7 @@
 
 #include "report/compare/metric_test.h"
 #include "report/compare/verdict.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/model/speed/comparison.h"
-#include "report/operations/text_tables.h"
+#include "report/operations/tables/text_tables.h"
 
 namespace xpurun::report {
 

@@ -1,6 +1,6 @@
 #include "report/compare/metric_test.h"
 
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <cmath>

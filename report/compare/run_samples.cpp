@@ -1,7 +1,7 @@
 #include "report/compare/run_samples.h"
 
 #include "report/operations/blocks.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include "common/model/timing/op_names.h"
 #include "common/model/timing/peaks.h"
 #include "report/speed/duration_rows.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/timeline/activity/groups.h"
 
 #include <fmt/format.h>
@@ -216,6 +216,7 @@ void OperationAnalysis::add(const RankInput& rank) {
     }
   }
   places_.push_back({rank.rank, rank.host});
+  links_.add(rank);
   for (const model::EventCommunicator& c : of.communicators) {
     Member& member = communicators_[{c.identity, c.nranks}];
     member.name = member.name.empty() ? base::sanitize(c.name) : member.name;
@@ -242,6 +243,7 @@ void OperationAnalysis::put_communicator(const OperationKey& key, const Row& row
                                          model::CollectiveRow& to) const {
   to.size = key.size;
   to.members = ranks_of(row.ranks).text();
+  to.link = links_.of(key.identity, key.size);
   const auto found = communicators_.find({key.identity, key.size});
   if (found != communicators_.end()) {
     to.communicator = found->second.name;

@@ -8,6 +8,7 @@
 #include "report/operations/duration_sketch.h"
 #include "report/operations/rank_operations.h"
 #include "report/operations/samples.h"
+#include "report/speed/communicator_links.h"
 #include "report/speed/rank_roles.h"
 
 #include <map>
@@ -18,6 +19,9 @@ namespace xpurun::report {
 
 class OperationAnalysis {
  public:
+  // `expected_ranks` divides the memory for collectives.
+  explicit OperationAnalysis(size_t expected_ranks = 1) : links_(expected_ranks) {}
+
   // Files of the same rank belong into one call.
   void add(const RankInput& rank);
   // Once, after all ranks.
@@ -26,6 +30,7 @@ class OperationAnalysis {
   std::vector<OperationSamples> samples() const;
   // Which ranks do the same work, as far as their calls tell.
   const RankRoles& roles() const { return roles_; }
+  const CommunicatorLinks& links() const { return links_; }
 
  private:
   struct Row {
@@ -61,6 +66,7 @@ class OperationAnalysis {
   std::map<std::pair<uint64_t, int>, std::string> families_;
   std::vector<RankPlace> places_;
   RankRoles roles_;
+  CommunicatorLinks links_;
   std::map<OperationKey, uint32_t> index_;  // into rows_
   std::vector<Row> rows_;
   Meetings meetings_;

@@ -1,6 +1,6 @@
 #include "report/operations/blocks.h"
 
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 

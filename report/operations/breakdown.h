@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/model/speed/operations.h"
-#include "report/operations/intervals.h"
+#include "report/speed/primitives/intervals.h"
 
 #include <array>
 #include <cstdint>

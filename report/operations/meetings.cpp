@@ -2,7 +2,7 @@
 
 #include "report/operations/blocks.h"
 #include "report/operations/duration_sketch.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <span>

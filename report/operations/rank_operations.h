@@ -5,7 +5,7 @@
 #include "common/model/speed/operations.h"
 #include "report/operations/meetings.h"
 #include "report/operations/operation_key.h"
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <string>
 #include <vector>

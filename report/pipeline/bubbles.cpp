@@ -1,8 +1,8 @@
 #include "report/pipeline/bubbles.h"
 
-#include "report/operations/intervals.h"
 #include "report/pipeline/jobs/jobs.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/intervals.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <limits>

@@ -2,7 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/tree/roles.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "report/profile/captured_work.h"
 
 #include "common/model/speed/kernel_name.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <array>
@@ -107,7 +107,8 @@ bool stands_out(const std::vector<RankShare>& shares, size_t i, bool below, cons
 // The events of one rank that lie in the time of the capture, by kind of work and name.
 class RankEvents {
  public:
-  RankEvents(int64_t from, int64_t until) : from_(from), until_(until) {}
+  RankEvents(base::Rank rank, const CommunicatorLinks& links, int64_t from, int64_t until)
+      : rank_(rank), links_(links), from_(from), until_(until) {}
 
   void read(const model::EventFile& file) {
     read_operations(file);
@@ -123,27 +124,43 @@ class RankEvents {
  private:
   void read_operations(const model::EventFile& file);
   void add(const wire::Event& event);
+  // An index into `keys_` and `sums_`.
+  size_t index_of(uint32_t op, int64_t begin, int64_t end);
   void find_path_of(const std::vector<Interval>& intervals, const Cover& cover);
 
+  base::Rank rank_;
+  const CommunicatorLinks& links_;
   int64_t from_;
   int64_t until_;
+  std::map<uint32_t, WorkKey> key_of_;  // by operation, without the link class
+  std::map<std::pair<uint32_t, model::LinkClass>, size_t> index_of_operation_;
+  std::map<WorkKey, size_t> index_of_key_;
   std::vector<WorkKey> keys_;
-  std::map<uint32_t, size_t> key_of_;  // by operation
-  std::vector<WorkSum> sums_;          // of each key
+  std::vector<WorkSum> sums_;  // of each key
   std::array<std::vector<Interval>, kKinds> by_kind_;
 };
 
 void RankEvents::read_operations(const model::EventFile& file) {
-  std::map<WorkKey, size_t> known;
   for (const auto& [index, op] : file.ops) {
-    const WorkKey key{kind_of(op), model::kernel_name(op.function)};
-    const auto [at, is_new] = known.emplace(key, keys_.size());
-    if (is_new) {
-      keys_.push_back(key);
-    }
-    key_of_[index] = at->second;
+    key_of_[index] = {.kind = kind_of(op), .name = model::kernel_name(op.function)};
   }
-  sums_.resize(keys_.size());
+}
+
+size_t RankEvents::index_of(uint32_t op, int64_t begin, int64_t end) {
+  const WorkKey& key = key_of_.at(op);
+  const auto link =
+      key.kind == WorkKind::collective ? links_.of_kernel(rank_, begin, end) : model::LinkClass::unknown;
+  // A name is looked up once for each operation and link class, not for each event.
+  const auto [number, is_new] = index_of_operation_.emplace(std::pair(op, link), 0);
+  if (is_new) {
+    const auto [at, added] = index_of_key_.emplace(WorkKey{key.kind, key.name, link}, keys_.size());
+    number->second = at->second;
+    if (added) {
+      keys_.push_back(at->first);
+      sums_.emplace_back();
+    }
+  }
+  return number->second;
 }
 
 void RankEvents::add(const wire::Event& event) {
@@ -152,17 +169,18 @@ void RankEvents::add(const wire::Event& event) {
     return;
   }
   const auto length = static_cast<int64_t>(std::min<uint64_t>(event.duration_ns, uint64_t{1} << 60));
-  const Interval i{std::max(begin, from_), std::min(begin + length, until_), key_of_.at(event.op)};
-  if (i.end < i.begin || begin + length < from_) {
+  if (begin + length < from_) {
     return;
   }
+  const Interval i{std::max(begin, from_), std::min(begin + length, until_),
+                   index_of(event.op, begin, begin + length)};
   const double seconds = base::ns_to_s(length);
   WorkSum& sum = sums_[i.key];
   ++sum.count;
   sum.total_s += base::ns_to_s(i.end - i.begin);
   sum.duration_s += seconds;
   sum.squares += seconds * seconds;
-  by_kind_[static_cast<size_t>(keys_[i.key].first)].push_back(i);
+  by_kind_[static_cast<size_t>(keys_[i.key].kind)].push_back(i);
 }
 
 // What goes before: kernels hide collectives, both hide memory operations, all of them calls. Of two of a
@@ -204,7 +222,7 @@ void RankEvents::add_resources(const model::ResourceFile& samples) {
     }
   }
   for (size_t k = 0; k < keys_.size(); ++k) {
-    if (keys_[k].first != WorkKind::call) {
+    if (keys_[k].kind != WorkKind::call) {
       sums_[k].resources = sums_while(samples, std::move(parts[k]));
     }
   }
@@ -227,7 +245,7 @@ void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFil
   if (activity.seconds <= 0) {
     return;
   }
-  RankEvents events(from, until);
+  RankEvents events(activity.rank, links_, from, until);
   events.read(file);
   activity.busy_share = base::ns_to_s(events.find_path()) / activity.seconds;
   if (samples != nullptr) {
@@ -238,7 +256,7 @@ void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFil
 }
 
 CapturedWork CapturedWorkTable::summary(const WorkKey& key) const {
-  CapturedWork out{.name = key.second, .kind = key.first};
+  CapturedWork out{.name = key.name, .kind = key.kind, .link = key.link};
   std::vector<RankShare> shares;
   std::vector<double> paths;
   double total = 0;
@@ -258,7 +276,7 @@ CapturedWork CapturedWorkTable::summary(const WorkKey& key) const {
   }
   size_t count = 0;
   for (size_t i = 0; i < shares.size(); ++i) {
-    if (stands_out(shares, i, key.first == WorkKind::collective, roles_)) {
+    if (stands_out(shares, i, key.kind == WorkKind::collective, roles_)) {
       out.ranks.insert(shares[i].rank);
       ++count;
     }

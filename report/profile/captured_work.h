@@ -5,8 +5,10 @@
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/timing/event_file.h"
 #include "report/profile/resource_sums.h"
+#include "report/speed/communicator_links.h"
 #include "report/speed/rank_roles.h"
 
+#include <compare>
 #include <map>
 #include <string>
 #include <utility>
@@ -14,7 +16,13 @@
 
 namespace xpurun::report {
 
-using WorkKey = std::pair<model::WorkKind, std::string>;  // with the name of the kernel or call
+struct WorkKey {
+  model::WorkKind kind = model::WorkKind::kernel;
+  std::string name;  // of the kernel or call
+  model::LinkClass link = model::LinkClass::unknown;
+
+  auto operator<=>(const WorkKey&) const = default;
+};
 
 // Of all events of one key on one rank.
 struct WorkSum {
@@ -28,8 +36,9 @@ struct WorkSum {
 
 class CapturedWorkTable {
  public:
-  // Ranks are compared with those of the same role.
-  explicit CapturedWorkTable(const RankRoles& roles = {}) : roles_(roles) {}
+  // Ranks are compared with those of the same role. Collectives of different link classes are different work.
+  explicit CapturedWorkTable(const RankRoles& roles = {}, const CommunicatorLinks& links = {})
+      : roles_(roles), links_(links) {}
 
   // Sets `rank.busy_share`, and with samples the means of `rank.sampling`. Events and samples outside of the
   // rank's time are left out. `samples` may be nullptr.
@@ -52,6 +61,7 @@ class CapturedWorkTable {
   model::CapturedWork summary(const WorkKey& key) const;
 
   RankRoles roles_;
+  CommunicatorLinks links_;
   std::vector<Rank> ranks_;
 };
 

@@ -3,7 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/profile/resource_words.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <fmt/format.h>
 

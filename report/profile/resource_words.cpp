@@ -3,7 +3,7 @@
 #include "common/base/strings.h"
 #include "report/profile/duration_words.h"
 #include "report/profile/resource_sums.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "report/profile/throttling.h"
 
 #include "common/base/tr.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <fmt/format.h>
 

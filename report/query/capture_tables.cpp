@@ -36,19 +36,21 @@ SqlValue place_in_file(const model::CapturedFunction& f) {
 
 void add_captures(RunTables& tables, const std::vector<model::CaptureReport>& captures, int64_t began_ns) {
   Inserter all = tables.database.inserter("captures", 5);
-  Inserter functions = tables.database.inserter("captured", 14);
+  Inserter functions = tables.database.inserter("captured", 15);
   for (const model::CaptureReport& c : captures) {
     const double at_s = static_cast<double>(c.wall_ns - began_ns) / 1e9;
     all.add({c.dir, base::sanitize(c.reason), at_s, c.seconds, base::sanitize(c.sentence)});
     for (const CapturedWork& w : c.gpu.work) {
       const model::ResourceUse* use = use_of(w);
       ++tables.rows;
-      functions.add({c.dir, std::string(model::name_of(w.kind)), base::sanitize(w.name), SqlValue(), w.path,
-                     w.share, static_cast<int64_t>(w.count), w.mean_s, w.spread_s,
-                     use == nullptr ? SqlValue() : SqlValue(w.resource),
-                     use == nullptr ? SqlValue() : known_or_null(use->mean),
-                     use == nullptr ? SqlValue() : known_or_null(use->spread), outliers(w.ranks),
-                     w.ranks.empty() ? SqlValue() : SqlValue(w.ranks_share)});
+      functions.add(
+          {c.dir, std::string(model::name_of(w.kind)), base::sanitize(w.name), SqlValue(), w.path, w.share,
+           static_cast<int64_t>(w.count), w.mean_s, w.spread_s,
+           use == nullptr ? SqlValue() : SqlValue(w.resource),
+           use == nullptr ? SqlValue() : known_or_null(use->mean),
+           use == nullptr ? SqlValue() : known_or_null(use->spread), outliers(w.ranks),
+           w.ranks.empty() ? SqlValue() : SqlValue(w.ranks_share),
+           w.link == model::LinkClass::unknown ? SqlValue() : SqlValue(std::string(model::name_of(w.link)))});
     }
     for (const model::CapturedFunction& f : c.functions) {
       ++tables.rows;
@@ -56,7 +58,7 @@ void add_captures(RunTables& tables, const std::vector<model::CaptureReport>& ca
       functions.add({c.dir, std::string(f.worker ? "worker" : "python"), base::sanitize(f.function),
                      place_in_file(f), f.waits ? SqlValue() : SqlValue(f.own), f.total, SqlValue(),
                      SqlValue(), f.spread, SqlValue(), SqlValue(), SqlValue(), outliers(f.ranks),
-                     f.ranks.empty() ? SqlValue() : SqlValue(f.ranks_total)});
+                     f.ranks.empty() ? SqlValue() : SqlValue(f.ranks_total), SqlValue()});
     }
   }
 }

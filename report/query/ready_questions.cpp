@@ -39,6 +39,10 @@ constexpr TableColumn kColumns[] = {
     {"steps", "transfer_s", "in collectives from then on; NULL as wait_s"},
     {"steps", "cpu_s, run_delay_s, page_faults",
      "of all threads: CPU time, time that they were ready and had no CPU, major page faults; NULL: unknown"},
+    {"steps", "throttled_s, stolen_s",
+     "kept from running by the CPU limit of a container, and by the hypervisor; NULL: unknown"},
+    {"steps", "exposed_s, hidden_s",
+     "communication that computing does not hide, and that it hides; NULL: not all collectives were timed"},
     {"counters", "rank, name, unit, at_s, value", "samples of GPU clocks and hardware counters in captures"},
     {"captures", "capture, reason, at_s, seconds, sentence", "captures; what differs between the ranks"},
     {"captured", "capture, kind, name, place",
@@ -50,6 +54,7 @@ constexpr TableColumn kColumns[] = {
     {"captured", "resource, mu, sigma",
      "the resource that fits, its mean use and standard deviation: share of the peak, or bytes a second"},
     {"captured", "outliers, outliers_share", "the ranks that differ from the others, and their share"},
+    {"captured", "link", "of a collective: inside a node, between nodes; NULL: unknown"},
 };
 
 constexpr ReadyQuestion kQuestions[] = {
@@ -125,13 +130,23 @@ constexpr ReadyQuestion kQuestions[] = {
      "data_ms, round(garbage_s * 1e3, 2) AS garbage_ms FROM steps ORDER BY seconds DESC LIMIT 20"},
     {"load", "CPU time, waits for a CPU, page faults and transfer of a step by rank",
      "SELECT rank, count(*) AS steps, round(avg(cpu_s) * 1e3, 2) AS cpu_ms, round(avg(run_delay_s) * 1e3, 2) "
-     "AS run_delay_ms, round(avg(page_faults), 2) AS page_faults, round(avg(transfer_s) * 1e3, 2) AS "
+     "AS run_delay_ms, round(avg(throttled_s) * 1e3, 2) AS throttled_ms, round(avg(stolen_s) * 1e3, 2) AS "
+     "stolen_ms, round(avg(page_faults), 2) AS page_faults, round(avg(transfer_s) * 1e3, 2) AS "
      "transfer_ms FROM steps GROUP BY rank ORDER BY rank"},
+    {"communication", "exposed and hidden communication of a step by rank",
+     "SELECT rank, count(exposed_s) AS steps, round(avg(exposed_s) * 1e3, 3) AS exposed_ms, "
+     "round(avg(hidden_s) * 1e3, 3) AS hidden_ms, round(100 * sum(exposed_s) / sum(seconds), 1) AS "
+     "exposed_percent FROM steps WHERE exposed_s IS NOT NULL GROUP BY rank ORDER BY rank"},
     {"captured", "the functions with the largest part of the critical path of captures, and outlier ranks",
      "SELECT capture, kind, name, round(beta, 4) AS beta, resource, round(mu, 4) AS mu, round(sigma, 4) AS "
      "sigma, outliers, round(outliers_share, 4) AS outliers_share FROM captured ORDER BY beta DESC, share "
      "DESC "
      "LIMIT 30"},
+    {"links", "collectives of captures inside a node and between nodes",
+     "SELECT capture, coalesce(link, 'unknown') AS link, sum(calls) AS calls, round(sum(beta), 4) AS beta, "
+     "round(sum(share), 4) AS share, round(sum(calls * mean_s) / sum(calls) * 1e3, 4) AS mean_ms FROM "
+     "captured "
+     "WHERE kind = 'collective' GROUP BY capture, link ORDER BY capture, share DESC"},
     {"failures", "ends and exceptions, in order of time",
      "SELECT round(at_s, 2) AS at_s, rank, pid, status AS what FROM deaths UNION ALL SELECT round(at_s, 2), "
      "rank, "

@@ -35,10 +35,11 @@ CREATE TABLE short_calls(rank INTEGER, name TEXT, calls INTEGER, seconds REAL, b
   thread INTEGER);
 CREATE TABLE steps(rank INTEGER, step INTEGER, begin_s REAL, seconds REAL, wait_s REAL, data_s REAL, forward_s REAL,
   backward_s REAL, optimizer_s REAL, communication_s REAL, checkpoint_s REAL, evaluation_s REAL, garbage_s REAL,
-  transfer_s REAL, cpu_s REAL, run_delay_s REAL, page_faults REAL);
+  transfer_s REAL, cpu_s REAL, run_delay_s REAL, page_faults REAL, throttled_s REAL,
+  stolen_s REAL, exposed_s REAL, hidden_s REAL);
 CREATE TABLE captures(capture TEXT, reason TEXT, at_s REAL, seconds REAL, sentence TEXT);
 CREATE TABLE captured(capture TEXT, kind TEXT, name TEXT, place TEXT, beta REAL, share REAL, calls INTEGER,
-  mean_s REAL, spread REAL, resource TEXT, mu REAL, sigma REAL, outliers TEXT, outliers_share REAL);
+  mean_s REAL, spread REAL, resource TEXT, mu REAL, sigma REAL, outliers TEXT, outliers_share REAL, link TEXT);
 CREATE TABLE counters(rank INTEGER, name TEXT, unit TEXT, at_s REAL, value REAL);
 BEGIN;
 )";
@@ -83,7 +84,7 @@ class Loader {
         spans_(out.database.inserter("spans", 11)),
         short_calls_(out.database.inserter("short_calls", 7)),
         counters_(out.database.inserter("counters", 5)),
-        steps_(out.database.inserter("steps", 17)) {}
+        steps_(out.database.inserter("steps", 21)) {}
 
   void add(const Activity& a, int64_t shift_ns) {
     ranks_.add({rank_value(a.rank), int64_t{a.pid}, base::sanitize(a.host), base::sanitize(a.gpu),
@@ -137,17 +138,27 @@ class Loader {
       const StepRecord& step = rank.steps[i];
       const auto stage = [&](model::Stage s) { return seconds_of(step.stage_ns[static_cast<size_t>(s)]); };
       ++out_.rows;
-      steps_.add({rank_value(rank.rank), static_cast<int64_t>(i), seconds_of(step.begin_ns - began_ns_),
+      steps_.add({rank_value(rank.rank),
+                  static_cast<int64_t>(i),
+                  seconds_of(step.begin_ns - began_ns_),
                   seconds_of(step.duration_ns),
                   measured && step.waits_known ? SqlValue(seconds_of(step.wait_ns)) : SqlValue(),
-                  stage(model::Stage::data), stage(model::Stage::forward), stage(model::Stage::backward),
-                  stage(model::Stage::optimizer), stage(model::Stage::communication),
-                  stage(model::Stage::checkpoint), stage(model::Stage::evaluation),
+                  stage(model::Stage::data),
+                  stage(model::Stage::forward),
+                  stage(model::Stage::backward),
+                  stage(model::Stage::optimizer),
+                  stage(model::Stage::communication),
+                  stage(model::Stage::checkpoint),
+                  stage(model::Stage::evaluation),
                   stage(model::Stage::garbage),
                   measured && step.waits_known ? SqlValue(seconds_of(step.transfer_ns)) : SqlValue(),
                   step.process_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.process_ns)),
                   step.run_delay_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.run_delay_ns)),
-                  step.process_ns < 0 ? SqlValue() : SqlValue(step.faults)});
+                  step.process_ns < 0 ? SqlValue() : SqlValue(step.faults),
+                  step.throttled_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.throttled_ns)),
+                  step.stolen_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.stolen_ns)),
+                  step.exposed_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.exposed_ns)),
+                  step.hidden_ns < 0 ? SqlValue() : SqlValue(seconds_of(step.hidden_ns))});
     }
   }
 
@@ -254,6 +265,7 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
   }
   clocks.solve();
   std::vector<RankSteps> ranks;
+  out.links = CommunicatorLinks(inputs.sources.size());
   const size_t most_arrivals = kMostArrivals / std::max<size_t>(inputs.sources.size(), 1);
   out.began_ns = inputs.run_began_ns != 0 ? inputs.run_began_ns : first_ns;
   Loader loader(out, out.began_ns);
@@ -263,7 +275,9 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
     loader.add(activity, shift);
     loader.next_source(activity);
     if (source.format == TraceFormat::xpurun && source.rank != base::kNoRank) {
-      ranks.push_back(steps_of(input_of(source, shift), most_arrivals));
+      const RankInput input = input_of(source, shift);
+      out.links.add(input);
+      ranks.push_back(steps_of(input, most_arrivals));
     }
   }
   JobSteps job(std::move(ranks));

@@ -3,6 +3,7 @@
 
 #include "common/base/result.h"
 #include "report/query/database.h"
+#include "report/speed/communicator_links.h"
 
 #include <cstdint>
 #include <span>
@@ -14,8 +15,9 @@ namespace xpurun::report {
 
 struct RunTables {
   Database database;
-  size_t rows = 0;                    // of calls, spans and steps
-  int64_t began_ns = 0;               // of which times are counted, since 1970
+  size_t rows = 0;       // of calls, spans and steps
+  int64_t began_ns = 0;  // of which times are counted, since 1970
+  CommunicatorLinks links;
   std::vector<base::Error> problems;  // files that are left out or damaged
 };
 

@@ -3,7 +3,7 @@
 #include "common/model/timing/op_names.h"
 #include "report/operations/operation_key.h"
 #include "report/replay/problem.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include "common/base/hash.h"
 #include "common/base/strings.h"
 #include "report/operations/call_numbers.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <limits>

@@ -2,8 +2,8 @@
 // added one after the other.
 #pragma once
 
-#include "report/operations/intervals.h"
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/intervals.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <cstdint>
 #include <map>

@@ -2,11 +2,11 @@
 
 #include "common/base/tr.h"
 #include "report/speed/pictures.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/ranks/causes.h"
 #include "report/speed/ranks/launches.h"
 #include "report/speed/ranks/rank_shift.h"
 #include "report/speed/ranks/stage_pauses.h"
-#include "report/speed/statistics.h"
 #include "report/speed/steps/step_records.h"
 #include "report/speed/wording.h"
 
@@ -155,11 +155,12 @@ class Judge {
     }
     if (!blame) {
       add_causes();
+      add_lost_cpu();
     }
     out_.launches = rank_launches(job_, window_);
     add_pauses();
     for (model::SpeedFinding& f : out_.findings) {
-      f.since_wall_ns = f.since < 0 ? 0 : step_begin_ns(job_, static_cast<size_t>(f.since));
+      f.since_wall_ns = begin_of(f.since);
     }
     std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const auto& a, const auto& b) {
       return std::tuple(b.severity, a.problem, b.share) < std::tuple(a.severity, b.problem, a.share);
@@ -228,6 +229,28 @@ class Judge {
     return blame;
   }
 
+  // Since when ranks are slow that did not become slow within the window: the change of the job that they
+  // caused, or a step before the window. Negative: from the beginning.
+  int64_t onset_of(const Blame& blame, const std::optional<Slowdown>& slow) const {
+    const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
+    const StepWindow all{std::min(kWarmUpSteps, window_.first), window_.last};
+    const auto rise = rise_of_ranks(own_, all, blame.ranks, least_after);
+    if (slow) {
+      const auto change = static_cast<size_t>(slow->change.step);
+      const auto earlier = find_blame(own_, hosts_, slow->before);
+      const bool caused = !earlier || earlier->ranks != blame.ranks;
+      if (caused && (!rise || *rise + least_after >= change)) {
+        return slow->change.step;
+      }
+    }
+    const auto later = rise ? find_blame(own_, hosts_, {*rise, window_.last}) : std::nullopt;
+    return later && later->ranks == blame.ranks ? static_cast<int64_t>(*rise) : -1;
+  }
+
+  int64_t begin_of(int64_t step) const {
+    return step < 0 ? 0 : step_begin_ns(job_, static_cast<size_t>(step));
+  }
+
   // The one formula of all findings: what a step would win, as a share of the mean step of the window. The
   // same share of a usual step is the time.
   void put_loss(model::SpeedFinding& f, double lost_s) const {
@@ -253,9 +276,8 @@ class Judge {
   }
 
   void add_slow_ranks(Blame blame, const std::optional<Slowdown>& slow, int64_t since) {
-    if (slow && since < 0) {
-      const auto earlier = find_blame(own_, hosts_, slow->before);
-      since = earlier && earlier->ranks == blame.ranks ? -1 : slow->change.step;
+    if (since < 0) {
+      since = onset_of(blame, slow);
     }
     if (slow && since == slow->change.step) {
       // A wait may overlap with computing on another stream. Ranks that became slow cost no more than the job
@@ -270,6 +292,7 @@ class Judge {
                           .ranks = set_of(job_, blame.ranks),
                           .place = worst.places[static_cast<size_t>(cause.stage)],
                           .since = since};
+    f.since_wall_ns = begin_of(since);
     put_loss(f, blame.lost_s);
     put_sentence(f, [&] {
       return slow_rank_sentence(f, {.cause = cause,
@@ -352,6 +375,27 @@ class Judge {
     }
   }
 
+  // A limit that throttles all ranks makes no rank stand out.
+  void add_lost_cpu() {
+    const auto cause = taken_from_all(means_, kLeastWaste);
+    const auto& known = out_.findings;
+    if (!cause || std::any_of(known.begin(), known.end(),
+                              [](const auto& f) { return f.cause == SlowCause::cpu_contention; })) {
+      return;
+    }
+    const bool gpu = !on_cpus(job_);
+    model::SpeedFinding f{.problem = SpeedProblem::cause,
+                          // A GPU may have had work to do meanwhile.
+                          .severity = gpu ? model::SpeedSeverity::note : model::SpeedSeverity::warning,
+                          .cause = SlowCause::cpu_contention,
+                          .confidence = gpu ? Confidence::low : lower(Confidence::medium, out_.confidence)};
+    put_loss(f, cause->excess_s);
+    put_sentence(f, [&] { return lost_cpu_sentence(f, *cause); });
+    f.next = next_step(f);
+    put_what_if(f);
+    out_.findings.push_back(std::move(f));
+  }
+
   // Pauses are not a slowdown. A rank that keeps the others waiting in them is reported as a note.
   void add_pauses() {
     out_.stage_pauses = stage_pauses(job_, out_.step_s);
@@ -377,6 +421,10 @@ class Judge {
   }
 
   void put_ranks() {
+    const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
+    const StepWindow all{std::min(kWarmUpSteps, job_.steps()), job_.steps()};
+    const auto risen = job_.synchronous() ? onsets(own_, all, least_after, kLeastBlame)
+                                          : std::vector<std::optional<Onset>>(job_.ranks());
     for (size_t r = 0; r < job_.ranks(); ++r) {
       const RankSteps& rank = job_.rank(r);
       const RankMeans& means = means_[r];
@@ -393,10 +441,20 @@ class Judge {
                             .step_s = quantile(durations, 0.5),
                             .own_s = means.own_s,
                             .wait_s = means.wait_s,
+                            .exposed_s = means.exposed_s,
+                            .hidden_s = means.hidden_s,
                             .cpu_s = means.cpu_s,
                             .run_delay_s = means.run_delay_s,
+                            .throttled_s = means.throttled_s,
+                            .stolen_s = means.stolen_s,
                             .faults = means.faults,
                             .stages = means.stages});
+      if (risen[r]) {
+        model::RankSpeed& out = out_.ranks.back();
+        out.since = static_cast<int64_t>(risen[r]->step);
+        out.since_wall_ns = begin_of(out.since);
+        out.risen = risen[r]->risen;
+      }
     }
   }
 
@@ -495,6 +553,7 @@ model::SpeedReport SpeedAnalysis::finish(StepTable* table) {
   put_times(job, out);
   Judge(job, out, seconds, usual, changes, settings_.language).judge();
   out.series = step_bins(seconds);
+  put_communication(job, out.series);
   out.operations.durations.push_back(step_durations(job, usual));
   if (table != nullptr) {
     *table = table_of(job, out, seconds);

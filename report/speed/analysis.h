@@ -6,7 +6,7 @@
 #include "common/base/language.h"
 #include "report/speed/changes/change_points.h"
 #include "report/speed/functions/function_times.h"
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 #include "report/speed/ranks/job_steps.h"
 #include "report/speed/step_table.h"
 

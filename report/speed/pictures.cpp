@@ -2,7 +2,7 @@
 
 #include "common/base/tr.h"
 #include "report/speed/duration_rows.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 
@@ -22,6 +22,28 @@ std::vector<model::StepBin> step_bins(std::span<const double> seconds) {
                    .most_s = *std::max_element(values.begin(), values.end())});
   }
   return out;
+}
+
+void put_communication(const JobSteps& job, std::vector<model::StepBin>& bins) {
+  for (model::StepBin& bin : bins) {
+    double exposed_ns = 0;
+    double hidden_ns = 0;
+    double known = 0;
+    for (size_t r = 0; r < job.ranks(); ++r) {
+      for (int64_t i = bin.first; i < bin.first + bin.count; ++i) {
+        const StepRecord* step = job.at(r, static_cast<size_t>(i));
+        if (step != nullptr && step->exposed_ns >= 0) {
+          exposed_ns += static_cast<double>(step->exposed_ns);
+          hidden_ns += static_cast<double>(step->hidden_ns);
+          ++known;
+        }
+      }
+    }
+    if (known > 0) {
+      bin.exposed_s = exposed_ns / known * 1e-9;
+      bin.hidden_s = hidden_ns / known * 1e-9;
+    }
+  }
 }
 
 model::HeatMap heat_map(const JobSteps& job, const OwnTimes& own) {

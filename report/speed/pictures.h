@@ -13,6 +13,8 @@ inline constexpr size_t kMostHeatRows = 128;
 inline constexpr size_t kMostHeatColumns = 160;
 
 std::vector<model::StepBin> step_bins(std::span<const double> seconds);
+// Adds the communication of their steps.
+void put_communication(const JobSteps& job, std::vector<model::StepBin>& bins);
 model::HeatMap heat_map(const JobSteps& job, const OwnTimes& own);
 // Of these steps, without checkpoints and evaluations.
 model::DurationRow step_durations(const JobSteps& job, const std::vector<size_t>& usual);

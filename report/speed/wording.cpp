@@ -54,6 +54,16 @@ std::string starved_words(const Cause& cause, bool several) {
                       here, there);
 }
 
+// "the container's CPU limit throttled it 31 % of the time"
+std::string taker_words(const Cause& cause, bool several) {
+  const std::string share = percent(cause.taken);
+  return cause.taker == CpuTaker::limit
+             ? (several ? tr("the container's CPU limit throttled them {} of the time", share)
+                        : tr("the container's CPU limit throttled it {} of the time", share))
+             : (several ? tr("the hypervisor took {} of their CPU time", share)
+                        : tr("the hypervisor took {} of its CPU time", share));
+}
+
 // "it waits longer for the next batch (data.py:40)"
 std::string reason(const Cause& cause, const std::string& place, bool several) {
   const std::string they = several ? "they" : "it";
@@ -64,6 +74,9 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
     case SlowCause::gc:
       return tr("{} spend{} more time in Python's garbage collection", they, s);
     case SlowCause::cpu_contention:
+      if (cause.taker != CpuTaker::others) {
+        return taker_words(cause, several);
+      }
       return tr("{} {} ready to run and get{} no CPU", they, several ? "are" : "is", s);
     case SlowCause::gpu_compute:
       return tr("the same matmuls take {} longer there", percent(cause.slowdown));
@@ -103,7 +116,8 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
       why = tr("Python's garbage collection takes more time");
       break;
     case SlowCause::cpu_contention:
-      why = tr("threads that are ready to run get no CPU");
+      why = cause.taker == CpuTaker::others ? tr("threads that are ready to run get no CPU")
+                                            : taker_words(cause, true);
       break;
     case SlowCause::network:
       why = tr("collectives take longer");
@@ -155,6 +169,11 @@ std::string percent(double share) {
   return fmt::format("{:.0f} %", share * 100);
 }
 
+std::string time_of_day(int64_t wall_ns) {
+  const std::string text = base::utc_iso8601(wall_ns);  // "2026-11-23T14:03:07Z"
+  return text.size() >= 19 ? text.substr(11, 8) + " UTC" : text;
+}
+
 std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRankWords& words) {
   const bool several = finding.ranks.size() > 1;
   std::string who = words.whole_host ? tr("host {} (ranks {})", words.host, finding.ranks.brief())
@@ -163,7 +182,9 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
   if (!several && !words.host.empty()) {
     who += words.gpu.empty() ? tr(" (host {})", words.host) : tr(" (host {}, GPU {})", words.host, words.gpu);
   }
-  const std::string since = finding.since < 0 ? "" : tr(" since step {}", grouped(finding.since));
+  const std::string when =
+      finding.since_wall_ns > 0 ? fmt::format(" ({})", time_of_day(finding.since_wall_ns)) : "";
+  const std::string since = finding.since < 0 ? "" : tr(" since step {}{}", grouped(finding.since), when);
   std::string out = tr("{} cost{} every step {} ({}){}: {}{}", who, several && !words.whole_host ? "" : "s",
                        percent(finding.share), short_seconds(finding.lost_s), since,
                        words.only_part ? tr("mostly, ") : "", reason(words.cause, finding.place, several));
@@ -171,11 +192,6 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
     out += tr("; the others wait in {}", words.others_wait_in);
   }
   return out;
-}
-
-std::string time_of_day(int64_t wall_ns) {
-  const std::string text = base::utc_iso8601(wall_ns);  // "2026-11-23T14:03:07Z"
-  return text.size() >= 19 ? text.substr(11, 8) + " UTC" : text;
 }
 
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
@@ -194,6 +210,14 @@ std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared com
                   short_seconds(finding.lost_s))
              : tr("{}waiting for the next batch costs every step {} ({}){}", who, percent(finding.share),
                   short_seconds(finding.lost_s), in_place(finding.place));
+}
+
+std::string lost_cpu_sentence(const model::SpeedFinding& finding, const Cause& cause) {
+  const std::string share = percent(cause.taken);
+  const std::string lost = short_seconds(finding.lost_s);
+  return cause.taker == CpuTaker::limit
+             ? tr("the container's CPU limit throttles all ranks {} of the time ({} of a step)", share, lost)
+             : tr("the hypervisor takes {} of the CPU time of all ranks ({} of a step)", share, lost);
 }
 
 std::string pause_sentence(const model::StagePause& pause) {
@@ -221,6 +245,13 @@ std::string slow_pause_sentence(const model::StagePause& pause) {
             several ? tr("ranks {}", pause.slow.brief()) : tr("rank {}", pause.slow.brief()),
             several ? "" : "s", short_seconds(pause.slow_s), pause.stage == Stage::checkpoint ? "a" : "an",
             word_of(pause.stage), short_seconds(pause.others_s), place);
+}
+
+std::string void_words(const model::RankSet& ranks, double share, double others, const std::string& dir) {
+  return ranks.size() > 1 ? tr("no work ran on their GPUs {} of the time, on the others {} ({})",
+                               percent(share), percent(others), dir)
+                          : tr("no work ran on its GPU {} of the time, on the others {} ({})", percent(share),
+                               percent(others), dir);
 }
 
 std::string next_step(const model::SpeedFinding& finding) {

@@ -19,17 +19,21 @@ struct SlowRankWords {
 // What the comparison of the ranks gave.
 enum class RanksCompared { one_rank, none_slow, some_slow, not_compared };
 
-// "rank 3 (host b, GPU 5) costs every step 18 % (210 ms) since step 4,120: it waits longer for the next batch
-// (data.py:40); the others wait in all_reduce"
+// "rank 3 (host b, GPU 5) costs every step 18 % (210 ms) since step 4,120 (14:03:07 UTC): it waits longer for
+// the next batch (data.py:40); the others wait in all_reduce"
 std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRankWords& words);
 // "the job is 23 % slower since step 4,120 (14:03:07 UTC), 210 ms instead of 171 ms: ..."
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
                             const Cause& cause, RanksCompared compared);
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared);
+// "the container's CPU limit throttles all ranks 31 % of the time (40 ms of a step)"
+std::string lost_cpu_sentence(const model::SpeedFinding& finding, const Cause& cause);
 // "checkpoint of 12.0 s every 500 steps (torch.save at train.py:30), 2 % of the time"
 std::string pause_sentence(const model::StagePause& pause);
 // "rank 3 needs 12.0 s for a checkpoint, the others 3.00 s (train.py:30 (save))"
 std::string slow_pause_sentence(const model::StagePause& pause);
+// "no work ran on its GPU 41 % of the time, on the others 12 % (traces/2)"
+std::string void_words(const model::RankSet& ranks, double share, double others, const std::string& dir);
 std::string next_step(const model::SpeedFinding& finding);
 // One sentence about the run.
 std::string summary_sentence(const model::SpeedReport& report);

@@ -122,12 +122,6 @@ SUBROOMS = {
         "formats": {"build", "flamegraph", "import", "render", "tree"},
     },
 }
-# Folders that include each other, at full depth. The list may only shrink.
-KNOWN_FOLDER_CYCLES = {
-    frozenset({"report/operations", "report/operations/idle"}),
-    frozenset({"report/speed", "report/speed/changes", "report/speed/functions", "report/speed/ranks",
-               "report/speed/steps"}),
-}
 # More files than this in a folder hide what belongs together.
 MOST_FILES = 25
 WIRE_SYSTEM = {"stdint.h", "stddef.h", "atomic"}
@@ -260,14 +254,11 @@ def folder_edges(files):
     return edges
 
 
-def wrong_folder_cycles(edges, known=KNOWN_FOLDER_CYCLES):
-    """Folders that include each other, but for the known ones, of which none may be left over."""
-    found = {frozenset(cycle) for cycle in cycles(edges)}
-    for cycle in sorted(sorted(c) for c in found - known):
+def wrong_folder_cycles(edges):
+    """Folders that include each other."""
+    for cycle in sorted(sorted(c) for c in cycles(edges)):
         inner = sorted(f"{a} -> {b}" for a in cycle for b in edges[a] if b in cycle)
         yield f"include cycle of {len(cycle)} folders:\n  " + "\n  ".join(inner)
-    for cycle in sorted(sorted(c) for c in known - found):
-        yield f"no such include cycle of folders any more, remove it from KNOWN_FOLDER_CYCLES: {cycle}"
 
 
 def full_folders(files):

@@ -35,8 +35,8 @@ class FolderCycles(unittest.TestCase):
     # a/x -> b/y and b/z -> a/w: no cycle of units, but the two folders include each other.
     EACH_OTHER = files(core_a_x=["core/b/y"], core_b_y=[], core_b_z=["core/a/w"], core_a_w=[])
 
-    def found(self, scene, known=frozenset()):
-        return list(check.wrong_folder_cycles(check.folder_edges(scene), known))
+    def found(self, scene):
+        return list(check.wrong_folder_cycles(check.folder_edges(scene)))
 
     def test_folders_below_a_sub_room_that_include_each_other(self):
         self.assertEqual(check.cycles(check.edges_of(self.EACH_OTHER)), [])
@@ -47,11 +47,6 @@ class FolderCycles(unittest.TestCase):
     def test_a_folder_and_its_parent(self):
         self.assertEqual(len(self.found(files(core_x=["core/a/y"], core_a_y=[], core_a_z=["core/w"], core_w=[]))), 1)
         self.assertEqual(self.found(files(core_x=["core/a/y"], core_a_y=[], core_a_z=["core/a/y"])), [])
-
-    def test_the_list_of_known_cycles_only_shrinks(self):
-        known = {frozenset({"preload/core/a", "preload/core/b"})}
-        self.assertEqual(self.found(self.EACH_OTHER, known), [])
-        self.assertIn("remove it", self.found(files(core_a_x=["core/b/y"], core_b_y=[]), known)[0])
 
 
 class SubRooms(unittest.TestCase):

@@ -27,6 +27,7 @@ def span(tag, body, names, last):
 def load(path):
     out = {"spans": [], "loads": [], "short_calls": [], "lost": 0}
     names, last, before = [""], {"end": 0, "thread": 0, "sequences": {}, "inferred": set()}, [0, 0, 0, 0]
+    lost = [0, 0]
     for tag, body in frame(path, "xpurun.spans/1", out):
         if tag < NO_SPAN:
             out["spans"].append(span(tag, body, names, last))
@@ -35,6 +36,9 @@ def load(path):
         elif tag == 0x81:
             before = [value + body.signed() for value in before]
             out["loads"].append(dict(zip(("at_ns", "cpu_ns", "run_delay_ns", "major_faults"), before)))
+        elif tag == 0x85:
+            lost = [value + body.signed() for value in lost]
+            out["loads"][-1] |= dict(zip(("throttled_ns", "stolen_ns"), lost))
         elif tag == 0x82:
             out["lost"] += body.varint()
         elif tag == 0x84:

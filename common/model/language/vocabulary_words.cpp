@@ -1,6 +1,7 @@
 #include "common/model/language/vocabulary_words.h"
 
 #include "common/model/speed/gpu_capture.h"
+#include "common/model/speed/link_class.h"
 #include "common/model/speed/pipeline.h"
 #include "common/model/timing/span.h"
 #include "common/model/timing/speed_report.h"
@@ -72,6 +73,8 @@ constexpr std::array kWords = {
     later("collective"),
     later("memory"),
     later("call"),
+    later("inside a node"),
+    later("between nodes"),
 };
 
 // A name that is added to a vocabulary is added here, and so to the catalogue.
@@ -97,6 +100,7 @@ static_assert(all_marked<Stage>());
 static_assert(all_marked<StepSource>());
 static_assert(all_marked<JobKind>());
 static_assert(all_marked<WorkKind>());
+static_assert(all_marked<LinkClass>());
 
 }  // namespace
 

@@ -10,7 +10,7 @@ namespace xpurun::model {
 
 template <typename E>
 std::string word_of(E value) {
-  return base::tr(name_of(value));
+  return name_of(value).empty() ? "" : base::tr(name_of(value));
 }
 
 }  // namespace xpurun::model

@@ -8,6 +8,7 @@
 #include "common/base/result.h"
 #include "common/model/names.h"
 #include "common/model/rank_set.h"
+#include "common/model/speed/link_class.h"
 #include "common/model/speed/resource_use.h"
 #include "common/model/speed/throttle_reason.h"
 
@@ -68,13 +69,14 @@ inline constexpr std::array<std::string_view, 4> kNames<WorkKind> = {"kernel", "
 struct CapturedWork {
   std::string name;  // "vectorized_elementwise_kernel<4, ...>", "Memcpy HtoD", "cudaLaunchKernel"
   WorkKind kind = WorkKind::kernel;
-  uint64_t count = 0;   // of all ranks
-  double total_s = 0;   // mean of the ranks
-  double share = 0;     // of the captured time, mean of the ranks
-  double path = 0;      // the part of `share` in which nothing that goes before was running
-  double mean_s = 0;    // of one
-  double spread_s = 0;  // standard deviation of one
-  RankSet ranks;        // that differ from the others: longer, or shorter in a collective
+  LinkClass link = LinkClass::unknown;  // of a collective
+  uint64_t count = 0;                   // of all ranks
+  double total_s = 0;                   // mean of the ranks
+  double share = 0;                     // of the captured time, mean of the ranks
+  double path = 0;                      // the part of `share` in which nothing that goes before was running
+  double mean_s = 0;                    // of one
+  double spread_s = 0;                  // standard deviation of one
+  RankSet ranks;                        // that differ from the others: longer, or shorter in a collective
   double ranks_share = 0;
   // Readings of hardware counters while the work was running.
   std::string resource;                // the one that fits the work: "tensor"; empty: no samples

@@ -57,6 +57,7 @@ template <typename V, Self<CapturedWork> W>
 void fields(V& visit, W& w) {
   visit("name", w.name);
   visit("kind", w.kind);
+  visit("link", w.link, WhenEmpty::omit);
   visit("count", w.count);
   visit("total_s", w.total_s);
   visit("share", w.share);

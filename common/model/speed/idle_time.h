@@ -31,6 +31,11 @@ struct RankIdle {
   double kernel_wait_s = 0;     // of it, work had been launched and waited
   double between_steps_s = -1;  // of idle_s, between the work of two steps; negative: no steps are known
   QueueLength queue;
+  double others_void_share = -1;  // median of the ranks that do the same work; negative: there is none
+  bool outlier = false;           // the GPU was idle for far longer than theirs
+
+  // Share of the time in which no work was running; negative: unknown.
+  double void_share() const { return window_s > 0 ? idle_s / window_s : -1; }
 };
 
 // No work was running on the GPU of a rank.

@@ -67,6 +67,7 @@ void fields(V& visit, C& c) {
   visit("group", c.group);
   visit("members", c.members);
   visit("size", c.size);
+  visit("link", c.link);
   visit("operation", c.operation);
   visit("type", c.type);
   visit("least_bytes", c.least_bytes);
@@ -136,8 +137,10 @@ void fields(V& visit, R& r) {
   visit("host_wait_s", r.host_wait_s);
   visit("kernel_wait_s", r.kernel_wait_s);
   visit("between_steps_s", r.between_steps_s);
-  visit.derived("void_share", r.window_s > 0 ? r.idle_s / r.window_s : -1.0);
+  visit.derived("void_share", r.void_share());
   visit("queue", r.queue);
+  visit("others_void_share", r.others_void_share);
+  visit("outlier", r.outlier);
 }
 
 template <typename V, Self<IdleGap> G>

@@ -5,6 +5,7 @@
 
 #include "common/base/ids.h"
 #include "common/model/speed/idle_time.h"
+#include "common/model/speed/link_class.h"
 
 #include <cstdint>
 #include <string>
@@ -70,8 +71,9 @@ struct CollectiveRow {
   std::string group;         // "all ranks", "4 by 1"; may be empty
   std::string members;       // "0-3": the ranks with timed calls
   int size = 0;
-  std::string operation;  // "AllReduce"
-  std::string type;       // "bf16"
+  LinkClass link = LinkClass::unknown;  // by the hosts of the ranks
+  std::string operation;                // "AllReduce"
+  std::string type;                     // "bf16"
   uint64_t least_bytes = 0;
   uint64_t most_bytes = 0;
   double mean_bytes = 0;

@@ -73,6 +73,9 @@ struct LoadSample {
   int64_t cpu_ns = 0;        // CPU time of all threads
   int64_t run_delay_ns = 0;  // time that its threads were ready to run and had no CPU; negative: unknown
   int64_t major_faults = 0;
+  // Since the first sample; negative: unknown. The limits of the process's control groups throttled it for:
+  int64_t throttled_ns = -1;
+  int64_t stolen_ns = -1;  // the hypervisor took from a thread that had a CPU
 };
 
 struct SpanFile {

@@ -78,13 +78,27 @@ void SpanEncoder::add(const LoadSample& load) {
   const LoadSample next{.at_ns = inside(load.at_ns),
                         .cpu_ns = inside(load.cpu_ns),
                         .run_delay_ns = load.run_delay_ns < 0 ? -1 : inside(load.run_delay_ns),
-                        .major_faults = inside(load.major_faults)};
+                        .major_faults = inside(load.major_faults),
+                        .throttled_ns = load.throttled_ns < 0 ? -1 : inside(load.throttled_ns),
+                        .stolen_ns = load.stolen_ns < 0 ? -1 : inside(load.stolen_ns)};
   records::put_signed(body_, next.at_ns - last_load_.at_ns);
   records::put_signed(body_, next.cpu_ns - last_load_.cpu_ns);
   records::put_signed(body_, next.run_delay_ns - last_load_.run_delay_ns);
   records::put_signed(body_, next.major_faults - last_load_.major_faults);
   put_record(records::kLoad);
-  last_load_ = next;
+  const bool lost_known = next.throttled_ns >= 0 || next.stolen_ns >= 0;
+  if (lost_known) {
+    records::put_signed(body_, next.throttled_ns - last_load_.throttled_ns);
+    records::put_signed(body_, next.stolen_ns - last_load_.stolen_ns);
+    put_record(records::kLostCpu);
+  }
+  const LoadSample& lost = lost_known ? next : last_load_;
+  last_load_ = {.at_ns = next.at_ns,
+                .cpu_ns = next.cpu_ns,
+                .run_delay_ns = next.run_delay_ns,
+                .major_faults = next.major_faults,
+                .throttled_ns = lost.throttled_ns,
+                .stolen_ns = lost.stolen_ns};
 }
 
 void SpanEncoder::add(const ShortCalls& calls) {

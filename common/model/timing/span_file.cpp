@@ -36,6 +36,8 @@ class SpanFileParser {
         return in.ok();
       case records::kLoad:
         return load(in);
+      case records::kLostCpu:
+        return lost_cpu(in);
       case records::kShortCalls:
         return short_calls(in);
       case records::kInferredName:
@@ -102,21 +104,38 @@ class SpanFileParser {
 
   bool load(Fields in) {
     LoadSample next = load_;
-    const auto add = [&in](int64_t& to) {
-      const uint64_t sum = static_cast<uint64_t>(to) + static_cast<uint64_t>(in.signed_varint());
-      to = static_cast<int64_t>(sum);
-      return sum < kSpanTimeLimit;
-    };
-    const bool at = add(next.at_ns);
-    const bool cpu = add(next.cpu_ns);
-    const bool delay = add(next.run_delay_ns) || next.run_delay_ns == -1;
-    const bool faults = add(next.major_faults);
+    const bool at = add(in, next.at_ns);
+    const bool cpu = add(in, next.cpu_ns);
+    const bool delay = add(in, next.run_delay_ns) || next.run_delay_ns == -1;
+    const bool faults = add(in, next.major_faults);
     if (!in.ok() || !at || !cpu || !delay || !faults) {
       return false;
     }
     load_ = next;
     out_.loads.push_back(next);
+    out_.loads.back().throttled_ns = -1;
+    out_.loads.back().stolen_ns = -1;
     return true;
+  }
+
+  bool lost_cpu(Fields in) {
+    LoadSample next = load_;
+    const bool throttled = add(in, next.throttled_ns) || next.throttled_ns == -1;
+    const bool stolen = add(in, next.stolen_ns) || next.stolen_ns == -1;
+    if (!in.ok() || !throttled || !stolen || out_.loads.empty()) {
+      return false;
+    }
+    load_ = next;
+    out_.loads.back().throttled_ns = next.throttled_ns;
+    out_.loads.back().stolen_ns = next.stolen_ns;
+    return true;
+  }
+
+  // False if the sum is no time.
+  static bool add(Fields& in, int64_t& to) {
+    const uint64_t sum = static_cast<uint64_t>(to) + static_cast<uint64_t>(in.signed_varint());
+    to = static_cast<int64_t>(sum);
+    return sum < kSpanTimeLimit;
   }
 
   SpanFile& out_;
@@ -124,7 +143,7 @@ class SpanFileParser {
   uint32_t thread_ = 0;
   std::set<uint32_t> inferred_;             // names
   std::map<uint32_t, uint64_t> sequences_;  // of the latest call, by group
-  LoadSample load_;
+  LoadSample load_{.throttled_ns = 0, .stolen_ns = 0};
 };
 
 }  // namespace

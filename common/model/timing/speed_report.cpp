@@ -33,10 +33,17 @@ void fields(V& visit, R& r) {
   visit("step_s", r.step_s);
   visit("own_s", r.own_s);
   visit("wait_s", r.wait_s);
+  visit("exposed_s", r.exposed_s);
+  visit("hidden_s", r.hidden_s);
   visit("cpu_s", r.cpu_s);
   visit("run_delay_s", r.run_delay_s);
+  visit("throttled_s", r.throttled_s);
+  visit("stolen_s", r.stolen_s);
   visit("faults", r.faults);
   visit("stages_s", r.stages);
+  visit("since", r.since);
+  visit("since_wall_ns", r.since_wall_ns);
+  visit("risen", r.risen);
 }
 
 template <typename V, Self<SpeedFinding> F>
@@ -122,6 +129,8 @@ void fields(V& visit, B& b) {
   visit("count", b.count);
   visit("median_s", b.median_s);
   visit("most_s", b.most_s);
+  visit("exposed_s", b.exposed_s);
+  visit("hidden_s", b.hidden_s);
 }
 
 template <typename V, Self<CapturedFunction> F>

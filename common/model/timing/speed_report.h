@@ -102,10 +102,21 @@ struct RankSpeed {
   double step_s = 0;  // median duration
   double own_s = 0;   // mean time of a step in which the rank did not wait for others; negative: not known
   double wait_s = 0;  // mean time of a step in which it did; negative: not known
-  double cpu_s = -1;  // mean CPU time of a step, all threads; negative: unknown
+  // Mean communication of a step that computing does not hide (with waits), and that it hides; negative:
+  // unknown.
+  double exposed_s = -1;
+  double hidden_s = -1;
+  double cpu_s = -1;        // mean CPU time of a step, all threads; negative: unknown
   double run_delay_s = -1;  // mean time of a step in which threads were ready and had no CPU
+  double throttled_s = -1;  // likewise, in which the CPU limit of its control groups kept it from running
+  double stolen_s = -1;     // likewise, which the hypervisor took from a running thread
   double faults = 0;        // major page faults of a step
   StageSeconds stages;      // mean, of the main thread, without nested spans
+  // Since this step its own time is longer than that of the other ranks by another share than before, until
+  // the end; negative: no such step.
+  int64_t since = -1;
+  int64_t since_wall_ns = 0;
+  double risen = 0;  // 0.2: since then 20 % longer, compared with the other ranks
 };
 
 struct SpeedFinding {
@@ -163,6 +174,9 @@ struct StepBin {
   int64_t count = 0;
   double median_s = 0;
   double most_s = 0;
+  // Means over the ranks and steps of which the communication is known; negative: of none.
+  double exposed_s = -1;
+  double hidden_s = -1;
 };
 
 // Own times of several ranks over the steps.

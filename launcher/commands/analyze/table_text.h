@@ -1,7 +1,7 @@
 // Tables for a terminal: columns that find no room are left out. Pure.
 #pragma once
 
-#include "report/operations/text_tables.h"
+#include "report/operations/tables/text_tables.h"
 
 #include <string>
 

@@ -2,8 +2,21 @@
 
 namespace xpurun::launcher {
 
+namespace {
+
+CpuLosses cpu_losses(const std::optional<model::LoadSample>& load) {
+  const auto seconds = [](int64_t ns) { return ns < 0 ? -1 : base::ns_to_s(ns); };
+  return load ? CpuLosses{.ready_s = seconds(load->run_delay_ns),
+                          .throttled_s = seconds(load->throttled_ns),
+                          .stolen_s = seconds(load->stolen_ns)}
+              : CpuLosses{};
+}
+
+}  // namespace
+
 TimingService::RankProgress rank_progress(const ProgressSources& sources, base::Pid pid,
-                                          std::optional<double> still_s) {
+                                          std::optional<double> still_s,
+                                          const std::optional<model::LoadSample>& load) {
   const double timeout_s = sources.hang_timeout_s;
   const double still = still_s.value_or(-1);
   const TrackedProcess* p = sources.table.find(pid);
@@ -11,7 +24,8 @@ TimingService::RankProgress rank_progress(const ProgressSources& sources, base::
   return {.still_s = still,
           .hung = sources.stall_open && timeout_s > 0 && still >= timeout_s,
           .steps = seen.steps,
-          .step_s = seen.step_s};
+          .step_s = seen.step_s,
+          .cpu = cpu_losses(load)};
 }
 
 }  // namespace xpurun::launcher

@@ -5,7 +5,7 @@
 #include "common/model/rank_set.h"
 #include "report/nodes/job_runs.h"
 #include "report/operations/idle/idle_analysis.h"
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <map>
 #include <string>

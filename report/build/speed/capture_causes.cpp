@@ -3,11 +3,14 @@
 #include "common/base/tr.h"
 #include "report/profile/captured_functions.h"
 #include "report/profile/throttling.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/wording.h"
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 namespace xpurun::report {
 
@@ -34,6 +37,7 @@ const model::GpuCapture* clocks_before(const SpeedReport& report, const SpeedFin
 }
 
 constexpr std::string_view kInCapture = base::later("; in a capture, ");
+constexpr std::string_view kMeasured = base::later("; ");
 constexpr std::string_view kMeanwhile = base::later("; meanwhile, ");
 
 // In both languages.
@@ -102,6 +106,50 @@ void name_throttling(SpeedReport& report, SpeedFinding& finding, base::Language 
   }
 }
 
+// The void shares of the blamed ranks and of the others; nothing unless all of the blamed ranks stand out.
+struct VoidShares {
+  double blamed = 0;
+  double others = 0;
+};
+
+std::optional<VoidShares> void_shares(const model::IdleTime& idle, const model::RankSet& blamed) {
+  std::vector<double> shares;
+  std::vector<double> others;
+  for (const model::RankIdle& one : idle.ranks) {
+    if (blamed.contains(one.rank) && one.outlier) {
+      shares.push_back(one.void_share());
+      others.push_back(one.others_void_share);
+    }
+  }
+  if (shares.empty() || shares.size() != blamed.size()) {
+    return {};
+  }
+  return VoidShares{.blamed = median(shares), .others = median(others)};
+}
+
+// A GPU without work for longer than the others' is issued work too late.
+void name_void(SpeedReport& report, SpeedFinding& finding, base::Language language) {
+  const bool by_host = finding.cause == SlowCause::unknown || finding.cause == SlowCause::host_issue ||
+                       finding.cause == SlowCause::input;
+  if (finding.problem != SpeedProblem::slow_rank || !by_host) {
+    return;
+  }
+  const auto& records = report.operations.idle;
+  for (auto idle = records.rbegin(); idle != records.rend(); ++idle) {
+    if (finding.since >= 0 && idle->wall_ns < finding.since_wall_ns) {
+      return;
+    }
+    if (const auto shares = void_shares(*idle, finding.ranks)) {
+      if (finding.cause == SlowCause::unknown) {
+        put_cause(report, finding, SlowCause::host_issue);
+      }
+      append(finding, language, kMeasured,
+             [&] { return void_words(finding.ranks, shares->blamed, shares->others, idle->dir); });
+      return;
+    }
+  }
+}
+
 // What the blamed ranks do more than the others, from the newest capture that shows it.
 void name_function(const SpeedReport& report, SpeedFinding& finding, base::Language language) {
   if (finding.problem != SpeedProblem::slow_rank) {
@@ -121,6 +169,7 @@ void name_function(const SpeedReport& report, SpeedFinding& finding, base::Langu
 void name_from_captures(SpeedReport& report, base::Language language, const WatchedClocks& watched) {
   for (SpeedFinding& finding : report.findings) {
     name_throttling(report, finding, language, watched);
+    name_void(report, finding, language);
     name_function(report, finding, language);
   }
 }

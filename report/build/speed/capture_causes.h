@@ -1,5 +1,6 @@
-// What captures add to the findings of an analysis: the function in which the blamed ranks spend more time,
-// and GPUs whose clocks are lowered. Captures from before a change say nothing of it. Pure.
+// What captures and traces add to the findings of an analysis: the function in which the blamed ranks spend
+// more time, GPUs whose clocks are lowered, and GPUs that had less to do than others. Captures from before a
+// change say nothing of it. Pure.
 #pragma once
 
 #include "common/base/language.h"

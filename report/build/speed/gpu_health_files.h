@@ -3,7 +3,7 @@
 
 #include "common/model/speed/gpu_health.h"
 #include "report/nodes/job_runs.h"
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <map>
 #include <string>

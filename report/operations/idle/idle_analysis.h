@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/model/speed/idle_time.h"
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // Fills the lists of templates/report.mustache; html.cpp does the rest of it.
 #pragma once
 
-#include "report/operations/text_tables.h"
+#include "report/operations/tables/text_tables.h"
 #include "report/run/run_report.h"
 
 #include <string>

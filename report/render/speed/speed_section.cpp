@@ -3,7 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
-#include "report/operations/text_tables.h"
+#include "report/operations/tables/text_tables.h"
 #include "report/profile/captured_functions.h"
 #include "report/profile/gpu_words.h"
 #include "report/profile/resource_words.h"
@@ -59,8 +59,12 @@ data rank_data(const model::RankSpeed& r, bool culprit) {
     stages.push_back(one);
   }
   put_list(d, "stages", stages);
+  d.set("exposed", r.exposed_s < 0 ? "" : short_seconds(r.exposed_s));
+  d.set("hidden", r.hidden_s < 0 ? "" : short_seconds(r.hidden_s));
   d.set("cpu", r.cpu_s < 0 ? "" : short_seconds(r.cpu_s));
   d.set("delay", r.run_delay_s < 0 ? "" : short_seconds(r.run_delay_s));
+  d.set("throttled", r.throttled_s < 0 ? "" : short_seconds(r.throttled_s));
+  d.set("stolen", r.stolen_s < 0 ? "" : short_seconds(r.stolen_s));
   return d;
 }
 
@@ -117,7 +121,8 @@ data work_data(const model::CapturedWork& w) {
   data d;
   d.set("culprit", !w.ranks.empty());
   d.set("name", base::sanitize(w.name));
-  d.set("kind", word_of(w.kind));
+  d.set("kind", w.link == model::LinkClass::unknown ? word_of(w.kind)
+                                                    : tr("{}, {}", word_of(w.kind), word_of(w.link)));
   d.set("path", share(w.path));
   d.set("total", share(w.share));
   d.set("count", grouped(static_cast<int64_t>(w.count)));
@@ -243,6 +248,11 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
     rows.push_back(rank_data(*ranks[i], named.contains(ranks[i]->rank)));
   }
   put_list(page, "speed_ranks", rows);
+  page.set("speed_overlap",
+           std::any_of(ranks.begin(), ranks.end(), [](const auto* r) { return r->exposed_s >= 0; }));
+  page.set("speed_cpu_taken", std::any_of(ranks.begin(), ranks.end(), [](const auto* r) {
+             return r->throttled_s > 0 || r->stolen_s > 0;
+           }));
   page.set("many_speed_ranks", shown > 20);
   put_text(page, "speed_cut",
            shown < ranks.size() ? tr("{} more ranks are in report.json.", ranks.size() - shown) : "");

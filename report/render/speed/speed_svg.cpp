@@ -2,7 +2,7 @@
 
 #include "common/base/tr.h"
 #include "report/flamegraph/escape.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>

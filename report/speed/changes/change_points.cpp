@@ -1,6 +1,6 @@
 #include "report/speed/changes/change_points.h"
 
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <cmath>

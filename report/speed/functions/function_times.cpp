@@ -1,6 +1,6 @@
 #include "report/speed/functions/function_times.h"
 
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/steps/rank_spans.h"
 
 #include <algorithm>

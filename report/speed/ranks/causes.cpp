@@ -1,7 +1,7 @@
 #include "report/speed/ranks/causes.h"
 
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/ranks/launches.h"
-#include "report/speed/statistics.h"
 
 #include <algorithm>
 #include <functional>
@@ -39,6 +39,32 @@ double median_of(const std::vector<RankMeans>& means, const std::vector<bool>& i
     }
   }
   return quantile(values, 0.5);
+}
+
+double known_or_zero(double seconds) {
+  return std::max(seconds, 0.0);
+}
+
+double lost_cpu(const RankMeans& m) {
+  return known_or_zero(m.lost_cpu_s);
+}
+
+// The taker of most of `excess_s`, if the limit or the hypervisor is it. `part_excess` compares parts of
+// ranks.
+void name_taker(const std::vector<RankMeans>& means, const std::vector<bool>& ranks, double excess_s,
+                const std::function<double(const Part&)>& part_excess, Cause& cause) {
+  const Part throttled = [](const RankMeans& m) { return known_or_zero(m.throttled_s); };
+  const Part stolen = [](const RankMeans& m) { return known_or_zero(m.stolen_s); };
+  const double by_limit = part_excess(throttled);
+  const double by_hypervisor = part_excess(stolen);
+  if (std::max(by_limit, by_hypervisor) < kHalf * excess_s) {
+    return;
+  }
+  const bool limit = by_limit >= by_hypervisor;
+  cause.taker = limit ? CpuTaker::limit : CpuTaker::hypervisor;
+  cause.taken = median_of(means, ranks, [&](const RankMeans& m) {
+    return m.step_s > 0 ? std::min((limit ? throttled(m) : stolen(m)) / m.step_s, 1.0) : 0;
+  });
 }
 
 std::vector<double> within(const std::vector<TimedSample>& samples, const JobSteps& job, size_t rank,
@@ -203,9 +229,8 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
   const double total = std::min(excess([](const RankMeans& m) { return m.own_s; }), blame.lost_s);
   const double data = stage_excess(Stage::data);
   const double garbage = stage_excess(Stage::garbage);
-  const bool delays_known = median_of(means, blamed, [](const RankMeans& m) { return m.run_delay_s; }) >= 0;
-  const double delay =
-      delays_known ? excess([](const RankMeans& m) { return std::max(m.run_delay_s, 0.0); }) : 0;
+  const bool delays_known = median_of(means, blamed, [](const RankMeans& m) { return m.lost_cpu_s; }) >= 0;
+  const double delay = delays_known ? excess(lost_cpu) : 0;
   // Threads other than the main one may lack a CPU at the same time.
   const double contention = std::min(delay, total - data - garbage);
   const double rest = total - data - garbage - std::max(contention, 0.0);
@@ -218,7 +243,10 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
   }
   out.stage = busiest(stage_excess);
   if (contention >= rest) {
-    return {.kind = SlowCause::cpu_contention, .stage = out.stage, .excess_s = contention};
+    out.kind = SlowCause::cpu_contention;
+    out.excess_s = contention;
+    name_taker(means, blamed, contention, excess, out);
+    return out;
   }
   out.excess_s = rest;
   if (const double slower = slower_shapes(job, blamed, window); slower >= kSlowShapes) {
@@ -266,9 +294,11 @@ Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const Me
   if (const double part = stage_excess(Stage::garbage); explains(part)) {
     return {.kind = SlowCause::gc, .stage = Stage::garbage, .excess_s = part};
   }
-  if (const double part = excess([](const RankMeans& m) { return std::max(m.run_delay_s, 0.0); });
-      explains(part)) {
-    return {.kind = SlowCause::cpu_contention, .stage = out.stage, .excess_s = std::min(part, total)};
+  if (const double part = excess(lost_cpu); explains(part)) {
+    out.kind = SlowCause::cpu_contention;
+    out.excess_s = std::min(part, total);
+    name_taker(after.means, all, out.excess_s, excess, out);
+    return out;
   }
   const double step_s = median_of(before.means, all, working_part);
   if (const double slower = slower_than_before(job, before.window, after.window);
@@ -296,6 +326,15 @@ Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const Me
     out.others_launch_s = before_s;
   }
   return out;
+}
+
+std::optional<Cause> taken_from_all(const std::vector<RankMeans>& means, double least) {
+  const std::vector<bool> all(means.size(), true);
+  Cause out{.kind = SlowCause::cpu_contention};
+  name_taker(
+      means, all, 0, [&](const Part& part) { return median_of(means, all, part); }, out);
+  out.excess_s = out.taken * median_of(means, all, [](const RankMeans& m) { return m.step_s; });
+  return out.taken >= least ? std::optional(out) : std::nullopt;
 }
 
 std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own, StepWindow window,

@@ -3,15 +3,21 @@
 
 #include "report/speed/ranks/rank_means.h"
 
+#include <optional>
 #include <vector>
 
 namespace xpurun::report {
+
+// Who keeps threads from a CPU.
+enum class CpuTaker { others, limit, hypervisor };
 
 struct Cause {
   model::SlowCause kind = model::SlowCause::unknown;
   model::Stage stage = model::Stage::other;  // where most of it is spent
   double excess_s = 0;                       // of a step, compared with the other ranks or with before
   double slowdown = 0;                       // gpu_compute: 0.2: the same matmuls take 20 % longer
+  CpuTaker taker = CpuTaker::others;         // cpu_contention
+  double taken = 0;                          // its share of the time, if it is not `others`
   // host_issue: from the call to the start on the GPU, if the blamed ranks' queues are empty and those of the
   // others are not; else negative. Of a change on all ranks, `others` is before.
   double launch_s = -1;
@@ -29,6 +35,10 @@ struct MeansOfWindow {
 };
 // What all ranks spend more time on than before.
 Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const MeansOfWindow& after);
+
+// What the limit of a container or the hypervisor takes from all ranks: the median of the ranks. Nothing if
+// less than `least` of the time.
+std::optional<Cause> taken_from_all(const std::vector<RankMeans>& means, double least);
 
 // The share of a step that would be won if no rank spent time on a cause; largest first, those above
 // `least`.

@@ -1,6 +1,6 @@
 #include "report/speed/ranks/job_steps.h"
 
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <cmath>

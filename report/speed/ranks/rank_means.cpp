@@ -8,18 +8,38 @@ namespace {
 
 using model::Stage;
 
+// Of the steps of which a time is known.
+class MeanOfKnown {
+ public:
+  void add(int64_t ns) {
+    sum_ += ns < 0 ? 0 : static_cast<double>(ns) * 1e-9;
+    steps_ += ns < 0 ? 0 : 1;
+  }
+  // Negative: never known.
+  double seconds() const { return steps_ > 0 ? sum_ / static_cast<double>(steps_) : -1; }
+
+ private:
+  double sum_ = 0;
+  size_t steps_ = 0;
+};
+
 RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, size_t rank) {
   RankMeans out;
   double cpu = 0;
-  double delay = 0;
   size_t cpu_steps = 0;
-  size_t delay_steps = 0;
+  MeanOfKnown delay;
+  MeanOfKnown throttled;
+  MeanOfKnown stolen;
+  MeanOfKnown lost;
+  MeanOfKnown exposed;
+  MeanOfKnown hidden;
   for (size_t i = window.first; i < window.last; ++i) {
     const StepRecord* step = job.at(rank, i);
     if (step == nullptr) {
       continue;
     }
     ++out.steps;
+    out.step_s += static_cast<double>(step->duration_ns) * 1e-9;
     if (const auto own_s = static_cast<double>(own.step(i)[rank]); own_s >= 0) {
       ++out.known;
       out.own_s += own_s;
@@ -38,14 +58,17 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
       out.faults += step->faults;
       ++cpu_steps;
     }
-    if (step->run_delay_ns >= 0) {
-      delay += static_cast<double>(step->run_delay_ns) * 1e-9;
-      ++delay_steps;
-    }
+    delay.add(step->run_delay_ns);
+    throttled.add(step->throttled_ns);
+    stolen.add(step->stolen_ns);
+    lost.add(lost_cpu_ns(*step));
+    exposed.add(step->exposed_ns);
+    hidden.add(step->hidden_ns);
   }
   if (out.steps > 0) {
     const auto n = static_cast<double>(out.steps);
     out.idle_s /= n;
+    out.step_s /= n;
     for (double& seconds : out.stages.seconds) {
       seconds /= n;
     }
@@ -60,9 +83,12 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
     out.cpu_s = cpu / static_cast<double>(cpu_steps);
     out.faults /= static_cast<double>(cpu_steps);
   }
-  if (delay_steps > 0) {
-    out.run_delay_s = delay / static_cast<double>(delay_steps);
-  }
+  out.run_delay_s = delay.seconds();
+  out.throttled_s = throttled.seconds();
+  out.stolen_s = stolen.seconds();
+  out.lost_cpu_s = lost.seconds();
+  out.exposed_s = exposed.seconds();
+  out.hidden_s = hidden.seconds();
   return out;
 }
 

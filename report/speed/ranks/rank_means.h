@@ -17,6 +17,12 @@ struct RankMeans {
   double idle_s = 0;        // of the thread in forward, backward and the optimizer, without measured waits
   double cpu_s = -1;        // of the process; negative: unknown
   double run_delay_s = -1;  // negative: unknown
+  double throttled_s = -1;  // likewise
+  double stolen_s = -1;     // likewise
+  double lost_cpu_s = -1;   // likewise: all three
+  double step_s = 0;        // duration
+  double exposed_s = -1;    // communication that computing does not hide; negative: unknown
+  double hidden_s = -1;     // likewise, that it hides
   double faults = 0;
   model::StageSeconds stages;
 };

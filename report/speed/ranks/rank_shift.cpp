@@ -1,6 +1,6 @@
 #include "report/speed/ranks/rank_shift.h"
 
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kShiftOutlier = 4;  // standard deviations; values are cut off there
 constexpr double kCertainShift = 6;  // standard errors of the difference of two means
+constexpr size_t kFewForMedian = 8;  // their median without one rank differs from that of all
 constexpr double kBetterFit = 12;    // by which a rise explains more than a slope, in residual variances
 
 std::vector<double> cut_off(std::span<const double> values) {
@@ -36,6 +37,56 @@ double mean(std::span<const double> values) {
     sum += value;
   }
   return sum / static_cast<double>(values.size());
+}
+
+// Own times of one rank over those of the others.
+struct RatioSeries {
+  std::vector<double> ratios;  // logarithms
+  std::vector<size_t> steps;
+};
+
+// For each step: the median of the known own times; negative: fewer than two ranks are known.
+std::vector<double> medians_of_steps(const OwnTimes& own, StepWindow window) {
+  std::vector<double> out;
+  std::vector<double> known;
+  for (size_t i = window.first; i < window.last; ++i) {
+    known.clear();
+    for (const float one : own.step(i)) {
+      if (one > 0) {
+        known.push_back(static_cast<double>(one));
+      }
+    }
+    out.push_back(known.size() < 2 ? -1 : quantile(known, 0.5));
+  }
+  return out;
+}
+
+// The median of the other ranks. With many ranks it is that of all.
+double others_of(std::span<const float> step, size_t rank, double median_of_all) {
+  if (step.size() > kFewForMedian) {
+    return median_of_all;
+  }
+  std::vector<double> others;
+  for (size_t r = 0; r < step.size(); ++r) {
+    if (r != rank && step[r] > 0) {
+      others.push_back(static_cast<double>(step[r]));
+    }
+  }
+  return others.empty() ? -1 : quantile(others, 0.5);
+}
+
+RatioSeries ratios_of(const OwnTimes& own, StepWindow window, size_t rank,
+                      const std::vector<double>& medians) {
+  RatioSeries out;
+  for (size_t i = window.first; i < window.last; ++i) {
+    const auto step = own.step(i);
+    const double others = others_of(step, rank, medians[i - window.first]);
+    if (step[rank] > 0 && others > 0) {
+      out.ratios.push_back(std::log(static_cast<double>(step[rank]) / others));
+      out.steps.push_back(i);
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -108,6 +159,30 @@ std::optional<size_t> rise_of_ranks(const OwnTimes& own, StepWindow window, cons
   }
   const auto at = lasting_rise(ratios, least_after);
   return at ? std::optional(steps[*at]) : std::nullopt;
+}
+
+std::vector<std::optional<Onset>> onsets(const OwnTimes& own, StepWindow window, size_t least_after,
+                                         double least) {
+  std::vector<std::optional<Onset>> out(own.ranks());
+  if (own.ranks() < 2) {
+    return out;
+  }
+  const std::vector<double> medians = medians_of_steps(own, window);
+  for (size_t r = 0; r < own.ranks(); ++r) {
+    RatioSeries series = ratios_of(own, window, r, medians);
+    const auto at = lasting_rise(series.ratios, least_after);
+    if (!at) {
+      continue;
+    }
+    const auto split = series.ratios.begin() + static_cast<std::ptrdiff_t>(*at);
+    std::vector<double> before(series.ratios.begin(), split);
+    std::vector<double> after(split, series.ratios.end());
+    const double risen = std::exp(quantile(after, 0.5) - quantile(before, 0.5)) - 1;
+    if (risen >= least) {
+      out[r] = Onset{.step = series.steps[*at], .risen = risen};
+    }
+  }
+  return out;
 }
 
 }  // namespace xpurun::report

@@ -19,4 +19,14 @@ std::optional<size_t> lasting_rise(std::span<const double> values, size_t least_
 std::optional<size_t> rise_of_ranks(const OwnTimes& own, StepWindow window, const std::vector<size_t>& ranks,
                                     size_t least_after);
 
+// Since when a rank is slower than the others.
+struct Onset {
+  size_t step = 0;
+  double risen = 0;  // 0.2: its own time over that of the others is 20 % more than before
+};
+
+// Of each rank in the window, by index; nothing for ranks without a lasting rise of `least` or more.
+std::vector<std::optional<Onset>> onsets(const OwnTimes& own, StepWindow window, size_t least_after,
+                                         double least);
+
 }  // namespace xpurun::report

@@ -1,6 +1,6 @@
 #include "report/speed/ranks/stage_pauses.h"
 
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "report/speed/ranks/waits.h"
 
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <limits>
@@ -104,11 +104,11 @@ int64_t possible_wait(const StepRecord& step, const RankSteps& rank, int64_t lea
   }
   const int64_t idle = idle_in(step, Stage::backward) + idle_in(step, Stage::communication);
   // A rank that gets no CPU does not wait for others.
-  const int64_t delay = step.run_delay_ns < 0 ? 0
-                                              : std::max<int64_t>(step.run_delay_ns - least_delay -
-                                                                      idle_in(step, Stage::forward) -
-                                                                      idle_in(step, Stage::optimizer),
-                                                                  0);
+  const int64_t lost = lost_cpu_ns(step);
+  const int64_t delay =
+      lost < 0 ? 0
+               : std::max<int64_t>(
+                     lost - least_delay - idle_in(step, Stage::forward) - idle_in(step, Stage::optimizer), 0);
   return std::max<int64_t>(idle - std::min(delay, idle) - step.wait_ns, 0);
 }
 
@@ -194,8 +194,8 @@ OwnTimes::OwnTimes(const JobSteps& job, bool measured) : ranks_(job.ranks()) {
   for (size_t i = 0; i < job.steps(); ++i) {
     int64_t least_delay = std::numeric_limits<int64_t>::max();
     for (size_t r = 0; r < ranks_; ++r) {
-      if (const StepRecord* step = job.at(r, i); step != nullptr && step->run_delay_ns >= 0) {
-        least_delay = std::min(least_delay, step->run_delay_ns);
+      if (const StepRecord* step = job.at(r, i); step != nullptr && lost_cpu_ns(*step) >= 0) {
+        least_delay = std::min(least_delay, lost_cpu_ns(*step));
       }
     }
     int64_t least = std::numeric_limits<int64_t>::max();

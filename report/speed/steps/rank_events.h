@@ -1,7 +1,7 @@
 // What the event files of a rank add: arrivals at collectives and times of matmul shapes on the GPU.
 #pragma once
 
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 #include "report/speed/steps/rank_steps.h"
 
 namespace xpurun::report {

@@ -1,7 +1,7 @@
 // The spans of one rank from all its files, with one table of names, on the clock of the analysis.
 #pragma once
 
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <string>
 #include <vector>

@@ -21,11 +21,20 @@ struct StepRecord {
   std::array<int64_t, model::kStepStages> cpu_ns{};  // CPU time of that thread in spans
   int64_t wait_ns = 0;      // measured at collectives: until the last rank had arrived
   int64_t transfer_ns = 0;  // measured at collectives: from then on
+  // Communication that computing does not hide, and that it hides; with waits, negative: unknown.
+  int64_t exposed_ns = -1;
+  int64_t hidden_ns = -1;
   bool waits_known = true;  // every collective of the step was timed, on all ranks
   int64_t process_ns = -1;  // CPU time of all threads; negative: unknown
   int64_t run_delay_ns = -1;
-  double faults = 0;  // major page faults
+  int64_t throttled_ns = -1;  // by the CPU limit of the control groups
+  int64_t stolen_ns = -1;     // by the hypervisor
+  double faults = 0;          // major page faults
 };
+
+// Time for which threads of the rank had work and no CPU; negative: unknown. A throttled thread is ready to
+// run, so it counts once.
+int64_t lost_cpu_ns(const StepRecord& step);
 
 // One rank in a collective.
 struct Arrival {

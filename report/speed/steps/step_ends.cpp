@@ -2,7 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/tr.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/steps/token_period.h"
 
 #include <fmt/format.h>

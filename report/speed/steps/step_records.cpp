@@ -1,5 +1,6 @@
 #include "report/speed/steps/step_records.h"
 
+#include "report/speed/steps/communication.h"
 #include "report/speed/steps/rank_events.h"
 #include "report/speed/steps/rank_spans.h"
 #include "report/speed/steps/step_ends.h"
@@ -108,6 +109,24 @@ double share_of(int64_t at, const model::LoadSample& a, const model::LoadSample&
   return b.at_ns > a.at_ns ? static_cast<double>(at - a.at_ns) / static_cast<double>(b.at_ns - a.at_ns) : 0;
 }
 
+// By how much a total grows in a step, if it is known all the time.
+class Growth {
+ public:
+  explicit Growth(int64_t model::LoadSample::*total) : total_(total) {}
+
+  // `part` of the time between two samples.
+  void add(const model::LoadSample& a, const model::LoadSample& b, double part) {
+    sum_ += part * static_cast<double>(b.*total_ - a.*total_);
+    known_ = known_ && a.*total_ >= 0 && b.*total_ >= a.*total_;
+  }
+  int64_t ns(double factor) const { return known_ ? static_cast<int64_t>(sum_ * factor) : -1; }
+
+ private:
+  int64_t model::LoadSample::*total_;
+  double sum_ = 0;
+  bool known_ = true;
+};
+
 // The totals grow evenly between two samples. Totals that fall belong to a new process.
 void add_loads(const std::vector<model::LoadSample>& loads, std::vector<StepRecord>& steps) {
   size_t at = 0;
@@ -117,8 +136,9 @@ void add_loads(const std::vector<model::LoadSample>& loads, std::vector<StepReco
       ++at;
     }
     double cpu = 0;
-    double delay = 0;
-    bool delay_known = true;
+    Growth delay(&model::LoadSample::run_delay_ns);
+    Growth throttled(&model::LoadSample::throttled_ns);
+    Growth stolen(&model::LoadSample::stolen_ns);
     int64_t covered = 0;
     for (size_t i = at; i + 1 < loads.size() && loads[i].at_ns < end; ++i) {
       const model::LoadSample& a = loads[i];
@@ -131,14 +151,17 @@ void add_loads(const std::vector<model::LoadSample>& loads, std::vector<StepReco
       const double part = share_of(to, a, b) - share_of(from, a, b);
       covered += to - from;
       cpu += part * static_cast<double>(b.cpu_ns - a.cpu_ns);
-      delay += part * static_cast<double>(b.run_delay_ns - a.run_delay_ns);
-      delay_known = delay_known && a.run_delay_ns >= 0 && b.run_delay_ns >= a.run_delay_ns;
+      for (Growth* one : {&delay, &throttled, &stolen}) {
+        one->add(a, b, part);
+      }
       step.faults += part * static_cast<double>(std::max<int64_t>(b.major_faults - a.major_faults, 0));
     }
     if (2 * covered >= step.duration_ns && covered > 0) {
       const double whole = static_cast<double>(step.duration_ns) / static_cast<double>(covered);
       step.process_ns = static_cast<int64_t>(cpu * whole);
-      step.run_delay_ns = delay_known ? static_cast<int64_t>(delay * whole) : -1;
+      step.run_delay_ns = delay.ns(whole);
+      step.throttled_ns = throttled.ns(whole);
+      step.stolen_ns = stolen.ns(whole);
     }
   }
 }
@@ -185,6 +208,13 @@ std::vector<Arrival> arrivals_of(const RankSpans& all, bool gpu) {
 
 }  // namespace
 
+int64_t lost_cpu_ns(const StepRecord& step) {
+  const int64_t waiting = std::max(step.run_delay_ns, step.throttled_ns);
+  return waiting < 0 && step.stolen_ns < 0
+             ? -1
+             : std::max<int64_t>(waiting, 0) + std::max<int64_t>(step.stolen_ns, 0);
+}
+
 RankSteps steps_of(const RankInput& rank, size_t most_arrivals) {
   const RankSpans all = join_spans(rank);
   const StepEnds ends = find_step_ends(all, rank);
@@ -224,6 +254,7 @@ RankSteps steps_of(const RankInput& rank, size_t most_arrivals) {
     find_places(all, ends.thread, out);
   }
   add_loads(all.loads, out.steps);
+  add_communication(rank, all, ends.thread, out);
   return out;
 }
 

@@ -1,7 +1,7 @@
 // What one rank did in each step.
 #pragma once
 
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 #include "report/speed/steps/rank_steps.h"
 
 namespace xpurun::report {

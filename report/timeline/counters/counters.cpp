@@ -44,6 +44,8 @@ void add_load(Activity& activity, const model::SpanFile& file) {
     }
     const double cores = rate(a.cpu_ns, b.cpu_ns, seconds) * 1e-9;
     const double waiting = rate(a.run_delay_ns, b.run_delay_ns, seconds) * 1e-9;
+    const double throttled = rate(a.throttled_ns, b.throttled_ns, seconds) * 1e-9;
+    const double stolen = rate(a.stolen_ns, b.stolen_ns, seconds) * 1e-9;
     const double faults = rate(a.major_faults, b.major_faults, seconds);
     const auto put_pair = [&](const char* name, const char* unit, double value) {
       put(activity, name, unit, clock.wall_ns(static_cast<uint64_t>(a.at_ns)), value);
@@ -56,6 +58,12 @@ void add_load(Activity& activity, const model::SpanFile& file) {
     }
     if (a.run_delay_ns >= 0 && b.run_delay_ns >= 0 && waiting >= 0 && waiting < kMostCores) {
       put_pair("ready without a CPU", "threads", waiting);
+    }
+    if (a.throttled_ns >= 0 && throttled >= 0 && throttled <= 1) {
+      put_pair("throttled by a CPU limit", "share", throttled);
+    }
+    if (a.stolen_ns >= 0 && stolen >= 0 && stolen <= 1) {
+      put_pair("CPU taken by the hypervisor", "share", stolen);
     }
     if (faults >= 0 && faults < 1e9) {
       put_pair("major page faults", "1/s", faults);

@@ -83,6 +83,7 @@ class Filler {
         {"relation", "member"},
         {"identity", "slurm"},
         {"throttle_reasons", "power_brake"},
+        {"link", "between nodes"},
     };
     const auto special = kSpecial.find(key);
     return special != kSpecial.end() ? special->second : "text " + std::to_string(next_++);

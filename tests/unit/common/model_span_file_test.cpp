@@ -19,7 +19,7 @@ bool same(const Span& a, const Span& b) {
 
 bool same(const LoadSample& a, const LoadSample& b) {
   return a.at_ns == b.at_ns && a.cpu_ns == b.cpu_ns && a.run_delay_ns == b.run_delay_ns &&
-         a.major_faults == b.major_faults;
+         a.major_faults == b.major_faults && a.throttled_ns == b.throttled_ns && a.stolen_ns == b.stolen_ns;
 }
 
 const EventFileHeader kHeader{
@@ -100,16 +100,28 @@ TEST_CASE("load samples, losses and equal names") {
   const LoadSample first{.at_ns = 1'000'000'000, .cpu_ns = 7, .run_delay_ns = -1, .major_faults = 3};
   const LoadSample second{
       .at_ns = 2'000'000'000, .cpu_ns = 900'000'007, .run_delay_ns = 5, .major_faults = 3};
+  // Lost CPU time that becomes unknown, and known again.
+  LoadSample third = second;
+  third.throttled_ns = 310'000'000;
+  LoadSample fourth = second;
+  fourth.throttled_ns = 320'000'000;
+  fourth.stolen_ns = 12;
   encoder.add(first);
   encoder.add(second);
+  for (const LoadSample& one : {third, second, fourth}) {
+    encoder.add(one);
+  }
   encoder.lost(300);
   encoder.lost(1);
   const auto file = parse_span_file(SpanEncoder::header({}) + encoder.take_block());
   CHECK(encoder.take_block().empty());
   REQUIRE(file);
-  REQUIRE(file->loads.size() == 2);
+  REQUIRE(file->loads.size() == 5);
   CHECK(same(file->loads[0], first));
   CHECK(same(file->loads[1], second));
+  CHECK(same(file->loads[2], third));
+  CHECK(same(file->loads[3], second));
+  CHECK(same(file->loads[4], fourth));
   CHECK(file->lost == 301);
   CHECK(file->complete);
 }

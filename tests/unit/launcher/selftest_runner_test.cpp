@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sys/prctl.h>
@@ -46,7 +47,7 @@ class FakeXpurun {
 };
 
 constexpr std::string_view kRunJson =
-    R"({{"schema": "xpurun.run/1", "id": "x", "elapsed_s": 4, "outcome": "exit",
+    R"({{"schema": "xpurun.run/1", "id": "x", "elapsed_s": 4, "outcome": "exit", "child_status": 0,
   "verdict": {{"schema": "xpurun.verdict/1", "id": "{}", "kind": "{}", "ranks": [{}], "sentence": "s"}}}})";
 
 std::string writes(std::string_view id, std::string_view kind, std::string_view ranks) {
@@ -142,4 +143,52 @@ TEST_CASE("selftest runner: no machine is so busy that a slow job may fail or no
   const auto trials = stuck.run(short_deadline, {slow_loader()});
   CHECK(trials.at(0).outcome == TrialOutcome::wrong);
   CHECK(trials.at(0).differences.size() > 1);  // those of the analysis, and that it did not end
+}
+
+namespace {
+
+// Counts the attempts in a file beside the script.
+constexpr std::string_view kCountAttempt = "echo >>\"$0.attempts\"\nattempts=$(wc -l <\"$0.attempts\")\n";
+
+size_t attempts_of(const FakeXpurun& fake) {
+  return base::read_file(fake.path() + ".attempts").value_or("").size();
+}
+
+}  // namespace
+
+TEST_CASE("selftest runner: a wrong analysis on a busy machine is repeated, and skipped in the end") {
+  for (const int attempts : {1, 3}) {
+    CAPTURE(attempts);
+    FakeXpurun wrong(std::string(kCountAttempt) + ends_without_steps());
+    const auto trials = wrong.run({.most_of_others = kAlwaysBusy, .attempts = attempts}, {slow_loader()});
+    REQUIRE(trials.size() == 1);
+    CHECK(trials[0].outcome == TrialOutcome::skipped);
+    CHECK(trials[0].reason.starts_with("other programs used "));
+    CHECK(attempts_of(wrong) == static_cast<size_t>(attempts));
+    // Each attempt has a directory of its own, so the first results are kept.
+    CHECK(trials[0].directory.ends_with(attempts == 1 ? "/slow-loader" : "/slow-loader-3"));
+  }
+}
+
+TEST_CASE("selftest runner: a repeated trial that fails is wrong, and is not repeated again") {
+  FakeXpurun fails(std::string(kCountAttempt) + ends_without_steps() + "[ \"$attempts\" -lt 2 ] || exit 3");
+  const auto trials = fails.run({.most_of_others = kAlwaysBusy, .attempts = 5}, {slow_loader()});
+  REQUIRE(trials.size() == 1);
+  CHECK(trials[0].outcome == TrialOutcome::wrong);
+  CHECK(attempts_of(fails) == 2);
+  CHECK(trials[0].directory.ends_with("/slow-loader-2"));
+}
+
+TEST_CASE("selftest runner: a repeated trial delays the others only, and each is reported once") {
+  FakeXpurun wrong(std::string(kCountAttempt) + ends_without_steps());
+  const auto trials =
+      wrong.run({.at_a_time = 1, .most_of_others = kAlwaysBusy, .attempts = 2}, {slow_loader(), healthy()});
+  REQUIRE(trials.size() == 2);
+  std::vector<std::string> names;
+  for (const Trial& trial : trials) {
+    names.emplace_back(trial.directory.substr(trial.directory.rfind('/') + 1));
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"healthy", "slow-loader-2"});
+  CHECK(attempts_of(wrong) == 3);
 }

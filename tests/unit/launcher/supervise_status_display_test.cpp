@@ -43,7 +43,7 @@ TEST_CASE("progress of a rank: hung after the timeout in an open stall") {
   test::JobScene s;
   StepWatch steps(0, [](const auto&, base::MonoNs) {});
   const auto progress = [&](std::optional<double> still_s, bool stall, double timeout_s = 10) {
-    return rank_progress({s.table, steps, timeout_s, stall}, kRank1, still_s);
+    return rank_progress({s.table, steps, timeout_s, stall}, kRank1, still_s, std::nullopt);
   };
   CHECK(progress(10, true).hung);
   CHECK(progress(10, true).still_s == 10);
@@ -66,5 +66,11 @@ TEST_CASE("progress of a rank: hung after the timeout in an open stall") {
   }
   CHECK(progress(1, false).steps == steps.rank(1).steps);
   CHECK(progress(1, false).steps > 0);
-  CHECK(rank_progress({s.table, steps, 10, false}, test::kRank0, 1).steps == 0);
+  CHECK(rank_progress({s.table, steps, 10, false}, test::kRank0, 1, std::nullopt).steps == 0);
+  CHECK(rank_progress({s.table, steps, 10, false}, test::kRank0, 1, std::nullopt).cpu.ready_s < 0);
+  const model::LoadSample load{.run_delay_ns = 2'500'000'000, .throttled_ns = -1, .stolen_ns = 1'000'000'000};
+  const CpuLosses lost = rank_progress({s.table, steps, 10, false}, test::kRank0, 1, load).cpu;
+  CHECK(lost.ready_s == 2.5);
+  CHECK(lost.throttled_s < 0);  // not known
+  CHECK(lost.stolen_s == 1);
 }

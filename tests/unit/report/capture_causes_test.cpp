@@ -159,3 +159,55 @@ TEST_CASE("capture causes: clocks that were watched explain a change without a c
   name_from_captures(none, base::Language::english, [](int64_t, int64_t) { return model::GpuCapture(); });
   CHECK(none.findings[0].cause == SlowCause::unknown);
 }
+
+namespace {
+
+// The GPUs of four ranks, idle for these shares of the time; those of `outliers` stand out.
+model::IdleTime idle_at(int64_t wall_ns, const model::RankSet& outliers) {
+  model::IdleTime out{.dir = "traces/2", .wall_ns = wall_ns};
+  for (base::Rank r = 0; r < 4; ++r) {
+    const bool slow = outliers.contains(r);
+    out.ranks.push_back(
+        {.rank = r, .window_s = 2, .idle_s = slow ? 0.82 : 0.24, .others_void_share = 0.12, .outlier = slow});
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "capture causes: a GPU without work makes an unknown cause the host's, and is evidence for others") {
+  const std::string words = "slow; no work ran on its GPU 41 % of the time, on the others 12 % (traces/2)";
+  for (const SlowCause was : {SlowCause::unknown, SlowCause::host_issue, SlowCause::input}) {
+    SpeedReport report = report_of(SpeedProblem::slow_rank, was, {1}, -1);
+    report.operations.idle = {idle_at(10, {1})};
+    name(report);
+    CHECK(report.findings[0].cause == (was == SlowCause::unknown ? SlowCause::host_issue : was));
+    CHECK(report.findings[0].sentence == words);
+  }
+  SpeedReport two = report_of(SpeedProblem::slow_rank, SlowCause::host_issue, {1, 2}, -1);
+  two.operations.idle = {idle_at(10, {1, 2})};
+  name(two);
+  CHECK(two.findings[0].sentence ==
+        "slow; no work ran on their GPUs 41 % of the time, on the others 12 % (traces/2)");
+}
+
+TEST_CASE("capture causes: void shares that say nothing about the finding") {
+  SpeedReport early = report_of(SpeedProblem::slow_rank, SlowCause::unknown, {1}, 100);
+  early.operations.idle = {idle_at(kSince - 1, {1})};
+  SpeedReport other = report_of(SpeedProblem::slow_rank, SlowCause::unknown, {1}, -1);
+  other.operations.idle = {idle_at(10, {2})};
+  SpeedReport part = report_of(SpeedProblem::slow_rank, SlowCause::unknown, {1, 2}, -1);
+  part.operations.idle = {idle_at(10, {1})};
+  SpeedReport all = report_of(SpeedProblem::slower, SlowCause::unknown, {}, -1);
+  all.operations.idle = {idle_at(10, {1})};
+  for (SpeedReport* report : {&early, &other, &part, &all}) {
+    name(*report);
+    CHECK(report->findings[0].cause == SlowCause::unknown);
+    CHECK(report->findings[0].sentence == "slow");
+  }
+  SpeedReport gpu = report_of(SpeedProblem::slow_rank, SlowCause::gpu_compute, {1}, -1);
+  gpu.operations.idle = {idle_at(10, {1})};
+  name(gpu);
+  CHECK(gpu.findings[0].sentence == "slow");
+}

@@ -1,6 +1,6 @@
 #include "report/operations/analysis.h"
 
-#include "report/operations/text_tables.h"
+#include "report/operations/tables/text_tables.h"
 #include "tests/unit/report/operations/made_events.h"
 
 #include <doctest/doctest.h>

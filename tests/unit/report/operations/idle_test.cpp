@@ -2,8 +2,9 @@
 #include "report/gpu_work/idle_gaps.h"
 #include "report/gpu_work/queue_length.h"
 #include "report/operations/idle/idle_analysis.h"
-#include "report/operations/idle/idle_tables.h"
-#include "report/operations/text_tables.h"
+#include "report/operations/idle/void_outliers.h"
+#include "report/operations/tables/idle_tables.h"
+#include "report/operations/tables/text_tables.h"
 #include "tests/unit/report/operations/made_events.h"
 
 #include <doctest/doctest.h>
@@ -243,7 +244,7 @@ TEST_CASE("tables of idle time: of the newest record, or why there is none") {
   CHECK(tables[0].rows.size() == 2);
   CHECK(tables[0].all_rows == 3);
   CHECK(tables[0].rows[0] == std::vector<std::string>{"2", "2.00", "100.0", "25.0", "10.0", "", "", "10.0",
-                                                      "0.0", "12.3", "12", "40", "55"});
+                                                      "0.0", "12.3", "12", "40", "55", ""});
   CHECK(tables[0].about.find("up to 25") != std::string::npos);
   CHECK(tables[1].rows[0] == std::vector<std::string>{"1", "5.0", "2.00", "100.0", "a", "b", "", ""});
 }
@@ -282,4 +283,68 @@ TEST_CASE("idle time between steps is told from that inside of steps") {
   CHECK(r.between_steps_s == doctest::Approx(19 * 120e-6).epsilon(0.01));
   rank.spans.clear();
   CHECK(idle_of(rank).ranks[0].between_steps_s < 0);
+}
+
+TEST_CASE("ranks whose GPU has nothing to do stand out from the others") {
+  struct Case {
+    const char* what;
+    std::vector<double> idle;  // shares of the time, by rank
+    std::vector<base::Rank> outliers;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"alike", {0.10, 0.11, 0.12, 0.10}, {}},
+           {"one", {0.10, 0.11, 0.45, 0.10}, {2}},
+           {"less than 5 % of the time", {0.10, 0.10, 0.145, 0.10}, {}},
+           {"inside of the spread of the others", {0.10, 0.30, 0.50, 0.20, 0.62}, {}},
+           {"two of five", {0.10, 0.40, 0.11, 0.42, 0.10}, {1, 3}},
+           {"half of the ranks", {0.10, 0.40, 0.10, 0.40}, {}},
+           {"one of two", {0.10, 0.40}, {1}},
+           {"alone", {0.90}, {}},
+           {"less idle than the others", {0.40, 0.41, 0.05, 0.40}, {}},
+       }) {
+    CAPTURE(c.what);
+    model::IdleTime idle{.dir = "traces/1"};
+    for (size_t r = 0; r < c.idle.size(); ++r) {
+      idle.ranks.push_back(
+          {.rank = static_cast<base::Rank>(r), .window_s = 2, .idle_s = 2 * c.idle[r], .outlier = true});
+    }
+    mark_void_outliers(idle, {});
+    std::vector<base::Rank> found;
+    for (const model::RankIdle& one : idle.ranks) {
+      if (one.outlier) {
+        found.push_back(one.rank);
+      }
+    }
+    CHECK(found == c.outliers);
+    CHECK((idle.ranks[0].others_void_share < 0) == (c.idle.size() == 1));
+  }
+}
+
+TEST_CASE("void shares are compared between ranks that do the same work") {
+  model::IdleTime idle{.dir = "traces/1"};
+  RankRoles roles;
+  for (base::Rank r = 0; r < 6; ++r) {
+    const bool second_stage = r >= 3;
+    idle.ranks.push_back({.rank = r, .window_s = 1, .idle_s = second_stage ? 0.5 : 0.1});
+    roles.add(r, {{second_stage ? uint64_t{7} : uint64_t{8}, 100.0}});
+  }
+  mark_void_outliers(idle, roles);
+  for (const model::RankIdle& one : idle.ranks) {
+    CHECK_FALSE(one.outlier);
+    CHECK(one.others_void_share == doctest::Approx(one.void_share()));
+  }
+}
+
+TEST_CASE("the table of idle time has the others' share beside a rank that stands out") {
+  model::OperationTables o;
+  o.idle.push_back({.dir = "traces/1", .source = "CUPTI"});
+  for (base::Rank r = 0; r < 4; ++r) {
+    o.idle[0].ranks.push_back({.rank = r, .window_s = 1, .timed_share = 1, .idle_s = r == 2 ? 0.5 : 0.1});
+  }
+  mark_void_outliers(o.idle[0], {});
+  const auto tables = idle_tables(o, 10);
+  REQUIRE(!tables.empty());
+  CHECK(tables[0].columns.back().name == "Others idle %");
+  CHECK(tables[0].rows[2].back() == "10.0");
+  CHECK(tables[0].rows[1].back().empty());
 }

@@ -1,7 +1,7 @@
 // Timed calls of made ranks. Tests of report/operations and report/compare only.
 #pragma once
 
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <string>
 #include <vector>

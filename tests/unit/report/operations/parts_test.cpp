@@ -1,10 +1,10 @@
 #include "report/operations/breakdown.h"
 #include "report/operations/call_numbers.h"
 #include "report/operations/duration_sketch.h"
-#include "report/operations/intervals.h"
 #include "report/operations/meetings.h"
-#include "report/operations/text_tables.h"
-#include "report/speed/statistics.h"
+#include "report/operations/tables/text_tables.h"
+#include "report/speed/primitives/intervals.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <doctest/doctest.h>
 
@@ -67,6 +67,9 @@ TEST_CASE("intervals are sets of moments") {
     CHECK(length_of(a) == lengths[0]);
     CHECK(overlap_of(a, b) == both);
     CHECK(overlap_of(b, a) == both);
+    CHECK(length_of(common_of(a, b)) == both);
+    CHECK(length_of(difference_of(a, b)) == lengths[0] - both);
+    CHECK(overlap_of(difference_of(a, b), b) == 0);
   }
 }
 

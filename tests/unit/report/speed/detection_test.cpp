@@ -2,7 +2,7 @@
 // step, neighbouring steps somewhat alike, single slow steps). The numbers are in bench/RESULTS.md:
 //   build/tests/unit/report/speed/unit_speed -tc='detection: *' -s
 #include "report/speed/changes/change_points.h"
-#include "report/speed/statistics.h"
+#include "report/speed/primitives/statistics.h"
 #include "tests/support/rounds.h"
 
 #include <doctest/doctest.h>

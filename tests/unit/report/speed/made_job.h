@@ -2,7 +2,7 @@
 // all_reduce, and step the optimizer. Tests of report/speed only.
 #pragma once
 
-#include "report/speed/rank_input.h"
+#include "report/speed/primitives/rank_input.h"
 
 #include <cmath>
 #include <functional>
@@ -21,6 +21,9 @@ struct StepParts {
   double transfer = 5;
   double garbage = 0;  // inside the forward pass
   double delay = 0;    // the forward pass gets no CPU for this time
+  // Parts of the time without a CPU, if the job knows them; the hypervisor's is no part of `delay`.
+  double throttled = 0;
+  double stolen = 0;
   double checkpoint = 0;
   double evaluation = 0;  // before the step, as the checkpoint
   double between = 2;     // outside of all spans
@@ -32,6 +35,7 @@ struct MadeJob {
   int ranks_per_host = 0;      // 0: one host
   bool visible_calls = false;  // all_reduce is a span of its own; else it is hidden in the backward pass
   bool cpu_times = true;
+  bool takers_known = false;  // who takes the CPU
   std::string gpu;
   double noise = 0.02;  // of each part, log-normal
   uint32_t seed = 1;
@@ -73,6 +77,8 @@ inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
   const auto noisy = [&](double value) { return value * std::exp(normal(random)); };
   std::vector<report::RankInput> out(static_cast<size_t>(job.ranks));
   std::vector<int64_t> delays(out.size(), 0);
+  std::vector<int64_t> throttled(out.size(), 0);
+  std::vector<int64_t> stolen(out.size(), 0);
   for (int r = 0; r < job.ranks; ++r) {
     report::RankInput& rank = out[static_cast<size_t>(r)];
     rank.rank = r;
@@ -95,8 +101,8 @@ inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
       for (double* part : {&p.data, &p.forward, &p.backward, &p.optimizer}) {
         *part = noisy(*part);
       }
-      const double before =
-          p.checkpoint + p.evaluation + p.between + p.data + p.forward + p.garbage + p.delay + p.backward;
+      const double before = p.checkpoint + p.evaluation + p.between + p.data + p.forward + p.garbage +
+                            p.delay + p.stolen + p.backward;
       last = std::max(last, now + ms(before));
       transfer = std::max(transfer, p.transfer);
     }
@@ -131,7 +137,7 @@ inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
         add(Stage::garbage, 7, p.garbage, p.garbage);
         t = begin;
       }
-      add(Stage::forward, 2, p.forward + p.garbage + p.delay, p.forward + p.garbage);
+      add(Stage::forward, 2, p.forward + p.garbage + p.delay + p.stolen, p.forward + p.garbage);
       if (job.visible_calls) {
         add(Stage::backward, 3, p.backward, p.backward);
         model::Span& call = add(Stage::communication, 5, static_cast<double>(together - t) / 1e6, 0.1);
@@ -145,7 +151,14 @@ inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
       add(Stage::optimizer, 4, p.optimizer, p.optimizer);
       latest = std::max(latest, t);
       delays[r] += ms(p.delay);
-      file.loads.push_back({.at_ns = t, .cpu_ns = t / 2, .run_delay_ns = delays[r], .major_faults = 0});
+      throttled[r] += ms(p.throttled);
+      stolen[r] += ms(p.stolen);
+      file.loads.push_back({.at_ns = t,
+                            .cpu_ns = t / 2,
+                            .run_delay_ns = delays[r],
+                            .major_faults = 0,
+                            .throttled_ns = job.takers_known ? throttled[r] : -1,
+                            .stolen_ns = job.takers_known ? stolen[r] : -1});
     }
     // The next step begins on each rank when its optimizer is done; a little difference does not matter here.
     now = latest;

@@ -1,4 +1,4 @@
-#include "report/operations/idle/idle_tables.h"
+#include "report/operations/tables/idle_tables.h"
 
 #include "common/base/tr.h"
 #include "report/speed/wording.h"
@@ -70,17 +70,19 @@ std::string about_notes(const IdleTime& idle) {
 }
 
 TextTable idle_table(const IdleTime& idle, size_t most) {
-  TextTable out{.id = "idle",
-                .title = "Idle time and queue",
-                .about = base::tr("From {}, by {}. {} Host wait: idle, nothing was launched; kernel wait: "
-                                  "idle although work was launched. Queue: work launched and not begun, over "
-                                  "time. Waiting inside a collective does not count as idle.{}",
-                                  idle.dir, idle.source, coverage(idle), about_notes(idle))};
-  out.columns = {{"Rank", true, 9},       {"Seconds", true, 4},     {"Timed %", true, 3},
-                 {"Untraced %", true, 2}, {"Idle %", true, 8},      {"Between steps %", true, 6},
-                 {"In steps %", true, 6}, {"Host wait %", true, 8}, {"Kernel wait %", true, 8},
-                 {"Queue mean", true, 7}, {"Queue p50", true, 6},   {"Queue p99", true, 6},
-                 {"Queue most", true, 1}};
+  TextTable out{
+      .id = "idle",
+      .title = "Idle time and queue",
+      .about = base::tr("From {}, by {}. {} Host wait: idle, nothing was launched; kernel wait: "
+                        "idle although work was launched. Queue: work launched and not begun, over "
+                        "time. Waiting inside a collective does not count as idle. Others idle: the "
+                        "median of the other ranks, where a rank stands out.{}",
+                        idle.dir, idle.source, coverage(idle), about_notes(idle))};
+  out.columns = {{"Rank", true, 9},       {"Seconds", true, 4},      {"Timed %", true, 3},
+                 {"Untraced %", true, 2}, {"Idle %", true, 8},       {"Between steps %", true, 6},
+                 {"In steps %", true, 6}, {"Host wait %", true, 8},  {"Kernel wait %", true, 8},
+                 {"Queue mean", true, 7}, {"Queue p50", true, 6},    {"Queue p99", true, 6},
+                 {"Queue most", true, 1}, {"Others idle %", true, 7}};
   std::vector<RankIdle> rows = idle.ranks;
   if (rows.size() > most) {
     std::stable_sort(rows.begin(), rows.end(), [](const RankIdle& a, const RankIdle& b) {
@@ -97,7 +99,7 @@ TextTable idle_table(const IdleTime& idle, size_t most) {
                         known ? part(r.idle_s - r.between_steps_s) : "", part(r.host_wait_s),
                         part(r.kernel_wait_s), short_number(r.queue.mean),
                         fmt::format("{:.0f}", r.queue.median), fmt::format("{:.0f}", r.queue.p99),
-                        fmt::format("{}", r.queue.most)});
+                        fmt::format("{}", r.queue.most), r.outlier ? as_percent(r.others_void_share) : ""});
   }
   return out;
 }

@@ -1,4 +1,4 @@
-#include "report/operations/text_table.h"
+#include "report/operations/tables/text_table.h"
 
 #include <fmt/format.h>
 

@@ -17,7 +17,10 @@ struct Interval {
 std::vector<Interval> united(std::vector<Interval> intervals);
 // The following take united intervals.
 int64_t length_of(const std::vector<Interval>& set);
-// Length of the moments that are in both.
+// The moments that are in both, and their length.
+std::vector<Interval> common_of(const std::vector<Interval>& a, const std::vector<Interval>& b);
 int64_t overlap_of(const std::vector<Interval>& a, const std::vector<Interval>& b);
+// The moments of `a` that are not in `b`.
+std::vector<Interval> difference_of(const std::vector<Interval>& a, const std::vector<Interval>& b);
 
 }  // namespace xpurun::report

@@ -1,4 +1,4 @@
-#include "report/operations/intervals.h"
+#include "report/speed/primitives/intervals.h"
 
 #include <algorithm>
 
@@ -29,17 +29,43 @@ int64_t length_of(const std::vector<Interval>& set) {
   return sum;
 }
 
-int64_t overlap_of(const std::vector<Interval>& a, const std::vector<Interval>& b) {
-  int64_t sum = 0;
+std::vector<Interval> common_of(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  std::vector<Interval> out;
   auto x = a.begin();
   auto y = b.begin();
   while (x != a.end() && y != b.end()) {
-    const int64_t from = std::max(x->begin, y->begin);
-    const int64_t to = std::min(x->end, y->end);
-    sum += std::max<int64_t>(to - from, 0);
+    const Interval both{std::max(x->begin, y->begin), std::min(x->end, y->end)};
+    if (both.begin < both.end) {
+      out.push_back(both);
+    }
     x->end < y->end ? ++x : ++y;
   }
-  return sum;
+  return out;
+}
+
+int64_t overlap_of(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  return length_of(common_of(a, b));
+}
+
+std::vector<Interval> difference_of(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  std::vector<Interval> out;
+  auto y = b.begin();
+  for (const Interval& one : a) {
+    int64_t from = one.begin;
+    while (y != b.end() && y->end <= from) {
+      ++y;
+    }
+    for (auto z = y; z != b.end() && z->begin < one.end; ++z) {
+      if (z->begin > from) {
+        out.push_back({from, z->begin});
+      }
+      from = std::max(from, z->end);
+    }
+    if (from < one.end) {
+      out.push_back({from, one.end});
+    }
+  }
+  return out;
 }
 
 }  // namespace xpurun::report

@@ -1,8 +1,9 @@
-#include "report/operations/text_tables.h"
+#include "report/operations/tables/text_tables.h"
 
 #include "common/base/tr.h"
-#include "report/operations/idle/idle_tables.h"
-#include "report/speed/statistics.h"
+#include "common/model/language/vocabulary_words.h"
+#include "report/operations/tables/idle_tables.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
@@ -133,6 +134,7 @@ TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t
                                   "waiting most, with its share of their waiting time.")};
   out.columns = {{"Communicator", false, 9},
                  {"Groups", false, 0},
+                 {"Links", false, 2},
                  {"Operation", false, 8},
                  {"Type", false, 2},
                  {"MiB", true, 7},
@@ -151,6 +153,7 @@ TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t
   put_rows(out, rows, most, [](const model::CollectiveRow& r) -> std::vector<std::string> {
     return {communicator(r),
             r.group,
+            model::word_of(r.link),
             r.operation,
             r.type,
             mib(r.mean_bytes),

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/model/speed/operations.h"
-#include "report/operations/text_table.h"
+#include "report/operations/tables/text_table.h"
 
 namespace xpurun::report {
 

@@ -1,0 +1,116 @@
+// Who takes the CPU from ranks: other threads, the limit of a container, the hypervisor.
+#include "common/base/tr.h"
+#include "report/speed/analysis.h"
+#include "tests/unit/report/speed/made_job.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using model::SlowCause;
+using model::SpeedProblem;
+using tests::MadeJob;
+using tests::StepParts;
+
+namespace {
+
+struct TakerCase {
+  double delay = 0;
+  double throttled = 0;
+  double stolen = 0;
+  const char* words = "";
+};
+
+constexpr TakerCase kTakers[] = {
+    {.delay = 40, .words = "it is ready to run and gets no CPU"},
+    {.delay = 40, .throttled = 10, .words = "it is ready to run and gets no CPU"},
+    {.delay = 40, .throttled = 38, .words = "the container's CPU limit throttled it 27 % of the time"},
+    // The kernel of some hosts does not count delays of throttled threads.
+    {.throttled = 40, .words = "the container's CPU limit throttled it 28 % of the time"},
+    {.stolen = 40, .words = "the hypervisor took 28 % of its CPU time"},
+    {.delay = 5, .throttled = 5, .stolen = 35, .words = "the hypervisor took 25 % of its CPU time"},
+};
+
+void take(const TakerCase& one, StepParts& p) {
+  p.delay += std::max(one.delay, one.throttled);
+  p.throttled += one.throttled;
+  p.stolen += one.stolen;
+}
+
+}  // namespace
+
+TEST_CASE("the sentence about a rank without a CPU names who takes it") {
+  for (const TakerCase& one : kTakers) {
+    for (const bool calls : {false, true}) {
+      CAPTURE(one.words);
+      CAPTURE(calls);
+      MadeJob job{
+          .ranks = 4, .steps = 120, .visible_calls = calls, .takers_known = true, .noise = 0.005, .seed = 6};
+      job.change = [&one](int rank, int, StepParts& p) {
+        if (rank == 2) {
+          take(one, p);
+        }
+      };
+      auto ranks = tests::make_ranks(job);
+      if (one.delay == 0) {
+        for (auto& load : ranks[2].spans[0].loads) {
+          load.run_delay_ns = -1;
+        }
+      }
+      const auto report = analyse_speed(ranks);
+      REQUIRE(report.findings.size() == 1);
+      const model::SpeedFinding& f = report.findings[0];
+      CHECK(f.problem == SpeedProblem::slow_rank);
+      CHECK(f.cause == SlowCause::cpu_contention);
+      CHECK(f.ranks == model::RankSet{2});
+      CHECK_MESSAGE(f.sentence.find(one.words) != std::string::npos, f.sentence);
+      CHECK(report.ranks[2].throttled_s == doctest::Approx(one.throttled * 1e-3).epsilon(0.02));
+      CHECK(report.ranks[2].stolen_s == doctest::Approx(one.stolen * 1e-3).epsilon(0.02));
+    }
+  }
+}
+
+TEST_CASE("a limit that throttles all ranks is reported, and no rank is named") {
+  for (const double part : {2.0, 30.0}) {
+    for (const bool limit : {false, true}) {
+      MadeJob job{.ranks = 4, .steps = 120, .takers_known = true, .noise = 0.005, .seed = 7};
+      job.change = [&](int, int, StepParts& p) {
+        take({.throttled = limit ? part : 0, .stolen = limit ? 0 : part}, p);
+      };
+      const auto report = analyse_speed(tests::make_ranks(job));
+      if (part < 5) {
+        CHECK(report.findings.empty());
+        continue;
+      }
+      REQUIRE(report.findings.size() == 1);
+      const model::SpeedFinding& f = report.findings[0];
+      CHECK(f.problem == SpeedProblem::cause);
+      CHECK(f.cause == SlowCause::cpu_contention);
+      CHECK(f.ranks.empty());
+      CHECK(f.share == doctest::Approx(30.0 / 132).epsilon(0.05));
+      CHECK_MESSAGE(f.sentence.find(limit ? "the container's CPU limit throttles all ranks 23 % of the time"
+                                          : "the hypervisor takes 23 % of the CPU time of all ranks") !=
+                        std::string::npos,
+                    f.sentence);
+      REQUIRE(!report.what_if.empty());
+      CHECK(report.what_if[0].cause == SlowCause::cpu_contention);
+    }
+  }
+}
+
+TEST_CASE("a job that becomes slower because of a CPU limit says so") {
+  MadeJob job{.ranks = 4, .steps = 300, .takers_known = true, .noise = 0.01, .seed = 8};
+  job.change = [](int, int step, StepParts& p) {
+    if (step >= 150) {
+      take({.throttled = 60}, p);
+    }
+  };
+  const auto report = analyse_speed(tests::make_ranks(job));
+  REQUIRE(!report.findings.empty());
+  const model::SpeedFinding& f = report.findings[0];
+  CHECK(f.problem == SpeedProblem::slower);
+  CHECK(f.cause == SlowCause::cpu_contention);
+  CHECK_MESSAGE(
+      f.sentence.find("the container's CPU limit throttled them 37 % of the time") != std::string::npos,
+      f.sentence);
+}

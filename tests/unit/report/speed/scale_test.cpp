@@ -1,0 +1,83 @@
+// A guard for jobs of many ranks and steps: time that grows with the records only, and bounded memory for
+// each. Compares times of one program with each other, by CPU time of the thread: nothing here depends on the
+// machine.
+#include "report/speed/analysis.h"
+#include "tests/unit/report/speed/made_job.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <ctime>
+#include <limits>
+#include <malloc.h>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using tests::MadeJob;
+
+namespace {
+
+constexpr double kMostOfDoubling = 3;  // 2: linear, 4: quadratic
+constexpr int kRounds = 3;             // the fastest counts
+
+double cpu_seconds() {
+  timespec used{};
+  REQUIRE(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) == 0);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+// With a slow rank, so that the comparisons of ranks and steps run.
+std::vector<RankInput> many(int ranks, int steps) {
+  MadeJob job{.ranks = ranks, .steps = steps, .ranks_per_host = 8, .visible_calls = true};
+  job.change = [steps](int rank, int step, tests::StepParts& p) {
+    p.data += rank == 5 && step > steps / 2 ? 25 : 0;
+  };
+  return tests::make_ranks(job);
+}
+
+double time_of(const std::vector<RankInput>& ranks) {
+  double best = std::numeric_limits<double>::max();
+  for (int round = 0; round < kRounds; ++round) {
+    const double begin = cpu_seconds();
+    const auto report = analyse_speed(ranks);
+    best = std::min(best, cpu_seconds() - begin);
+    REQUIRE(!report.findings.empty());
+    REQUIRE(report.findings[0].ranks == model::RankSet{5});
+  }
+  return best;
+}
+
+// In use, on the heap and in mappings of large blocks.
+size_t heap_bytes() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+}  // namespace
+
+TEST_CASE("scale: twice the ranks or twice the steps take about twice the time") {
+  const double usual = time_of(many(96, 150));
+  const double ranks = time_of(many(192, 150));
+  const double steps = time_of(many(96, 300));
+  MESSAGE("twice the ranks: " << ranks / usual << ", twice the steps: " << steps / usual);
+  CHECK(ranks / usual < kMostOfDoubling);
+  CHECK(steps / usual < kMostOfDoubling);
+}
+
+TEST_CASE("scale: what is kept of a step of a rank is bounded, also while spans are many") {
+  for (const auto& [count, steps] : {std::pair{32, 200}, std::pair{32, 400}, std::pair{64, 200}}) {
+    const auto ranks = many(count, steps);
+    SpeedAnalysis analysis(ranks.size());
+    const size_t before = heap_bytes();
+    for (const RankInput& rank : ranks) {
+      analysis.add(rank);
+    }
+    const size_t kept = heap_bytes() - before;
+    const auto records = static_cast<size_t>(count) * static_cast<size_t>(steps);
+    // A step and its arrival at one collective; vectors may have grown to twice their size.
+    const size_t most = 2 * (sizeof(StepRecord) + sizeof(Arrival)) + 64;
+    const size_t each = kept / records;
+    CHECK_MESSAGE(each <= most, each << " bytes for each record, " << most << " at most");
+    CHECK(analysis.finish().steps == steps - 1);
+  }
+}
