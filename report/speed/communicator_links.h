@@ -16,8 +16,9 @@ namespace xpurun::report {
 
 class CommunicatorLinks {
  public:
+  CommunicatorLinks() : CommunicatorLinks(1) {}
   // `most`: timed collectives that are kept, of all ranks together.
-  explicit CommunicatorLinks(size_t expected_ranks = 1, size_t most = size_t{1} << 20);
+  explicit CommunicatorLinks(size_t expected_ranks, size_t most = size_t{1} << 20);
 
   // Files of the same rank belong into one call.
   void add(const RankInput& rank);

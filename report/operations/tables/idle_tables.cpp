@@ -16,14 +16,6 @@ using model::IdleGap;
 using model::IdleTime;
 using model::RankIdle;
 
-std::string as_percent(double share) {
-  return share < 0 ? "" : fmt::format("{:.1f}", share * 100);
-}
-
-std::string ms(double seconds) {
-  return short_number(seconds * 1e3);
-}
-
 const IdleTime* newest(const model::OperationTables& operations) {
   for (auto it = operations.idle.rbegin(); it != operations.idle.rend(); ++it) {
     if (!it->ranks.empty()) {
@@ -92,14 +84,14 @@ TextTable idle_table(const IdleTime& idle, size_t most) {
   out.all_rows = rows.size();
   rows.resize(std::min(rows.size(), most));
   for (const RankIdle& r : rows) {
-    const auto part = [&r](double seconds) { return as_percent(seconds / r.window_s); };
+    const auto part = [&r](double seconds) { return percent_cell(seconds / r.window_s); };
     const bool known = r.between_steps_s >= 0;
-    out.rows.push_back({fmt::format("{}", r.rank), short_number(r.window_s), as_percent(r.timed_share),
-                        as_percent(r.untraced_share), part(r.idle_s), known ? part(r.between_steps_s) : "",
+    out.rows.push_back({fmt::format("{}", r.rank), short_number(r.window_s), percent_cell(r.timed_share),
+                        percent_cell(r.untraced_share), part(r.idle_s), known ? part(r.between_steps_s) : "",
                         known ? part(r.idle_s - r.between_steps_s) : "", part(r.host_wait_s),
                         part(r.kernel_wait_s), short_number(r.queue.mean),
                         fmt::format("{:.0f}", r.queue.median), fmt::format("{:.0f}", r.queue.p99),
-                        fmt::format("{}", r.queue.most), r.outlier ? as_percent(r.others_void_share) : ""});
+                        fmt::format("{}", r.queue.most), r.outlier ? percent_cell(r.others_void_share) : ""});
   }
   return out;
 }
@@ -116,8 +108,8 @@ TextTable gap_table(const IdleTime& idle, size_t most) {
   for (size_t i = 0; i < std::min(most, idle.gaps.size()); ++i) {
     const IdleGap& g = idle.gaps[i];
     const double at_ms = static_cast<double>(g.wall_ns - idle.wall_ns) * 1e-6;
-    out.rows.push_back({fmt::format("{}", g.rank), fmt::format("{:.1f}", at_ms), ms(g.seconds),
-                        as_percent(g.seconds > 0 ? 1 - g.kernel_wait_s / g.seconds : 0), g.after, g.before,
+    out.rows.push_back({fmt::format("{}", g.rank), fmt::format("{:.1f}", at_ms), ms_cell(g.seconds),
+                        percent_cell(g.seconds > 0 ? 1 - g.kernel_wait_s / g.seconds : 0), g.after, g.before,
                         g.python, g.call});
   }
   return out;

@@ -16,4 +16,12 @@ std::string short_number(double value) {
   return value == 0 ? "0" : fmt::format("{:.{}f}", value, decimals);
 }
 
+std::string ms_cell(double seconds) {
+  return short_number(seconds * 1e3);
+}
+
+std::string percent_cell(double share) {
+  return share < 0 ? "" : fmt::format("{:.1f}", share * 100);
+}
+
 }  // namespace xpurun::report

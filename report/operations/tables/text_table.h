@@ -26,5 +26,8 @@ struct TextTable {
 
 // Three or more significant digits: "1234", "12.3", "0.0042"; empty for a negative number.
 std::string short_number(double value);
+// In milliseconds, and in per cent of 1; empty for a negative number.
+std::string ms_cell(double seconds);
+std::string percent_cell(double share);
 
 }  // namespace xpurun::report

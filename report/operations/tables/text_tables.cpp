@@ -18,14 +18,6 @@ namespace {
 constexpr double kMiB = 1024 * 1024;
 constexpr double kWorthNaming = 0.03;  // a rank that needs this much longer
 
-std::string ms(double seconds) {
-  return seconds < 0 ? "" : short_number(seconds * 1e3);
-}
-
-std::string as_percent(double share) {
-  return share < 0 ? "" : fmt::format("{:.1f}", share * 100);
-}
-
 std::string mib(double bytes) {
   return bytes > 0 ? short_number(bytes / kMiB) : "";
 }
@@ -110,11 +102,11 @@ TextTable matmul_table(const std::vector<model::MatmulRow>& rows, size_t most) {
             r.transposes,
             count(all_calls(r.times)),
             count(static_cast<double>(r.times.count)),
-            ms(r.times.median_s),
-            ms(r.times.p99_s),
+            ms_cell(r.times.median_s),
+            ms_cell(r.times.p99_s),
             short_number(all_seconds(r.times)),
             short_number(r.tflops),
-            as_percent(r.peak_share),
+            percent_cell(r.peak_share),
             slowest_text(r.slowest)};
   });
   return out;
@@ -159,12 +151,12 @@ TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t
             mib(r.mean_bytes),
             count(all_calls(r.times)),
             count(static_cast<double>(r.times.count)),
-            ms(r.times.median_s),
-            ms(r.times.p99_s),
+            ms_cell(r.times.median_s),
+            ms_cell(r.times.p99_s),
             short_number(all_seconds(r.times)),
             short_number(r.algorithm_gb_s),
             short_number(r.bus_gb_s),
-            ms(r.lateness.transfer_s),
+            ms_cell(r.lateness.transfer_s),
             short_number(r.transfer_algorithm_gb_s),
             short_number(r.transfer_bus_gb_s),
             wait(r.lateness),
@@ -189,10 +181,10 @@ TextTable program_table(const std::vector<model::ProgramCallRow>& rows, size_t m
             r.ranks,
             mib(r.mean_bytes),
             count(static_cast<double>(r.times.count)),
-            ms(r.times.median_s),
-            ms(r.times.p99_s),
+            ms_cell(r.times.median_s),
+            ms_cell(r.times.p99_s),
             short_number(r.times.total_s),
-            as_percent(r.share),
+            percent_cell(r.share),
             wait(r.lateness),
             latest(r.lateness)};
   });
@@ -209,8 +201,8 @@ TextTable memory_table(const std::vector<model::MemoryRow>& rows, size_t most) {
             mib(r.mean_bytes),
             count(all_calls(r.times)),
             count(static_cast<double>(r.times.count)),
-            ms(r.times.median_s),
-            ms(r.times.p99_s),
+            ms_cell(r.times.median_s),
+            ms_cell(r.times.p99_s),
             short_number(all_seconds(r.times)),
             short_number(r.gb_s),
             slowest_text(r.slowest)};
@@ -278,11 +270,11 @@ TextTable breakdown_table(const std::vector<model::RankBreakdown>& all, size_t m
                  {"Memory %", true, 6},
                  {"Idle %", true, 6}};
   put_rows(out, ranks, most, [](const model::RankBreakdown& r) -> std::vector<std::string> {
-    const auto part = [&r](double seconds) { return seconds < 0 ? "" : as_percent(seconds / r.window_s); };
+    const auto part = [&r](double seconds) { return seconds < 0 ? "" : percent_cell(seconds / r.window_s); };
     return {fmt::format("{}", r.rank),
             short_number(r.window_s),
-            as_percent(r.timed_share),
-            as_percent(r.untraced_share),
+            percent_cell(r.timed_share),
+            percent_cell(r.untraced_share),
             part(r.compute_s),
             part(r.communication_s),
             r.exposed_share < 0 ? "" : part(r.exposed_share * r.communication_s),
@@ -313,7 +305,7 @@ TextTable lateness_table(const model::LatenessMatrix& matrix, size_t most) {
   put_rows(out, matrix.rows, most, [&matrix](const model::LatenessRow& r) {
     std::vector<std::string> cells{r.name};
     for (size_t i = 0; i < matrix.ranks.size(); ++i) {
-      cells.push_back(i < r.late_s.size() ? ms(r.late_s[i]) : "");
+      cells.push_back(i < r.late_s.size() ? ms_cell(r.late_s[i]) : "");
     }
     return cells;
   });

@@ -1,0 +1,414 @@
+#include "report/speed/judge.h"
+
+#include "common/base/tr.h"
+#include "report/speed/job_table.h"
+#include "report/speed/levels.h"
+#include "report/speed/pictures.h"
+#include "report/speed/primitives/statistics.h"
+#include "report/speed/ranks/causes.h"
+#include "report/speed/ranks/launches.h"
+#include "report/speed/ranks/rank_shift.h"
+#include "report/speed/ranks/stage_pauses.h"
+#include "report/speed/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::Confidence;
+using model::SlowCause;
+using model::SpeedProblem;
+
+constexpr double kLeastWaste = 0.05;  // share of a step that a cause on all ranks may cost
+constexpr double kLeastInput = 0.10;
+constexpr double kLeastPause = 0.01;  // of the time, by ranks that need longer for a checkpoint
+constexpr double kOwnFault = 0.5;     // of a change that slow ranks explain
+constexpr double kMostOfIt = 0.8;
+constexpr size_t kLeastStepsAfter = 20;
+
+Confidence lower(Confidence a, Confidence b) {
+  return std::min(a, b);
+}
+
+model::RankSet set_of(const JobSteps& job, const std::vector<size_t>& ranks) {
+  std::vector<base::Rank> numbers;
+  for (const size_t r : ranks) {
+    numbers.push_back(job.rank(r).rank);
+  }
+  return model::RankSet::of(numbers);
+}
+
+class Judge {
+ public:
+  Judge(JobSteps& job, model::SpeedReport& out, const std::vector<double>& seconds,
+        const std::vector<size_t>& usual, const ChangeSettings& settings, base::Language language)
+      : job_(job),
+        out_(out),
+        seconds_(seconds),
+        usual_(usual),
+        own_(job, out.waits_measured),
+        settings_(settings),
+        language_(language) {
+    for (size_t r = 0; r < job.ranks(); ++r) {
+      hosts_.push_back(job.rank(r).host);
+    }
+  }
+
+  void judge() {
+    window_ = current_window(out_, job_.steps());
+    int64_t since = -1;
+    const auto blame = job_.synchronous() ? blame_now(since) : std::nullopt;
+    const auto steps = std::span(seconds_).subspan(window_.first, window_.size());
+    out_.step_s = usual_seconds(steps);
+    if (!out_.changes.empty() && static_cast<int64_t>(window_.first) >= out_.changes.back().step) {
+      model::StepChange& latest =
+          out_.changes.back();  // all steps since the change count, not only the steps that proved it
+      latest.after_s = out_.step_s;
+      latest.share = latest.after_s / latest.before_s - 1;
+    }
+    for (const double one : steps) {
+      mean_step_s_ += one / static_cast<double>(steps.size());
+    }
+    means_ = rank_means(job_, own_, window_);
+    compare_note(blame.has_value());
+    out_.what_if = what_if(job_, own_, window_, kLeastBlame / 4);
+    const auto slow = slowdown_of(out_.changes, job_.steps(), out_.step_s, settings_.least_share);
+    if (blame) {
+      add_slow_ranks(*blame, slow, since);
+    }
+    if (slow) {
+      add_slowdown(*slow, blame);
+    }
+    if (!blame) {
+      add_causes();
+      add_lost_cpu();
+    }
+    out_.launches = rank_launches(job_, window_);
+    add_pauses();
+    for (model::SpeedFinding& f : out_.findings) {
+      f.since_wall_ns = begin_of(f.since);
+    }
+    std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const auto& a, const auto& b) {
+      return std::tuple(b.severity, a.problem, b.share) < std::tuple(a.severity, b.problem, a.share);
+    });
+    put_ranks();
+    out_.heat = heat_map(job_, own_);
+  }
+
+ private:
+  Confidence certainty() const {
+    const bool gpu = !on_cpus(job_);
+    bool cpu = true;
+    for (size_t r = 0; r < job_.ranks(); ++r) {
+      cpu = cpu && job_.rank(r).cpu_known;
+    }
+    const Confidence waits = out_.waits_measured ? Confidence::high
+                             : cpu && !gpu       ? Confidence::medium
+                                                 : Confidence::low;
+    return lower(waits, out_.confidence);
+  }
+
+  // Median of the window, whose steps are given; without those in which more calls than usual were timed.
+  double usual_seconds(std::span<const double> steps) const {
+    std::vector<double> usual;
+    for (auto it = std::lower_bound(usual_.begin(), usual_.end(), window_.first);
+         it != usual_.end() && *it < window_.last; ++it) {
+      usual.push_back(seconds_[*it]);
+    }
+    return median(usual.empty() ? std::vector<double>(steps.begin(), steps.end()) : std::move(usual));
+  }
+
+  void compare_note(bool some_slow) {
+    const size_t known = known_steps(own_, window_);
+    compared_ = job_.ranks() < 2                             ? RanksCompared::one_rank
+                : some_slow                                  ? RanksCompared::some_slow
+                : out_.waits_measured && known < kLeastKnown ? RanksCompared::not_compared
+                                                             : RanksCompared::none_slow;
+    if (compared_ == RanksCompared::not_compared) {
+      out_.why += fmt::format(
+          "{}the ranks were not compared, because all collectives were timed in only {} of the latest {} "
+          "steps (xpurun "
+          "capture times all)",
+          out_.why.empty() ? "" : "; ", known, window_.size());
+    }
+  }
+
+  // The ranks that are slow at the end of the run. If they became slow within the window, the window begins
+  // there from now on.
+  std::optional<Blame> blame_now(int64_t& since) {
+    auto blame = find_blame(own_, hosts_, window_);
+    const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
+    // They may have become slow too late for the mean of the window.
+    const StepWindow recent{window_.last - std::min(least_after, window_.size()), window_.last};
+    const auto suspects = blame ? blame : find_blame(own_, hosts_, recent);
+    if (!suspects) {
+      return {};
+    }
+    if (const auto rise = rise_of_ranks(own_, window_, suspects->ranks, least_after)) {
+      const StepWindow later{*rise, window_.last};
+      if (auto now = find_blame(own_, hosts_, later); now && now->ranks == suspects->ranks) {
+        window_ = later;
+        since = static_cast<int64_t>(*rise);
+        return now;
+      }
+    }
+    return blame;
+  }
+
+  // Since when ranks are slow that did not become slow within the window: the change of the job that they
+  // caused, or a step before the window. Negative: from the beginning.
+  int64_t onset_of(const Blame& blame, const std::optional<Slowdown>& slow) const {
+    const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
+    const StepWindow all{std::min(kWarmUpSteps, window_.first), window_.last};
+    const auto rise = rise_of_ranks(own_, all, blame.ranks, least_after);
+    if (slow) {
+      const auto change = static_cast<size_t>(slow->change.step);
+      const auto earlier = find_blame(own_, hosts_, slow->before);
+      const bool caused = !earlier || earlier->ranks != blame.ranks;
+      if (caused && (!rise || *rise + least_after >= change)) {
+        return slow->change.step;
+      }
+    }
+    const auto later = rise ? find_blame(own_, hosts_, {*rise, window_.last}) : std::nullopt;
+    return later && later->ranks == blame.ranks ? static_cast<int64_t>(*rise) : -1;
+  }
+
+  int64_t begin_of(int64_t step) const {
+    return step < 0 ? 0 : step_begin_ns(job_, static_cast<size_t>(step));
+  }
+
+  // The one formula of all findings: what a step would win, as a share of the mean step of the window. The
+  // same share of a usual step is the time.
+  void put_loss(model::SpeedFinding& f, double lost_s) const {
+    f.share = mean_step_s_ > 0 ? std::min(lost_s / mean_step_s_, 1.0) : 0;
+    f.lost_s = f.share * out_.step_s;
+  }
+
+  template <typename F>
+  void put_sentence(model::SpeedFinding& f, F&& sentence) const {
+    f.sentence = sentence();
+    const base::Speaking speaking(language_);
+    f.spoken = sentence();
+  }
+
+  void put_what_if(const model::SpeedFinding& f) {
+    if (f.cause == SlowCause::unknown) {
+      return;
+    }
+    std::erase_if(out_.what_if, [&f](const auto& one) { return one.cause == f.cause; });
+    out_.what_if.push_back({.cause = f.cause, .share = f.share});
+    std::sort(out_.what_if.begin(), out_.what_if.end(),
+              [](const auto& a, const auto& b) { return a.share > b.share; });
+  }
+
+  void add_slow_ranks(Blame blame, const std::optional<Slowdown>& slow, int64_t since) {
+    if (since < 0) {
+      since = onset_of(blame, slow);
+    }
+    if (slow && since == slow->change.step) {
+      // A wait may overlap with computing on another stream. Ranks that became slow cost no more than the job
+      // has lost since.
+      blame.lost_s = std::min(blame.lost_s, slow->change.after_s - slow->change.before_s);
+    }
+    const Cause cause = cause_of(job_, means_, blame, window_);
+    const RankSteps& worst = job_.rank(blame.ranks.front());
+    model::SpeedFinding f{.problem = SpeedProblem::slow_rank,
+                          .cause = cause.kind,
+                          .confidence = certainty(),
+                          .ranks = set_of(job_, blame.ranks),
+                          .place = worst.places[static_cast<size_t>(cause.stage)],
+                          .since = since};
+    f.since_wall_ns = begin_of(since);
+    put_loss(f, blame.lost_s);
+    put_sentence(f, [&] {
+      return slow_rank_sentence(f, {.cause = cause,
+                                    .only_part = cause.excess_s < kMostOfIt * blame.lost_s,
+                                    .host = worst.host,
+                                    .gpu = blame.ranks.size() == 1 ? worst.gpu : "",
+                                    .whole_host = blame.host,
+                                    .others_wait_in = waiting_place(blame)});
+    });
+    f.next = next_step(f);
+    put_what_if(f);
+    out_.findings.push_back(std::move(f));
+  }
+
+  // The call in which most ranks that are not blamed wait.
+  std::string waiting_place(const Blame& blame) const {
+    for (size_t r = 0; r < job_.ranks(); ++r) {
+      if (std::binary_search(blame.ranks.begin(), blame.ranks.end(), r)) {
+        continue;
+      }
+      const RankSteps& rank = job_.rank(r);
+      const auto calls = static_cast<size_t>(model::Stage::communication);
+      const bool in_calls = means_[r].stages[model::Stage::communication] >= means_[r].wait_s / 2;
+      return out_.waits_measured && in_calls ? rank.names[calls]
+             : rank.gpu.empty()              ? base::tr("the backward pass")
+                                             : "";
+    }
+    return "";
+  }
+
+  void add_slowdown(const Slowdown& slow, const std::optional<Blame>& blame) {
+    const model::StepChange& change = slow.change;
+    const double delta = change.after_s - change.before_s;
+    model::SpeedFinding f{.problem = SpeedProblem::slower,
+                          .confidence = lower(Confidence::high, out_.confidence),
+                          .since = change.step,
+                          .lost_s = delta,
+                          .share = delta / change.after_s};
+    const bool by_ranks = blame && out_.findings.back().since >= 0 && blame->lost_s >= kOwnFault * delta;
+    Cause cause;
+    if (by_ranks) {
+      f.ranks = out_.findings.back().ranks;
+      f.cause = out_.findings.back().cause;
+      f.place = out_.findings.back().place;
+    } else {
+      const std::vector<RankMeans> before = rank_means(job_, own_, slow.before);
+      cause = cause_of_change(job_, {slow.before, before}, {window_, means_});
+      f.cause = cause.kind;
+      f.place = job_.rank(0).places[static_cast<size_t>(cause.stage)];
+    }
+    put_sentence(f, [&] { return slower_sentence(f, change, cause, compared_); });
+    f.next = next_step(f);
+    if (!by_ranks && std::none_of(out_.what_if.begin(), out_.what_if.end(),
+                                  [&f](const auto& one) { return one.cause == f.cause; })) {
+      put_what_if(f);
+    }
+    out_.findings.push_back(std::move(f));
+  }
+
+  // Time that all ranks lose, or each rank in other steps.
+  void add_causes() {
+    for (const model::CauseShare& one : out_.what_if) {
+      const bool input = one.cause == SlowCause::input;
+      if ((!input && one.cause != SlowCause::gc) || one.share < (input ? kLeastInput : kLeastWaste)) {
+        continue;
+      }
+      const auto stage = static_cast<size_t>(input ? model::Stage::data : model::Stage::garbage);
+      const bool gpu = !on_cpus(job_);
+      model::SpeedFinding f{.problem = SpeedProblem::cause,
+                            // A GPU may have had work to do meanwhile.
+                            .severity = gpu ? model::SpeedSeverity::note : model::SpeedSeverity::warning,
+                            .cause = one.cause,
+                            .confidence = gpu ? Confidence::low : lower(Confidence::high, out_.confidence),
+                            .place = job_.rank(0).places[stage],
+                            .lost_s = one.share * out_.step_s,
+                            .share = one.share};
+      put_sentence(f, [&] { return cause_sentence(f, compared_); });
+      f.next = next_step(f);
+      out_.findings.push_back(std::move(f));
+    }
+  }
+
+  // A limit that throttles all ranks makes no rank stand out.
+  void add_lost_cpu() {
+    const auto cause = taken_from_all(means_, kLeastWaste);
+    const auto& known = out_.findings;
+    if (!cause || std::any_of(known.begin(), known.end(),
+                              [](const auto& f) { return f.cause == SlowCause::cpu_contention; })) {
+      return;
+    }
+    const bool gpu = !on_cpus(job_);
+    model::SpeedFinding f{.problem = SpeedProblem::cause,
+                          // A GPU may have had work to do meanwhile.
+                          .severity = gpu ? model::SpeedSeverity::note : model::SpeedSeverity::warning,
+                          .cause = SlowCause::cpu_contention,
+                          .confidence = gpu ? Confidence::low : lower(Confidence::medium, out_.confidence)};
+    put_loss(f, cause->excess_s);
+    put_sentence(f, [&] { return lost_cpu_sentence(f, *cause); });
+    f.next = next_step(f);
+    put_what_if(f);
+    out_.findings.push_back(std::move(f));
+  }
+
+  // Pauses are not a slowdown. A rank that keeps the others waiting in them is reported as a note.
+  void add_pauses() {
+    out_.stage_pauses = stage_pauses(job_, out_.step_s);
+    for (model::StagePause& pause : out_.stage_pauses) {
+      pause.sentence = pause_sentence(pause);
+      const double cost = pause.slow_s > 0 ? pause.share * (1 - pause.others_s / pause.slow_s) : 0;
+      if (pause.slow.empty() || cost < kLeastPause) {
+        continue;
+      }
+      model::SpeedFinding f{
+          .problem = SpeedProblem::cause,
+          .severity = model::SpeedSeverity::note,
+          .cause = pause.stage == model::Stage::checkpoint ? SlowCause::checkpoint : SlowCause::evaluation,
+          .confidence = lower(Confidence::high, out_.confidence),
+          .ranks = pause.slow,
+          .place = pause.place,
+          .lost_s = cost * out_.step_s,
+          .share = cost};
+      put_sentence(f, [&] { return slow_pause_sentence(pause); });
+      f.next = next_step(f);
+      out_.findings.push_back(std::move(f));
+    }
+  }
+
+  void put_ranks() {
+    const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
+    const StepWindow all{std::min(kWarmUpSteps, job_.steps()), job_.steps()};
+    const auto risen = job_.synchronous() ? onsets(own_, all, least_after, kLeastBlame)
+                                          : std::vector<std::optional<Onset>>(job_.ranks());
+    for (size_t r = 0; r < job_.ranks(); ++r) {
+      const RankSteps& rank = job_.rank(r);
+      const RankMeans& means = means_[r];
+      std::vector<double> durations;
+      for (size_t i = window_.first; i < window_.last; ++i) {
+        if (const StepRecord* step = job_.at(r, i)) {
+          durations.push_back(static_cast<double>(step->duration_ns) * 1e-9);
+        }
+      }
+      out_.ranks.push_back({.rank = rank.rank,
+                            .host = rank.host,
+                            .gpu = rank.gpu,
+                            .steps = static_cast<int64_t>(rank.steps.size()),
+                            .step_s = quantile(durations, 0.5),
+                            .own_s = means.own_s,
+                            .wait_s = means.wait_s,
+                            .exposed_s = means.exposed_s,
+                            .hidden_s = means.hidden_s,
+                            .cpu_s = means.cpu_s,
+                            .run_delay_s = means.run_delay_s,
+                            .throttled_s = means.throttled_s,
+                            .stolen_s = means.stolen_s,
+                            .faults = means.faults,
+                            .stages = means.stages});
+      if (risen[r]) {
+        model::RankSpeed& out = out_.ranks.back();
+        out.since = static_cast<int64_t>(risen[r]->step);
+        out.since_wall_ns = begin_of(out.since);
+        out.risen = risen[r]->risen;
+      }
+    }
+  }
+
+  JobSteps& job_;
+  model::SpeedReport& out_;
+  const std::vector<double>& seconds_;
+  const std::vector<size_t>& usual_;  // JobSteps::usual_steps()
+  OwnTimes own_;
+  const ChangeSettings& settings_;
+  base::Language language_;
+  StepWindow window_;
+  RanksCompared compared_ = RanksCompared::none_slow;
+  double mean_step_s_ = 0;  // of the window
+  std::vector<RankMeans> means_;
+  std::vector<std::string> hosts_;
+};
+
+}  // namespace
+
+void judge(JobSteps& job, model::SpeedReport& out, const JudgedSteps& steps, const ChangeSettings& settings,
+           base::Language language) {
+  Judge(job, out, steps.seconds, steps.usual, settings, language).judge();
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,35 @@
+#include "report/speed/levels.h"
+
+namespace xpurun::report {
+
+StepWindow current_window(const model::SpeedReport& report, size_t steps) {
+  const size_t warm = steps > kWarmUpSteps + kLeastWindow ? kWarmUpSteps : 0;
+  if (!report.changes.empty()) {
+    const auto since = static_cast<size_t>(report.changes.back().step);
+    if (since + kLeastWindow <= steps) {
+      return {since, steps};
+    }
+  }
+  return {warm, steps};
+}
+
+std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps, double now,
+                                    double least) {
+  if (changes.empty()) {
+    return {};
+  }
+  size_t fastest = 0;  // index of the change that ended the fastest level
+  for (size_t i = 1; i < changes.size(); ++i) {
+    fastest = changes[i].before_s < changes[fastest].before_s ? i : fastest;
+  }
+  if (now / changes[fastest].before_s - 1 < least) {
+    return {};
+  }
+  const auto begin = fastest == 0 ? kWarmUpSteps : static_cast<size_t>(changes[fastest - 1].step);
+  Slowdown out{.before = {begin, static_cast<size_t>(changes[fastest].step)}, .change = changes[fastest]};
+  out.change.after_s = now;
+  out.change.share = now / out.change.before_s - 1;
+  return out.before.first < out.before.last && out.before.last < steps ? std::optional(out) : std::nullopt;
+}
+
+}  // namespace xpurun::report

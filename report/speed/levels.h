@@ -1,0 +1,26 @@
+// Levels: the steps between two changes of the job.
+#pragma once
+
+#include "report/speed/ranks/slow_ranks.h"
+
+#include <optional>
+#include <vector>
+
+namespace xpurun::report {
+
+inline constexpr size_t kWarmUpSteps = 3;
+inline constexpr size_t kLeastWindow = 10;  // steps
+
+// The steps since the latest change, without those in which the program warms up.
+StepWindow current_window(const model::SpeedReport& report, size_t steps);
+
+struct Slowdown {
+  StepWindow before;
+  model::StepChange change;  // from the fastest level until now
+};
+
+// The job was faster once. Empty if it is as fast as ever. `now`: seconds of a step; `least`: share.
+std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps, double now,
+                                    double least);
+
+}  // namespace xpurun::report
