@@ -122,7 +122,7 @@ class RankEvents {
 
  private:
   void read_operations(const model::EventFile& file);
-  void add(const wire::Event& event);
+  void add(const model::TimedEvent& event);
   void find_path_of(const std::vector<Interval>& intervals, const Cover& cover);
 
   int64_t from_;
@@ -146,7 +146,7 @@ void RankEvents::read_operations(const model::EventFile& file) {
   sums_.resize(keys_.size());
 }
 
-void RankEvents::add(const wire::Event& event) {
+void RankEvents::add(const model::TimedEvent& event) {
   const auto begin = static_cast<int64_t>(event.begin_ns);
   if (begin >= until_ || begin < from_ - base::s_to_ns(3600)) {
     return;
