@@ -8,7 +8,7 @@ namespace xpurun::launcher {
 namespace {
 
 // Entries for kernels and calls, each with a name of its own, always find room.
-constexpr size_t kMostEntries = wire::kOpSlots - 2 * wire::kOpSlots / 16;
+constexpr size_t kMostSizedEntries = model::kMostEntries - 2 * model::kMostEntries / 16;
 
 bool is_memory(wire::CapturedKind kind) {
   return kind == wire::CapturedKind::copy || kind == wire::CapturedKind::set;
@@ -34,7 +34,7 @@ uint32_t ActivityFile::op_of(const wire::CapturedRecord& record, const ActivityM
   uint64_t bytes = is_memory(kind) ? record.bytes : 0;
   Key key{record.kind, record.name, bytes};
   auto found = ops_.find(key);
-  if (found == ops_.end() && ops_.size() >= kMostEntries) {
+  if (found == ops_.end() && ops_.size() >= kMostSizedEntries) {
     bytes = 0;
     key = {record.kind, record.name, 0};
     found = ops_.find(key);
@@ -42,14 +42,14 @@ uint32_t ActivityFile::op_of(const wire::CapturedRecord& record, const ActivityM
   if (found != ops_.end()) {
     return found->second;
   }
-  if (ops_.size() >= wire::kOpSlots) {
-    return wire::kOpSlots;
+  if (ops_.size() >= model::kMostEntries) {
+    return model::kMostEntries;
   }
   const auto op = static_cast<uint32_t>(ops_.size());
-  wire::OpKey entry{};
+  model::EventKey entry;
   entry.api = wire::kApiCount;
   entry.op_class = static_cast<uint8_t>(class_of(kind));
-  entry.comm = wire::kNoComm;
+  entry.comm = model::kNoCommunicator;
   entry.peer = -1;
   entry.copy = record.copy;
   entry.pinned = record.pinned;
@@ -63,14 +63,15 @@ void ActivityFile::add(const wire::CapturedRecord& shared, const ActivityMemory&
   const wire::CapturedRecord record = shared;  // the rank may change it
   const auto kind = static_cast<wire::CapturedKind>(record.kind);
   const bool host = kind == wire::CapturedKind::runtime || kind == wire::CapturedKind::driver;
-  wire::Event event{.begin_ns = record.begin_ns,
-                    .duration_ns = record.duration_ns,
-                    .op = op_of(record, memory),
-                    .sequence = record.correlation,
-                    .delay_us = host ? record.lane : 0,
-                    .stream = static_cast<uint16_t>(host ? 0 : std::min<uint32_t>(record.lane, UINT16_MAX)),
-                    .source = static_cast<uint8_t>(wire::Source::cupti)};
-  if (event.op >= wire::kOpSlots) {
+  const model::TimedEvent event{
+      .begin_ns = record.begin_ns,
+      .duration_ns = record.duration_ns,
+      .op = op_of(record, memory),
+      .sequence = record.correlation,
+      .delay_us = host ? record.lane : 0,
+      .stream = static_cast<uint16_t>(host ? 0 : std::min<uint32_t>(record.lane, UINT16_MAX)),
+      .source = static_cast<uint8_t>(wire::Source::cupti)};
+  if (event.op >= model::kMostEntries) {
     encoder_.lost(1);
     return;
   }

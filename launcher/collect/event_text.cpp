@@ -30,12 +30,12 @@ std::string name_of_function(const model::EventFile::Op& op) {
   return (op.key.flags & wire::kOpOther) != 0 ? "other" : op.function;
 }
 
-std::string matmul_text(const wire::OpKey& key) {
+std::string matmul_text(const model::EventKey& key) {
   const std::string batch = key.batch > 1 ? fmt::format("{} x ", key.batch) : "";
   return fmt::format("{}{}x{}x{} {}", batch, key.m, key.n, key.k, model::cuda_type_name(key.dtype[0]));
 }
 
-std::string collective_text(const model::EventFile& file, const Entry& entry, const wire::OpKey& key) {
+std::string collective_text(const model::EventFile& file, const Entry& entry, const model::EventKey& key) {
   std::string out = fmt::format("{} {}", key.k, model::nccl_type_name(key.dtype[0]));
   if (entry.communicator >= 0) {
     const auto& comm = file.communicators[static_cast<size_t>(entry.communicator)];
@@ -125,9 +125,9 @@ std::string event_file_json(const model::EventFile& file, std::string_view path)
 
 std::string event_json(const model::EventFile& file, size_t index) {
   const Entry& entry = file.events[index];
-  const wire::Event& e = entry.event;
+  const model::TimedEvent& e = entry.event;
   const model::EventFile::Op& op = op_of(file, entry);
-  const wire::OpKey& key = op.key;
+  const model::EventKey& key = op.key;
   const auto op_class = static_cast<wire::OpClass>(key.op_class);
   ordered_json j;
   j["rank"] = file.header.rank == base::kNoRank ? ordered_json() : ordered_json(file.header.rank);

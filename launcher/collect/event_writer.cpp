@@ -1,6 +1,7 @@
 #include "launcher/collect/event_writer.h"
 
 #include "common/base/clock.h"
+#include "launcher/collect/event_from_wire.h"
 
 #include <cstring>
 
@@ -19,7 +20,7 @@ void EventWriter::define(uint32_t op, const wire::Segment& memory) {
   const wire::OpEntry& entry = memory.ops[op];
   const wire::OpSums sums = wire::totals_of(memory, op);
   // All calls of one entry do equal work.
-  encoder_.define(op, entry.key, sums.calls == 0 ? 0 : sums.work / sums.calls);
+  encoder_.define(op, key_from(entry.key), sums.calls == 0 ? 0 : sums.work / sums.calls);
 }
 
 void EventWriter::add(const wire::Event& event, const wire::Segment& memory) {
@@ -35,7 +36,7 @@ void EventWriter::add(const wire::Event& event, const wire::Segment& memory) {
   if (!encoder_.knows(event.op)) {
     define(event.op, memory);
   }
-  encoder_.add(event);
+  encoder_.add(event_from(event));
   ++events_;
 }
 

@@ -24,7 +24,7 @@ constexpr uint64_t kLongestNs = uint64_t{30} * 24 * 3600 * 1'000'000'000;
 // This part of the work may lack GPU times: a few calls at the begin of a program.
 constexpr double kFew = 0.01;
 
-bool is_gpu(const wire::OpKey& key) {
+bool is_gpu(const model::EventKey& key) {
   switch (static_cast<OpClass>(key.op_class)) {
     case OpClass::matmul:
     case OpClass::graph:
@@ -37,7 +37,7 @@ bool is_gpu(const wire::OpKey& key) {
   }
 }
 
-bool is_gpu_time(const wire::Event& e) {
+bool is_gpu_time(const model::TimedEvent& e) {
   const auto s = static_cast<Source>(e.source);
   const bool measured = s == Source::events || s == Source::nccl_profiler ||
                         s == Source::nccl_profiler_host || s == Source::cupti;
@@ -45,7 +45,7 @@ bool is_gpu_time(const wire::Event& e) {
 }
 
 std::string name_of(const model::EventFile::Op& op, bool cupti) {
-  const wire::OpKey& key = op.key;
+  const model::EventKey& key = op.key;
   const std::string function = (key.flags & wire::kOpOther) != 0 ? "other" : base::sanitize(op.function);
   if (cupti) {
     return model::kernel_name(op.function);
@@ -81,7 +81,7 @@ class Reader {
     }
     size_t misplaced = 0;
     for (const model::EventFile::Entry& entry : file_.events) {
-      const wire::Event& e = entry.event;
+      const model::TimedEvent& e = entry.event;
       const auto op = file_.ops.find(e.op);
       if (op == file_.ops.end() || !is_possible(e)) {
         continue;
@@ -103,7 +103,7 @@ class Reader {
   }
 
  private:
-  static bool is_possible(const wire::Event& e) {
+  static bool is_possible(const model::TimedEvent& e) {
     return e.begin_ns <= kLatestNs && e.duration_ns <= kLongestNs;
   }
 
@@ -118,7 +118,7 @@ class Reader {
     }
   }
 
-  int64_t launch_of(const wire::Event& e) const {
+  int64_t launch_of(const model::TimedEvent& e) const {
     const auto begin = static_cast<int64_t>(e.begin_ns);
     if (!out_.cupti) {
       return begin - int64_t{e.delay_us} * 1'000;

@@ -11,7 +11,7 @@ namespace xpurun::report {
 
 namespace {
 
-std::string types_of(const wire::OpKey& key) {
+std::string types_of(const model::EventKey& key) {
   const std::string a = model::cuda_type_name(key.dtype[0]);
   const std::string b = model::cuda_type_name(key.dtype[1]);
   const std::string d = model::cuda_type_name(key.dtype[3]);
@@ -24,13 +24,13 @@ std::string transposes_of(uint8_t trans) {
   return {kLetters[trans & 3u], kLetters[trans >> 4 & 3u]};
 }
 
-std::string shape_of(const wire::OpKey& key) {
+std::string shape_of(const model::EventKey& key) {
   const std::string batch = key.batch > 1 ? fmt::format("{} x ", key.batch) : "";
   const std::string grouped = (key.flags & wire::kOpGrouped) != 0 ? " grouped" : "";
   return fmt::format("{}{}x{}x{}{}", batch, key.m, key.n, key.k, grouped);
 }
 
-std::string memory_name(const wire::OpKey& key, const std::string& function) {
+std::string memory_name(const model::EventKey& key, const std::string& function) {
   const std::string_view direction = model::copy_direction(key);
   const auto host = static_cast<wire::HostMemory>(key.pinned);
   return fmt::format("{}{}{}{}", function, direction.empty() ? "" : " ", direction,
@@ -46,7 +46,7 @@ int size_bucket(uint64_t bytes) {
 }
 
 OperationKey key_of(const model::EventFile::Op& op, const model::EventCommunicator* communicator) {
-  const wire::OpKey& key = op.key;
+  const model::EventKey& key = op.key;
   const bool other = (key.flags & wire::kOpOther) != 0;
   const std::string function = other ? "other" : base::sanitize(op.function);
   OperationKey out{.name = function};

@@ -19,7 +19,7 @@ namespace {
 using model::EventFile;
 using wire::OpClass;
 
-std::optional<WorkKind> kind_of_work(const wire::OpKey& key) {
+std::optional<WorkKind> kind_of_work(const model::EventKey& key) {
   switch (static_cast<OpClass>(key.op_class)) {
     case OpClass::matmul:
     case OpClass::graph:
@@ -44,7 +44,7 @@ class Rows {
  public:
   explicit Rows(RankOperations& out) : out_(out) {}
 
-  uint32_t of(OperationKey key, const wire::OpKey& wire_key = {}) {
+  uint32_t of(OperationKey key, const model::EventKey& wire_key = {}) {
     const auto [it, added] = known_.emplace(key, static_cast<uint32_t>(out_.rows.size()));
     if (added) {
       out_.rows.push_back({.key = std::move(key), .wire_key = wire_key});
@@ -103,7 +103,7 @@ class EventReader {
     out_.communicators.insert(out_.communicators.end(), file.communicators.begin(), file.communicators.end());
     std::unordered_map<uint64_t, size_t> known;  // by entry and communicator; index into series_
     for (const EventFile::Entry& entry : file.events) {
-      const wire::Event& e = entry.event;
+      const model::TimedEvent& e = entry.event;
       const auto op = file.ops.find(e.op);
       if (op == file.ops.end() || e.duration_ns > static_cast<uint64_t>(kLongestNs) ||
           e.begin_ns > static_cast<uint64_t>(kLatestNs)) {
@@ -141,7 +141,7 @@ class EventReader {
     }
   }
 
-  void add(Series& s, const wire::Event& e) {
+  void add(Series& s, const model::TimedEvent& e) {
     if (!s.kind) {
       return;
     }

@@ -20,7 +20,7 @@ struct OperationRow {
   uint64_t most_work = 0;
   double calls = -1;     // of all calls meanwhile; negative: unknown
   uint32_t sources = 0;  // bit 1 << wire::Source
-  wire::OpKey wire_key{};
+  model::EventKey wire_key{};
 };
 
 struct RankOperations {

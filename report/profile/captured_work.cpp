@@ -123,7 +123,7 @@ class RankEvents {
 
  private:
   void read_operations(const model::EventFile& file);
-  void add(const wire::Event& event);
+  void add(const model::TimedEvent& event);
   // An index into `keys_` and `sums_`.
   size_t index_of(uint32_t op, int64_t begin, int64_t end);
   void find_path_of(const std::vector<Interval>& intervals, const Cover& cover);
@@ -163,7 +163,7 @@ size_t RankEvents::index_of(uint32_t op, int64_t begin, int64_t end) {
   return number->second;
 }
 
-void RankEvents::add(const wire::Event& event) {
+void RankEvents::add(const model::TimedEvent& event) {
   const auto begin = static_cast<int64_t>(event.begin_ns);
   if (begin >= until_ || begin < from_ - base::s_to_ns(3600)) {
     return;

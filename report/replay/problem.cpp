@@ -170,7 +170,7 @@ bool has_bias_gradient(int epilogue) {
 }
 
 base::Result<MatmulProblem> problem_of(const RunMatmul& matmul, const std::string& gpu) {
-  const wire::OpKey& key = matmul.key;
+  const model::EventKey& key = matmul.key;
   const auto call = call_of(key.api);
   if ((key.flags & wire::kOpGrouped) != 0) {
     return base::fail("grouped; the sizes of the groups are not recorded");

@@ -20,7 +20,7 @@ constexpr size_t kMostMeetings = size_t{4} << 20;
 constexpr uint64_t kLatestNs = uint64_t{1} << 62;
 constexpr uint64_t kLongestNs = 3'600'000'000'000;
 
-bool is_gpu_time(const wire::Event& e) {
+bool is_gpu_time(const model::TimedEvent& e) {
   const auto source = static_cast<wire::Source>(e.source);
   return (source == wire::Source::events || source == wire::Source::nccl_profiler) &&
          (e.flags & wire::kEventHostBegin) == 0 && e.duration_ns > 0 && e.duration_ns < kLongestNs;
@@ -29,7 +29,7 @@ bool is_gpu_time(const wire::Event& e) {
 // A shorter overlap, as a share of the matmul, does not change its duration visibly.
 constexpr double kLeastOverlap = 0.05;
 
-Interval interval_of(const wire::Event& e) {
+Interval interval_of(const model::TimedEvent& e) {
   const auto begin = static_cast<int64_t>(e.begin_ns);
   return {begin, begin + static_cast<int64_t>(e.duration_ns)};
 }
@@ -49,7 +49,7 @@ std::vector<Interval> timed_collectives(const RankInput& rank) {
   return united(std::move(out));
 }
 
-bool is_beside(const wire::Event& e, const std::vector<Interval>& collectives) {
+bool is_beside(const model::TimedEvent& e, const std::vector<Interval>& collectives) {
   if (e.begin_ns >= kLatestNs) {
     return false;
   }
@@ -64,8 +64,8 @@ bool is_beside(const wire::Event& e, const std::vector<Interval>& collectives) {
 }
 
 // The part that is equal for alike calls; the rest is zero.
-wire::OpKey matmul_key(const wire::OpKey& from) {
-  wire::OpKey out{};
+model::EventKey matmul_key(const model::EventKey& from) {
+  model::EventKey out{};
   out.api = from.api;
   out.op_class = from.op_class;
   out.flags = from.flags;
@@ -80,8 +80,8 @@ wire::OpKey matmul_key(const wire::OpKey& from) {
   return out;
 }
 
-wire::OpKey collective_key(const wire::OpKey& from, int size) {
-  wire::OpKey out{};
+model::EventKey collective_key(const model::EventKey& from, int size) {
+  model::EventKey out{};
   out.api = from.api;
   out.op_class = from.op_class;
   out.dtype[0] = from.dtype[0];
@@ -89,10 +89,6 @@ wire::OpKey collective_key(const wire::OpKey& from, int size) {
   out.k = from.k;
   out.batch = static_cast<uint32_t>(size);
   return out;
-}
-
-std::string bytes_of(const wire::OpKey& key) {
-  return {reinterpret_cast<const char*>(&key), sizeof key};
 }
 
 template <typename T>
@@ -103,8 +99,8 @@ double median_of(const std::vector<T>& values) {
 }  // namespace
 
 size_t RunOperationCollector::matmul_of(const EventFile::Op& op) {
-  const wire::OpKey key = matmul_key(op.key);
-  const auto [it, added] = matmul_index_.emplace(bytes_of(key), matmuls_.size());
+  const model::EventKey key = matmul_key(op.key);
+  const auto [it, added] = matmul_index_.emplace(key, matmuls_.size());
   if (added) {
     Matmul& to = matmuls_.emplace_back();
     to.matmul.key = key;
@@ -115,8 +111,8 @@ size_t RunOperationCollector::matmul_of(const EventFile::Op& op) {
 }
 
 size_t RunOperationCollector::collective_of(const EventFile::Op& op, int size) {
-  const wire::OpKey key = collective_key(op.key, size);
-  const auto [it, added] = collective_index_.emplace(bytes_of(key), out_.collectives.size());
+  const model::EventKey key = collective_key(op.key, size);
+  const auto [it, added] = collective_index_.emplace(key, out_.collectives.size());
   if (added) {
     out_.collectives.push_back(
         {.key = key, .function = base::sanitize(op.function), .bytes = op.work, .size = size});
@@ -134,7 +130,7 @@ double RunOperationCollector::add(const EventFile& file, const std::vector<Inter
   };
   std::map<uint32_t, OfEntry> entries;
   for (const EventFile::Entry& entry : file.events) {
-    const wire::Event& e = entry.event;
+    const model::TimedEvent& e = entry.event;
     const auto found = file.ops.find(e.op);
     if (found == file.ops.end() || !is_gpu_time(e)) {
       continue;

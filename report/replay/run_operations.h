@@ -25,7 +25,7 @@ struct MatmulOnRank {
 
 // Calls that are equal in function, shape, types, transposes, compute type, epilogue and flags.
 struct RunMatmul {
-  wire::OpKey key{};  // without communicator
+  model::EventKey key{};  // without communicator
   std::string function;
   uint64_t flop = 0;  // of one call
   int64_t count = 0;
@@ -37,7 +37,7 @@ struct RunMatmul {
 
 // Calls that are equal in operation, type, reduction, number of elements and size of the communicator.
 struct RunCollective {
-  wire::OpKey key{};
+  model::EventKey key{};
   std::string function;
   uint64_t bytes = 0;
   int size = 0;
@@ -85,9 +85,9 @@ class RunOperationCollector {
   void end_rank(double window_ns);
 
   RunOperations out_;
-  std::map<std::string, size_t> matmul_index_;  // by the bytes of the key
+  std::map<model::EventKey, size_t> matmul_index_;
   std::vector<Matmul> matmuls_;
-  std::map<std::string, size_t> collective_index_;
+  std::map<model::EventKey, size_t> collective_index_;
   std::unordered_map<uint64_t, Meeting> meetings_;
   std::vector<double> busy_;  // of the ranks
 };

@@ -78,7 +78,7 @@ void UntimedCalls::put(Entries& entries, const EventFile& file) {
   }
   WallClock clock(file.clocks);
   for (const EventFile::Entry& entry : file.events) {
-    const wire::Event& e = entry.event;
+    const model::TimedEvent& e = entry.event;
     // A begin of the host says nothing of the GPU.
     if (!counts[e.op] || e.source != static_cast<uint8_t>(wire::Source::events) ||
         (e.flags & wire::kEventHostBegin) != 0 || e.begin_ns > static_cast<uint64_t>(kLatestNs)) {
@@ -122,7 +122,7 @@ void UntimedCalls::cover_captured(const EventFile& file) {
   uint64_t last = 0;  // of the calls whose work was recorded
   for (const bool gpu : {false, true}) {
     for (const EventFile::Entry& entry : file.events) {
-      const wire::Event& e = entry.event;
+      const model::TimedEvent& e = entry.event;
       const auto op_class = static_cast<OpClass>(file.ops.at(e.op).key.op_class);
       if ((op_class != OpClass::host) != gpu || e.begin_ns > static_cast<uint64_t>(kLatestNs)) {
         continue;

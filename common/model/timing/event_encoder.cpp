@@ -14,11 +14,11 @@ void EventEncoder::put_record(uint8_t tag) {
   body_.clear();
 }
 
-void EventEncoder::define(uint32_t op, const wire::OpKey& key, uint64_t work) {
+void EventEncoder::define(uint32_t op, const EventKey& key, uint64_t work) {
   define(op, key, work, key.api < wire::kApiCount ? wire::kApis[key.api].name : "");
 }
 
-void EventEncoder::define(uint32_t op, const wire::OpKey& key, uint64_t work, std::string_view function) {
+void EventEncoder::define(uint32_t op, const EventKey& key, uint64_t work, std::string_view function) {
   put_varint(body_, op);
   records::put_text(body_, function);
   put_varint(body_, key.op_class);
@@ -34,7 +34,7 @@ void EventEncoder::define(uint32_t op, const wire::OpKey& key, uint64_t work, st
   for (const int64_t size : {key.m, key.n, key.k}) {
     put_signed(body_, size);
   }
-  put_varint(body_, key.comm < wire::kCommSlots ? uint64_t{key.comm} + 1 : 0);
+  put_varint(body_, key.comm < kMostCommunicators ? uint64_t{key.comm} + 1 : 0);
   put_signed(body_, key.peer);
   put_varint(body_, key.copy);
   put_varint(body_, key.pinned);
@@ -67,11 +67,10 @@ void EventEncoder::clocks(base::MonoNs mono_ns, int64_t wall_ns) {
   put_record(records::kClocks);
 }
 
-void EventEncoder::add(const wire::Event& event) {
+void EventEncoder::add(const TimedEvent& event) {
   Op& op = ops_[event.op];
-  const wire::CollectiveHow& how = event.how;
-  if (how.algorithm != op.how.algorithm || how.protocol != op.how.protocol ||
-      how.channels != op.how.channels) {
+  const EventHow& how = event.how;
+  if (how != op.how) {
     for (const uint32_t n :
          {event.op, uint32_t{how.algorithm}, uint32_t{how.protocol}, uint32_t{how.channels}}) {
       put_varint(body_, n);

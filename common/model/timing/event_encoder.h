@@ -15,15 +15,15 @@ namespace xpurun::model {
 // thread-safe.
 class EventEncoder {
  public:
-  EventEncoder() : ops_(wire::kOpSlots) {}
+  EventEncoder() : ops_(kMostEntries) {}
 
   static std::string header(const EventFileHeader& h);
 
   bool knows(uint32_t op) const { return ops_[op].defined; }
   // `work`: FLOP or bytes per call.
-  void define(uint32_t op, const wire::OpKey& key, uint64_t work);
-  // `function` takes the place of the name that belongs to OpKey::api.
-  void define(uint32_t op, const wire::OpKey& key, uint64_t work, std::string_view function);
+  void define(uint32_t op, const EventKey& key, uint64_t work);
+  // `function` takes the place of the name that belongs to EventKey::api.
+  void define(uint32_t op, const EventKey& key, uint64_t work, std::string_view function);
   // Does nothing if the slot already has this definition.
   void define(const EventCommunicator& comm);
   // Records that `count` events are missing here.
@@ -31,7 +31,7 @@ class EventEncoder {
   // One moment by both clocks, because wall time may be changed while the job runs.
   void clocks(base::MonoNs mono_ns, int64_t wall_ns);
   // `event.op` must be defined.
-  void add(const wire::Event& event);
+  void add(const TimedEvent& event);
 
   // Bytes of the records not yet taken.
   size_t pending() const { return payload_.size(); }
@@ -43,7 +43,7 @@ class EventEncoder {
     bool defined = false;
     uint16_t stream = 0;
     uint32_t sequence = 0;
-    wire::CollectiveHow how{};
+    EventHow how;
   };
 
   std::vector<Op> ops_;

@@ -52,16 +52,16 @@ class EventFileParser {
   struct Last {
     uint16_t stream = 0;
     uint32_t sequence = 0;
-    wire::CollectiveHow how{};
+    EventHow how;
     bool is_defined = false;  // the entry
     uint32_t slot = 0;        // of its communicator
   };
 
   bool event(uint8_t tag, Fields in) {
-    const auto op = static_cast<uint32_t>(in.below(wire::kOpSlots));
+    const auto op = static_cast<uint32_t>(in.below(kMostEntries));
     const auto begin = static_cast<uint64_t>(in.signed_varint());
     const uint64_t duration = in.varint();
-    if (op >= wire::kOpSlots || !last_[op].is_defined) {
+    if (op >= kMostEntries || !last_[op].is_defined) {
       return false;
     }
     Last& last = last_[op];
@@ -78,7 +78,7 @@ class EventFileParser {
     begin_ += begin;
     // Filled in its place: an entry that is put together from bytes and then copied makes the processor wait.
     EventFile::Entry& entry = out_.events.emplace_back();
-    wire::Event& e = entry.event;
+    TimedEvent& e = entry.event;
     e.begin_ns = begin_;
     e.duration_ns = duration;
     e.op = op;
@@ -90,16 +90,16 @@ class EventFileParser {
     if ((tag & records::kHostBegin) != 0) {
       e.flags = wire::kEventHostBegin;
     }
-    if (last.slot < wire::kCommSlots) {
+    if (last.slot < kMostCommunicators) {
       entry.communicator = comm_at_[last.slot];
     }
     return true;
   }
 
   bool op(Fields in) {
-    const auto index = static_cast<uint32_t>(in.below(wire::kOpSlots));
+    const auto index = static_cast<uint32_t>(in.below(kMostEntries));
     EventFile::Op op;
-    wire::OpKey& key = op.key;
+    EventKey& key = op.key;
     const auto byte = [&in] { return static_cast<uint8_t>(in.varint()); };
     op.function = in.text();
     key.api = api_of(op.function);
@@ -117,7 +117,7 @@ class EventFileParser {
       *size = in.signed_varint();
     }
     // 0 means no communicator.
-    key.comm = static_cast<uint32_t>(in.below(wire::kCommSlots + 1)) - 1;
+    key.comm = static_cast<uint32_t>(in.below(kMostCommunicators + 1)) - 1;
     key.peer = static_cast<int32_t>(in.signed_varint());
     key.copy = byte();
     key.pinned = byte();
@@ -130,9 +130,9 @@ class EventFileParser {
   }
 
   bool how(Fields in) {
-    const auto index = static_cast<uint32_t>(in.below(wire::kOpSlots));
-    const wire::CollectiveHow how{static_cast<uint8_t>(in.varint()), static_cast<uint8_t>(in.varint()),
-                                  static_cast<uint8_t>(in.varint())};
+    const auto index = static_cast<uint32_t>(in.below(kMostEntries));
+    const EventHow how{static_cast<uint8_t>(in.varint()), static_cast<uint8_t>(in.varint()),
+                       static_cast<uint8_t>(in.varint())};
     if (in.ok()) {
       last_[index].how = how;
     }
@@ -141,7 +141,7 @@ class EventFileParser {
 
   bool communicator(Fields in) {
     EventCommunicator comm;
-    comm.slot = static_cast<uint32_t>(in.below(wire::kCommSlots));
+    comm.slot = static_cast<uint32_t>(in.below(kMostCommunicators));
     comm.identity = in.fixed(8);
     comm.rank = static_cast<int>(in.signed_varint());
     comm.nranks = static_cast<int>(in.signed_varint());
@@ -165,9 +165,9 @@ class EventFileParser {
 
   EventFile& out_;
   // By number of the entry.
-  std::vector<Last> last_ = std::vector<Last>(wire::kOpSlots);
+  std::vector<Last> last_ = std::vector<Last>(kMostEntries);
   // From slot to the index of its newest definition; -1: none.
-  std::vector<int> comm_at_ = std::vector<int>(wire::kCommSlots, -1);
+  std::vector<int> comm_at_ = std::vector<int>(kMostCommunicators, -1);
   uint64_t begin_ = 0;
 };
 

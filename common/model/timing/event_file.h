@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "common/model/timing/record_file.h"
+#include "common/model/timing/timed_event.h"
 #include "common/wire/segment.h"
 
 #include <cstdint>
@@ -23,7 +24,7 @@ inline constexpr std::string_view kEventsSchema = "xpurun.events/2";
 inline constexpr std::string_view kEventFileSuffix = ".xev";
 
 struct EventCommunicator {
-  uint32_t slot = 0;  // as in OpKey::comm
+  uint32_t slot = 0;  // as in EventKey::comm
   uint64_t identity = 0;
   int rank = -1;
   int nranks = 0;
@@ -33,12 +34,12 @@ struct EventCommunicator {
 
 struct EventFile {
   struct Op {
-    wire::OpKey key{};     // `api` is kApiCount for a function unknown to this version
+    EventKey key;          // `api` is kApiCount for a function unknown to this version
     std::string function;  // "ncclAllReduce"
     uint64_t work = 0;
   };
   struct Entry {
-    wire::Event event{};
+    TimedEvent event;
     int communicator = -1;  // index into communicators
   };
   struct Clocks {

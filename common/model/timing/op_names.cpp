@@ -31,15 +31,16 @@ std::optional<wire::Level> level_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-std::string_view api_name(const wire::OpKey& key) {
-  if ((key.flags & wire::kOpOther) != 0) {
+namespace {
+
+std::string_view function_name(uint16_t api, uint8_t flags) {
+  if ((flags & wire::kOpOther) != 0) {
     return "other";
   }
-  return key.api < wire::kApiCount ? wire::kApis[key.api].name : "unknown";
+  return api < wire::kApiCount ? wire::kApis[api].name : "unknown";
 }
 
-std::string_view collective_name(const wire::OpKey& key) {
-  const std::string_view name = api_name(key);
+std::string_view collective_of(std::string_view name) {
   if (name == "ncclSend" || name == "ncclRecv") {
     return "SendRecv";
   }
@@ -48,6 +49,32 @@ std::string_view collective_name(const wire::OpKey& key) {
     return "Broadcast";
   }
   return name.starts_with("nccl") ? name.substr(4) : name;
+}
+
+std::string_view direction_of(std::string_view name, uint8_t copy) {
+  if (!name.starts_with("cudaMemcpy")) {
+    return "";
+  }
+  constexpr std::array<std::string_view, 5> kDirections = {"H2H", "H2D", "D2H", "D2D", "any"};
+  return copy < kDirections.size() ? kDirections[copy] : "unknown";
+}
+
+}  // namespace
+
+std::string_view api_name(const wire::OpKey& key) {
+  return function_name(key.api, key.flags);
+}
+
+std::string_view api_name(const EventKey& key) {
+  return function_name(key.api, key.flags);
+}
+
+std::string_view collective_name(const wire::OpKey& key) {
+  return collective_of(api_name(key));
+}
+
+std::string_view collective_name(const EventKey& key) {
+  return collective_of(api_name(key));
 }
 
 std::string cuda_type_name(int type) {
@@ -88,11 +115,11 @@ std::string nccl_type_name(int type) {
 }
 
 std::string_view copy_direction(const wire::OpKey& key) {
-  if (!api_name(key).starts_with("cudaMemcpy")) {
-    return "";
-  }
-  constexpr std::array<std::string_view, 5> kDirections = {"H2H", "H2D", "D2H", "D2D", "any"};
-  return key.copy < kDirections.size() ? kDirections[key.copy] : "unknown";
+  return direction_of(api_name(key), key.copy);
+}
+
+std::string_view copy_direction(const EventKey& key) {
+  return direction_of(api_name(key), key.copy);
 }
 
 std::string_view source_name(uint8_t source) {

@@ -1,6 +1,7 @@
 // Names and formulas for counted calls: data types, directions, bus bandwidth.
 #pragma once
 
+#include "common/model/timing/timed_event.h"
 #include "common/wire/segment.h"
 
 #include <optional>
@@ -16,14 +17,17 @@ std::string_view level_name(wire::Level level);
 std::optional<wire::Level> level_from_name(std::string_view name);
 // "ncclAllReduce"; "other" for calls that found no free table entry; "unknown" for an unknown number.
 std::string_view api_name(const wire::OpKey& key);
+std::string_view api_name(const EventKey& key);
 // "AllReduce", "SendRecv" for a collective.
 std::string_view collective_name(const wire::OpKey& key);
+std::string_view collective_name(const EventKey& key);
 // cudaDataType_t: "fp32", "bf16", "fp8_e4m3"; "type<N>" for types without a name.
 std::string cuda_type_name(int type);
 // ncclDataType_t.
 std::string nccl_type_name(int type);
 // "H2D", "D2D"; "" for operations other than copies.
 std::string_view copy_direction(const wire::OpKey& key);
+std::string_view copy_direction(const EventKey& key);
 
 // "events", "nccl_profiler"; "ring", "LL128"; "unknown" if NCCL did not report it.
 std::string_view source_name(uint8_t source);

@@ -93,7 +93,7 @@ bool meets_often(const Calls& calls, size_t steps) {
 }
 
 std::string shape_of(const model::EventFile::Op& op) {
-  const wire::OpKey& key = op.key;
+  const model::EventKey& key = op.key;
   return fmt::format("{} {}x{}x{}x{}", op.function, key.batch, key.m, key.n, key.k);
 }
 

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <unordered_set>
 
 namespace xpurun::report {
@@ -73,7 +72,7 @@ int64_t signed_of(uint64_t n) {
   return static_cast<int64_t>(n);
 }
 
-void describe_matmul(Call& call, const wire::OpKey& key) {
+void describe_matmul(Call& call, const model::EventKey& key) {
   const std::string shape =
       fmt::format("{}{}x{}x{}", key.batch > 1 ? fmt::format("{} x ", key.batch) : "", key.m, key.n, key.k);
   const std::string type = model::cuda_type_name(key.dtype[0]);
@@ -84,7 +83,7 @@ void describe_matmul(Call& call, const wire::OpKey& key) {
   call.arguments.push_back({"flop", signed_of(call.work)});
 }
 
-void describe_collective(Call& call, const wire::OpKey& key, const wire::CollectiveHow& how,
+void describe_collective(Call& call, const model::EventKey& key, const model::EventHow& how,
                          const Communicator* comm) {
   const std::string_view name = model::collective_name(key);
   const std::string type = model::nccl_type_name(key.dtype[0]);
@@ -115,7 +114,7 @@ void describe_collective(Call& call, const wire::OpKey& key, const wire::Collect
   }
 }
 
-bool is_captured(const wire::Event& event) {
+bool is_captured(const model::TimedEvent& event) {
   return event.source == static_cast<uint8_t>(wire::Source::cupti);
 }
 
@@ -138,8 +137,8 @@ Call describe_captured(const EventFile::Op& op) {
   return call;
 }
 
-Call describe(const EventFile::Op& op, const wire::Event& event, const Communicator* comm) {
-  const wire::OpKey& key = op.key;
+Call describe(const EventFile::Op& op, const model::TimedEvent& event, const Communicator* comm) {
+  const model::EventKey& key = op.key;
   Call call;
   call.category = category_of(key.op_class);
   call.work = op.work;
@@ -217,7 +216,7 @@ class CallTable {
     int communicator = -1;
     uint8_t source = 0;
     uint8_t flags = 0;
-    wire::CollectiveHow how{};
+    model::EventHow how{};
     uint32_t call = 0;
     bool meets = false;  // has a meeting
     uint64_t identity = 0;
@@ -225,13 +224,13 @@ class CallTable {
   };
 
   const Known& of(const EventFile::Entry& entry) {
-    const wire::Event& e = entry.event;
+    const model::TimedEvent& e = entry.event;
     if (by_op_.size() <= e.op) {
       by_op_.resize(e.op + 1);
     }
     for (const Known& k : by_op_[e.op]) {
       if (k.communicator == entry.communicator && k.source == e.source && k.flags == e.flags &&
-          std::memcmp(&k.how, &e.how, sizeof e.how) == 0) {
+          k.how == e.how) {
         return k;
       }
     }
@@ -282,7 +281,7 @@ void add_events(Activity& activity, const EventFile& file) {
   std::array<bool, model::kNames<TrackKind>.size()> is_known{};
   const std::unordered_set<uint32_t> launches = captured_launches(file);
   for (const EventFile::Entry& entry : file.events) {
-    const wire::Event& e = entry.event;
+    const model::TimedEvent& e = entry.event;
     const CallTable::Known& known = calls.of(entry);
     const Call& call = activity.calls[known.call];
     const bool host = call.category == Category::host;

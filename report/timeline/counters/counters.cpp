@@ -96,7 +96,7 @@ void add_clocks(Activity& activity, const model::EventFile& file, const std::str
   uint64_t from = std::numeric_limits<uint64_t>::max();
   uint64_t until = 0;
   for (const model::EventFile::Entry& entry : file.events) {
-    const wire::Event& e = entry.event;
+    const model::TimedEvent& e = entry.event;
     if (e.begin_ns <= static_cast<uint64_t>(kLatestNs) &&
         e.duration_ns <= static_cast<uint64_t>(kLongestNs)) {
       from = std::min(from, e.begin_ns);

@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <random>
 
 using namespace xpurun::model;
@@ -11,22 +10,22 @@ namespace wire = xpurun::wire;
 
 namespace {
 
-wire::OpKey key_of(wire::OpClass op_class, uint32_t comm) {
-  wire::OpKey key{};
+EventKey key_of(wire::OpClass op_class, uint32_t comm) {
+  EventKey key{};
   key.op_class = static_cast<uint8_t>(op_class);
   key.comm = comm;
   return key;
 }
 
-bool same(const wire::Event& a, const wire::Event& b) {
-  return std::memcmp(&a, &b, sizeof a) == 0;
+bool same(const TimedEvent& a, const TimedEvent& b) {
+  return a == b;
 }
 
 // Events like those of a training step: on average 300 us apart, some overlapping, on three streams.
-std::vector<wire::Event> training(size_t count) {
+std::vector<TimedEvent> training(size_t count) {
   std::mt19937 random(7);
   const auto below = [&](uint64_t n) { return random() % n; };
-  std::vector<wire::Event> out;
+  std::vector<TimedEvent> out;
   std::vector<uint32_t> sequence(40);
   uint64_t now = 86'400'000'000'000;
   while (out.size() < count) {
@@ -46,7 +45,7 @@ std::vector<wire::Event> training(size_t count) {
   return out;
 }
 
-std::string file_of(const std::vector<wire::Event>& events, size_t events_a_block) {
+std::string file_of(const std::vector<TimedEvent>& events, size_t events_a_block) {
   EventEncoder encoder;
   std::string out = EventEncoder::header({.rank = 3,
                                           .local_rank = 1,
@@ -91,7 +90,7 @@ TEST_CASE("events survive writing and reading, at about twelve bytes each") {
 }
 
 TEST_CASE("extreme numbers") {
-  std::vector<wire::Event> events = {
+  std::vector<TimedEvent> events = {
       {UINT64_MAX, UINT64_MAX, 1023, UINT32_MAX, UINT32_MAX, UINT16_MAX, 7, 1},
       {0, 0, 1023, 0, 0, 0, 0, 0},
       {1, 1, 0, 1, 1, 1, 1, 0},
@@ -221,7 +220,7 @@ TEST_CASE("the bytes match the specification in any byte order of the machine") 
 }
 
 TEST_CASE("an entry keeps all of its fields") {
-  wire::OpKey key{};
+  EventKey key{};
   key.api = static_cast<uint16_t>(wire::Api::ncclAllReduce);
   key.op_class = static_cast<uint8_t>(wire::OpClass::collective);
   key.flags = 5;
@@ -244,7 +243,7 @@ TEST_CASE("an entry keeps all of its fields") {
   const auto file = parse_event_file(EventEncoder::header({}) + encoder.take_block());
   REQUIRE(file);
   const EventFile::Op& op = file->ops.at(7);
-  CHECK(std::memcmp(&op.key, &key, sizeof key) == 0);
+  CHECK(op.key == key);
   CHECK(op.function == "ncclAllReduce");
   CHECK(op.work == UINT64_MAX);
 }

@@ -9,8 +9,8 @@ using namespace xpurun::launcher;
 
 namespace {
 
-wire::OpKey key_of(wire::Api api, uint32_t comm = wire::kNoComm) {
-  wire::OpKey key{};
+model::EventKey key_of(wire::Api api, uint32_t comm = wire::kNoComm) {
+  model::EventKey key{};
   key.api = static_cast<uint16_t>(api);
   key.op_class = static_cast<uint8_t>(wire::kApis[key.api].op_class);
   key.comm = comm;

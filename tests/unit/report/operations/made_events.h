@@ -14,8 +14,8 @@ inline constexpr uint32_t kCopy = 2;
 inline constexpr uint32_t kKernel = 3;
 inline constexpr uint32_t kSend = 4;
 
-inline wire::OpKey wire_key(wire::Api api) {
-  wire::OpKey key{};
+inline model::EventKey wire_key(wire::Api api) {
+  model::EventKey key{};
   key.api = static_cast<uint16_t>(api);
   key.op_class = static_cast<uint8_t>(wire::kApis[key.api].op_class);
   key.comm = wire::kNoComm;
@@ -54,8 +54,8 @@ inline report::RankInput made_rank(base::Rank rank, int world, const std::string
 }
 
 // A timed call; times are microseconds.
-inline wire::Event& add_call(report::RankInput& rank, uint32_t op, double begin_us, double duration_us,
-                             uint32_t number, wire::Source source = wire::Source::events) {
+inline model::TimedEvent& add_call(report::RankInput& rank, uint32_t op, double begin_us, double duration_us,
+                                   uint32_t number, wire::Source source = wire::Source::events) {
   const bool on_communicator = op == kAllReduce || op == kSend;
   rank.events.back().events.push_back({.event = {.begin_ns = static_cast<uint64_t>(begin_us * 1e3),
                                                  .duration_ns = static_cast<uint64_t>(duration_us * 1e3),

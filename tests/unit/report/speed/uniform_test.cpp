@@ -53,11 +53,12 @@ std::vector<RankInput> slower_ranks(const Slower& slower, bool gpu = true) {
         const double factor =
             slower.matmul_of_rank0 > 0 ? rank.rank == 0 ? slower.matmul_of_rank0 : 1 : slower.matmul;
         const double delay = now ? slower.delay_after_us : slower.delay_before_us;
-        file.events.push_back({.event = {.begin_ns = static_cast<uint64_t>(span.begin_ns),
-                                         .duration_ns = static_cast<uint64_t>(20e6 * (now ? factor : 1)),
-                                         .op = 1,
-                                         .sequence = number,
-                                         .delay_us = static_cast<decltype(wire::Event::delay_us)>(delay)}});
+        file.events.push_back(
+            {.event = {.begin_ns = static_cast<uint64_t>(span.begin_ns),
+                       .duration_ns = static_cast<uint64_t>(20e6 * (now ? factor : 1)),
+                       .op = 1,
+                       .sequence = number,
+                       .delay_us = static_cast<decltype(model::TimedEvent::delay_us)>(delay)}});
         ++number;
       }
     }

@@ -20,7 +20,7 @@ constexpr int64_t kEver = std::numeric_limits<int64_t>::max();
 // Numbers and times of the calls of a kernel, a call a microsecond before its work.
 std::string kernels(const std::vector<std::pair<uint32_t, uint64_t>>& calls, uint32_t entry) {
   model::EventEncoder encoder;
-  wire::OpKey key = key_of(wire::Api::cublasGemmEx);
+  model::EventKey key = key_of(wire::Api::cublasGemmEx);
   key.op_class = static_cast<uint8_t>(wire::OpClass::kernel);
   key.k = entry;
   encoder.define(entry, key, 0);

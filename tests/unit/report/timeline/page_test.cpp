@@ -15,7 +15,7 @@ constexpr int64_t kPageSecond = 1'000'000'000;
 // One step of sample_events() at each of the seconds; the file was begun with the first.
 std::string file_at(const std::vector<int64_t>& seconds, bool captured = false) {
   model::EventEncoder encoder;
-  wire::OpKey key = key_of(wire::Api::cublasGemmEx);
+  model::EventKey key = key_of(wire::Api::cublasGemmEx);
   if (captured) {
     key.op_class = static_cast<uint8_t>(wire::OpClass::kernel);
   }

@@ -15,8 +15,8 @@ namespace xpurun {
 
 inline constexpr int64_t kWall = 1'795'230'915'000'000'000;  // of CLOCK_MONOTONIC 0
 
-inline wire::OpKey key_of(wire::Api api, uint32_t comm = wire::kNoComm) {
-  wire::OpKey key{};
+inline model::EventKey key_of(wire::Api api, uint32_t comm = wire::kNoComm) {
+  model::EventKey key{};
   key.api = static_cast<uint16_t>(api);
   key.op_class = static_cast<uint8_t>(wire::kApis[key.api].op_class);
   key.comm = comm;
@@ -29,8 +29,8 @@ inline wire::OpKey key_of(wire::Api api, uint32_t comm = wire::kNoComm) {
   return key;
 }
 
-inline wire::OpKey host_key(wire::Api api) {
-  wire::OpKey key = key_of(api);
+inline model::EventKey host_key(wire::Api api) {
+  model::EventKey key = key_of(api);
   key.op_class = static_cast<uint8_t>(wire::OpClass::host);
   return key;
 }
