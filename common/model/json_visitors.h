@@ -15,6 +15,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/wait_status.h"
 #include "common/base/result.h"
+#include "common/base/strings.h"
 #include "common/model/json_fields.h"
 #include "common/model/names.h"
 #include "common/model/rank_set.h"
@@ -347,7 +348,9 @@ template <HasFields T>
 base::Result<T> read_object(std::string_view schema, std::string_view what, const nlohmann::json& j) {
   try {
     if (const std::string found = j.value("schema", ""); found != schema) {
-      return base::fail(fmt::format("schema is '{}', expected '{}'", found, schema));
+      // Files come from anywhere, and errors are printed.
+      return base::fail(
+          fmt::format("schema is '{}', expected '{}'", base::sanitize(found.substr(0, 100)), schema));
     }
     T out;
     JsonReader reader(j);

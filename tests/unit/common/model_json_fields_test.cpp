@@ -1,4 +1,5 @@
 #include "common/model/json_fields.h"
+#include "common/model/speed/trace_manifest.h"
 #include "common/model/stacks/stack_file.h"
 
 #include <doctest/doctest.h>
@@ -48,6 +49,15 @@ TEST_CASE("a stacks file with an invalid number is refused with the reason") {
   CHECK(stacks.error().what.find("not an integer in range") != std::string::npos);
   CHECK_FALSE(process_stacks_from_json(
       json::parse(R"({"schema": "xpurun.stacks/1", "gpu_kernels": [{"name": "k", "grid": 1e300}]})")));
+}
+
+TEST_CASE("an error about a foreign schema is short and has no control characters") {
+  const auto trace =
+      trace_manifest_from_json(json{{"schema", "xpurun.\x1b]0;x\x07\x7f" + std::string(999, 'x')}});
+  REQUIRE_FALSE(trace);
+  CHECK(trace.error().what.find("expected 'xpurun.trace/1'") != std::string::npos);
+  CHECK(trace.error().what.find_first_of("\x1b\x07\x7f") == std::string::npos);
+  CHECK(trace.error().what.size() < 200);
 }
 
 }  // namespace xpurun::model

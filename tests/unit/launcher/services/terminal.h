@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string>
 #include <sys/ioctl.h>
@@ -45,21 +46,23 @@ class Terminal {
     REQUIRE(::setsid() > 0);
     REQUIRE(::ioctl(fd_.get(), TIOCSCTTY, 0) == 0);
   }
-  // Nobody reads: writes until nothing more fits.
-  void fill() const {
-    const base::UniqueFd again(::open(("/proc/self/fd/" + std::to_string(fd_.get())).c_str(),
-                                      O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    const std::string much(4096, '.');
-    while (::write(again.get(), much.data(), much.size()) > 0) {
-    }
-  }
+  // As by Ctrl-S: accepts nothing until go_on().
+  void stop() const { REQUIRE(::tcflow(fd_.get(), TCOOFF) == 0); }
+  void go_on() const { REQUIRE(::tcflow(fd_.get(), TCOON) == 0); }
   // What was written since the last call, with ESC as '^'.
   std::string seen() const {
+    // The kernel passes bytes on later, but in order: when the mark has come, all earlier bytes have.
+    REQUIRE(::write(fd_.get(), &kMark, 1) == 1);
     std::string out;
     char chunk[4096];
-    for (ssize_t n = 0; (n = ::read(master_.get(), chunk, sizeof chunk)) > 0;) {
+    while (!out.ends_with(kMark)) {
+      pollfd waiting{.fd = master_.get(), .events = POLLIN, .revents = 0};
+      REQUIRE(::poll(&waiting, 1, 10'000) == 1);
+      const ssize_t n = ::read(master_.get(), chunk, sizeof chunk);
+      REQUIRE(n > 0);
       out.append(chunk, static_cast<size_t>(n));
     }
+    out.pop_back();
     for (char& c : out) {
       c = c == '\x1b' ? '^' : c;
     }
@@ -67,6 +70,8 @@ class Terminal {
   }
 
  private:
+  static constexpr char kMark = '\x01';
+
   base::UniqueFd master_;
   base::UniqueFd fd_;
 };
