@@ -196,7 +196,8 @@ RankInput input_of(const TraceSource& source, int64_t shift_ns) {
                                          : !out.events.empty() ? &out.events.front().header
                                                                : nullptr;
   if (header != nullptr) {
-    out.gpu = header->gpu;
+    // Span files do not know the GPU.
+    out.gpu = out.events.empty() || !header->gpu.empty() ? header->gpu : out.events.front().header.gpu;
     out.offset_ns = header->wall_ns - header->mono_ns + shift_ns;
   }
   return out;
