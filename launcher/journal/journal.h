@@ -28,9 +28,9 @@ class Journal {
   const model::RunManifest& manifest() const { return manifest_; }
   // Schedules a write. Several changes within the delay share one write.
   void changed();
-  // After a poll: the records of all processes, whose positions may have changed. Schedules a write if the last
-  // one is older than kRefreshS: run.json then shows where the ranks were a short time ago, even after xpurun
-  // was killed.
+  // After a poll: the records of all processes, whose positions may have changed. Schedules a write if the
+  // last one is older than kRefreshS: run.json then shows where the ranks were a short time ago, even after
+  // xpurun was killed.
   void processes_polled(std::vector<model::ProcessRecord> processes, int world_size);
   // Passes run.json to the storage without a delay. Does not wait for the disk.
   void save_now();

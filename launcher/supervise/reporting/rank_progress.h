@@ -17,8 +17,8 @@ struct ProgressSources {
   bool stall_open = false;
 };
 
-// `still_s`: seconds since the last progress; empty if the process is not watched. `load`: the latest sample of
-// the process; empty without one.
+// `still_s`: seconds since the last progress; empty if the process is not watched. `load`: the latest sample
+// of the process; empty without one.
 TimingService::RankProgress rank_progress(const ProgressSources& sources, base::Pid pid,
                                           std::optional<double> still_s,
                                           const std::optional<model::LoadSample>& load);
