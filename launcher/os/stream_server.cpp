@@ -14,6 +14,7 @@ constexpr size_t kChunk = 72 * 1024;
 
 StreamServer::StreamServer(EventLoop& loop, Limits limits, Handlers handlers)
     : loop_(loop),
+      chunk_(kChunk),
       limits_(std::move(limits)),
       handlers_(std::move(handlers)),
       acceptor_(loop, [this](base::UniqueFd fd) { take(std::move(fd)); }) {}
@@ -89,8 +90,7 @@ void StreamServer::ready(Id id, uint32_t events) {
 
 void StreamServer::read_some(Id id) {
   Client* client = find(id);
-  char chunk[kChunk];
-  const ssize_t n = ::recv(client->fd.get(), chunk, sizeof chunk, 0);
+  const ssize_t n = ::recv(client->fd.get(), chunk_.data(), chunk_.size(), 0);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
     return;
   }
@@ -105,7 +105,7 @@ void StreamServer::read_some(Id id) {
   // The input is moved out of the client, because the handler may drop the client while it holds the
   // reference.
   std::string input = std::exchange(client->input, {});
-  input.append(chunk, static_cast<size_t>(n));
+  input.append(chunk_.data(), static_cast<size_t>(n));
   handlers_.received(id, input);
   if (client = find(id); client != nullptr) {
     client->input = std::move(input);
@@ -156,8 +156,7 @@ void StreamServer::flush(Id id) {
   if (client->finishing) {
     // close(2) with unread input sends RST, and the client could lose the response.
     ::shutdown(client->fd.get(), SHUT_WR);
-    char rest[kChunk];
-    while (::recv(client->fd.get(), rest, sizeof rest, MSG_DONTWAIT) > 0) {
+    while (::recv(client->fd.get(), chunk_.data(), chunk_.size(), MSG_DONTWAIT) > 0) {
     }
     drop(id);
   }

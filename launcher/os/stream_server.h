@@ -13,6 +13,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -84,6 +85,8 @@ class StreamServer {
   Client* find(Id id);
 
   EventLoop& loop_;
+  // On the heap: the stack may be as small as 128 KiB (ulimit -s).
+  std::vector<char> chunk_;
   Limits limits_;
   Handlers handlers_;
   Acceptor acceptor_;

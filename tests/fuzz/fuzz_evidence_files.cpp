@@ -60,9 +60,9 @@ void read_health(const std::string& text) {
     return;
   }
   for (const model::GpuClocks& gpu : health->clocks(INT64_MIN, INT64_MAX)) {
-    check(gpu.samples > 0 && gpu.throttle_reasons.size() == gpu.throttle_shares.size());
-    for (const double share : gpu.throttle_shares) {
-      check(std::isfinite(share) && share >= 0);
+    check(gpu.samples > 0);
+    for (const auto& throttled : gpu.throttled) {
+      check(std::isfinite(throttled.share) && throttled.share >= 0);
     }
   }
   check(health->clocks(INT64_MAX, INT64_MIN).empty());
