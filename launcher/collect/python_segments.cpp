@@ -222,10 +222,11 @@ void PythonSegments::release_spans(base::Pid pid) {
   constexpr uintptr_t kPage = 4096;
   for (const Segment& segment : it->second.segments) {
     if (PythonSegment* memory = segment.memory.get(); memory != nullptr) {
-      const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory->spans) + kPage - 1) & ~(kPage - 1);
+      auto* const spans = reinterpret_cast<char*>(memory->spans);
+      const size_t before = (kPage - reinterpret_cast<uintptr_t>(spans) % kPage) % kPage;
       const uintptr_t end = reinterpret_cast<uintptr_t>(memory + 1) & ~(kPage - 1);
       // May fail: then the memory stays.
-      ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_REMOVE);
+      ::madvise(spans + before, end - reinterpret_cast<uintptr_t>(spans + before), MADV_REMOVE);
     }
   }
 }

@@ -94,7 +94,7 @@ std::vector<DumpTarget> DumpCoordinator::targets() const {
       t.crash_tid = crash->second.process.tid;
       t.crash_ucontext = crash->second.process.ucontext;
     }
-    targets.push_back(std::move(t));
+    targets.push_back(t);
   }
   // Ranks first, so that the pauses of the ranks are as close together as possible.
   std::stable_partition(targets.begin(), targets.end(),

@@ -42,7 +42,7 @@ std::string RankRestart::obstacle_of(const TrackedProcess& rank) const {
 std::string RankRestart::obstacle() const {
   const auto ranks = parts_.table.living_ranks();
   for (const TrackedProcess* rank : ranks) {
-    if (const std::string why = obstacle_of(*rank); !why.empty()) {
+    if (std::string why = obstacle_of(*rank); !why.empty()) {
       return why;
     }
   }

@@ -124,13 +124,13 @@ std::string run_identifier(const IdentitySources& s) {
     return s.name;
   }
   // torchrun's default is the same for every job.
-  if (const std::string id = first_of(s.rank, s.own, {"TORCHELASTIC_RUN_ID"}); !id.empty() && id != "none") {
+  if (std::string id = first_of(s.rank, s.own, {"TORCHELASTIC_RUN_ID"}); !id.empty() && id != "none") {
     return id;
   }
   if (const std::string job = first_of(s.rank, s.own, {"SLURM_JOB_ID"}); !job.empty()) {
     return fmt::format("slurm-{}-{}", job, first_of(s.own, s.rank, {"SLURM_STEP_ID"}));
   }
-  if (const std::string id = first_of(s.rank, s.own, {"JOB_UID", "PMIX_NAMESPACE"}); !id.empty()) {
+  if (std::string id = first_of(s.rank, s.own, {"JOB_UID", "PMIX_NAMESPACE"}); !id.empty()) {
     return id;
   }
   const std::string address = first_of(s.rank, s.own, {"MASTER_ADDR"});

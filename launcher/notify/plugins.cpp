@@ -28,7 +28,7 @@ std::vector<std::string> plugin_files(std::string_view option, const char* varia
 }
 
 void Plugins::start(const LimitedProgram::Setup& setup, const std::vector<std::string>& files,
-                    const std::string& run_dir, double limit_s, std::function<void()> idle) {
+                    const std::string& run_dir, double limit_s, const std::function<void()>& idle) {
   for (const std::string& file : files) {
     runs_.emplace_back(setup, file);
   }

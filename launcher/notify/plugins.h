@@ -25,7 +25,7 @@ class Plugins {
 
   // run.json and the dumps are on disk. `idle` is called once, later, when all plug-ins have ended.
   void start(const LimitedProgram::Setup& setup, const std::vector<std::string>& files,
-             const std::string& run_dir, double limit_s, std::function<void()> idle);
+             const std::string& run_dir, double limit_s, const std::function<void()>& idle);
   bool busy() const;
   void give_up(const std::string& why);
   // Call for every reaped child. Returns whether the pid was one of the processes.

@@ -66,7 +66,7 @@ base::Result<Libraries::Loaded> Libraries::load(const std::vector<std::string>& 
   std::string reason;
   for (const std::string& dir : dirs_) {
     for (const std::string& name : names) {
-      const std::string path = dir + "/" + name;
+      const std::string path = fmt::format("{}/{}", dir, name);
       // A missing file is usual; the reason to report is that of a file that does not load.
       if (::access(path.c_str(), R_OK) != 0) {
         continue;

@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 namespace xpurun::launcher {
 
 namespace {
@@ -81,7 +79,7 @@ base::Result<SlowTrial> read_slow_trial(const std::string& directory) {
   XPURUN_TRY_ASSIGN(const report::JobRuns job, report::read_job(run));
   SlowTrial out{.speed = report::read_speed(job, {}).report};
   if (const auto fault = base::read_regular_file(directory + "/fault")) {
-    out.fault_step = std::atoll(fault->c_str());
+    out.fault_step = base::parse_int(base::trim(*fault)).value_or(0);
   }
   return out;
 }

@@ -10,7 +10,7 @@ namespace xpurun::launcher {
 
 class StolenCpu {
  public:
-  explicit StolenCpu(std::string proc = "/proc") : file_(proc + "/stat") {}
+  explicit StolenCpu(const std::string& proc = "/proc") : file_(proc + "/stat") {}
 
   // Nanoseconds since the first call in which a thread that had a CPU did not run: the time that passed,
   // times the share of stolen time in the time that the CPUs had work. Negative: the kernel does not count.

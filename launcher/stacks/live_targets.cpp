@@ -104,7 +104,7 @@ std::vector<DumpTarget> identify_targets(const base::ProcFs& proc, const std::ve
       t.role =
           has_python_ancestor(proc, pid, *identity) ? model::ProcessRole::worker : model::ProcessRole::rank;
     }
-    out.push_back(std::move(t));
+    out.push_back(t);
   }
   return out;
 }

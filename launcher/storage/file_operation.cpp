@@ -51,7 +51,7 @@ class Body {
   }
   std::string text() {
     const auto length = get<Length>();
-    const std::string out = text_.substr(at_, length);
+    std::string out = text_.substr(at_, length);
     at_ += out.size();
     return out;
   }

@@ -131,7 +131,7 @@ const Ending* Scene::root_failure() const {
 }
 
 std::string Scene::names(const model::RankSet& some) const {
-  const std::string words = rank_words(some);
+  std::string words = rank_words(some);
   if (facts.run.nodes.size() < 2) {
     return words;
   }

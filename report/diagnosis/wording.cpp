@@ -28,7 +28,7 @@ constexpr size_t kLongestLine = 432;  // columns
 std::string joined_clauses(const std::vector<std::string>& clauses) {
   std::string out;
   for (const std::string& clause : clauses) {
-    const std::string longer = out.empty() ? clause : out + tr("; ") + clause;
+    const std::string longer = out.empty() ? clause : fmt::format("{}{}{}", out, tr("; "), clause);
     if (!out.empty() && base::display_width(longer) > kLongestLine) {
       break;
     }

@@ -46,7 +46,7 @@ bool is_gpu_time(const model::TimedEvent& e) {
 
 std::string name_of(const model::EventFile::Op& op, bool cupti) {
   const model::EventKey& key = op.key;
-  const std::string function = (key.flags & wire::kOpOther) != 0 ? "other" : base::sanitize(op.function);
+  std::string function = (key.flags & wire::kOpOther) != 0 ? "other" : base::sanitize(op.function);
   if (cupti) {
     return model::kernel_name(op.function);
   }

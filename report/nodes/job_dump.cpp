@@ -297,7 +297,7 @@ void complete_members(model::CollectiveFacts& all) {
       } else if (known.first->members.empty()) {
         known.first->members = std::move(c.members);
       }
-      if (known.first != &c && known.first->members.size() > 0) {
+      if (known.first != &c && !known.first->members.empty()) {
         std::vector<base::Rank>().swap(c.members);
       }
       if (c.comparable) {

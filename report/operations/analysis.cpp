@@ -482,11 +482,11 @@ std::vector<OperationSamples> OperationAnalysis::samples() const {
       sum += rank.median_s;
       ++rows;
     }
-    const auto put = [&](std::map<std::pair<OperationKind, std::string>, Sum>& all, SampleMeasure measure,
-                         const std::vector<double>& blocks) {
+    const auto put = [&, kind = key.kind](std::map<std::pair<OperationKind, std::string>, Sum>& all,
+                                          SampleMeasure measure, const std::vector<double>& blocks) {
       if (!blocks.empty()) {
         Sum& sum = all[id];
-        sum.out.kind = key.kind;
+        sum.out.kind = kind;
         sum.out.measure = measure;
         sum.out.name = id.second;
         sum.out.count += static_cast<int64_t>(row.durations.count());

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -37,7 +38,7 @@ class SignalHandler {
     std::function<void(const std::string&)> say;
   };
 
-  SignalHandler(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
+  SignalHandler(Parts parts, Hooks hooks) : parts_(std::move(parts)), hooks_(std::move(hooks)) {}
 
   void received(const ReceivedSignal& signal);
   // Whether SIGINT, SIGTERM or SIGHUP has come.

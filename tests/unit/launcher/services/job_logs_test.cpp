@@ -120,7 +120,7 @@ TEST_CASE("job logs: without a relay there is nothing to finish or to give up") 
   CHECK(s.finished == 1);
   CHECK_FALSE(s.logs.give_up());
   CHECK(s.logs.pid() == 0);
-  CHECK_FALSE(s.logs.is_relay(0));
+  CHECK_FALSE(s.logs.is_helper(0));
   CHECK_FALSE(s.logs.helper_ended(0, base::WaitStatus::of_exit(0)));
 }
 
@@ -174,10 +174,10 @@ TEST_CASE("job logs: a relay that dies does not hold up the end of the job") {
           int status = 0;
           const base::Pid relay = s.logs.pid();
           const bool reaped = ::waitpid(relay, &status, 0) == relay;
-          const bool is_relay = s.logs.is_relay(relay);
+          const bool is_helper = s.logs.is_helper(relay);
           const bool stranger = s.logs.helper_ended(relay + 1, base::WaitStatus(status));
           const bool known = s.logs.helper_ended(relay, base::WaitStatus(status));
-          return fmt::format("{} {} {} {} {} {}", reaped, is_relay, stranger, known, s.finished,
+          return fmt::format("{} {} {} {} {} {}", reaped, is_helper, stranger, known, s.finished,
                              s.log.have("the relay of the ranks' output killed by SIGKILL"));
         }) == "true true false true 1 true");
 }
