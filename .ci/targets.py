@@ -2,7 +2,7 @@
 """Prints ninja targets: targets.py BUILD_DIR product|SUITE...|without SUITE...
 
 product: the targets that no folder of tests defines. SUITE...: the targets that the tests of these suites need.
-without SUITE...: those of the product, and what the tests of all other suites need.
+without SUITE...: all targets but those that only the tests of these suites need.
 """
 
 import json
@@ -40,8 +40,13 @@ def main():
         paths = product(targets, of_tests)
     elif what == "without":
         left_out = set(sys.argv[3:])
-        others = [test for test in introspect(build, "tests") if not suites_of(test) & left_out]
-        paths = sorted({*product(targets, of_tests), *needed(others, targets)})
+        tests = introspect(build, "tests")
+        others = [test for test in tests if not suites_of(test) & left_out]
+        only_left_out = (set(needed([test for test in tests if suites_of(test) & left_out], targets))
+                         - {*product(targets, of_tests), *needed(others, targets)})
+        # Tests find fakes and probes by their paths, so whatever nobody depends on is built.
+        paths = sorted({path for target in targets if target["build_by_default"] for path in target["filename"]}
+                       - only_left_out)
     else:
         paths = needed([test for test in introspect(build, "tests") if suites_of(test) & set(sys.argv[2:])], targets)
     if not paths:
