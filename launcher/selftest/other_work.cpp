@@ -1,21 +1,15 @@
 #include "launcher/selftest/other_work.h"
 
 #include "common/base/os/io.h"
-#include "common/base/strings.h"
+#include "launcher/os/cpu_ticks.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <sys/resource.h>
 #include <unistd.h>
 
 namespace xpurun::launcher {
 
 namespace {
-
-// Columns of the line "cpu": user, nice, system, idle, iowait, irq, softirq, steal. Time of guests is in
-// `user` already.
-constexpr std::array<bool, 8> kIsBusy = {true, true, true, false, false, true, true, true};
 
 double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
@@ -24,36 +18,11 @@ double seconds(const timeval& time) {
 }  // namespace
 
 base::Result<CpuUse> cpu_use_from_stat(std::string_view stat, double ticks) {
-  CpuUse out{.cpus = 0};
-  bool has_sum = false;
-  for (const std::string_view line : base::split(stat, '\n')) {
-    if (!line.starts_with("cpu")) {
-      continue;
-    }
-    if (!line.starts_with("cpu ")) {
-      ++out.cpus;
-      continue;
-    }
-    const char* at = line.data() + 4;
-    const char* const end = line.data() + line.size();
-    for (const bool busy : kIsBusy) {
-      while (at != end && *at == ' ') {
-        ++at;
-      }
-      double value = 0;
-      const auto [next, error] = std::from_chars(at, end, value);
-      if (error != std::errc()) {
-        return base::fail("/proc/stat: the line \"cpu\" has fewer than 8 numbers");
-      }
-      at = next;
-      out.busy_s += busy ? value / ticks : 0;
-    }
-    has_sum = true;
-  }
-  if (!has_sum || out.cpus == 0) {
+  XPURUN_TRY_ASSIGN(const CpuTicks all, cpu_ticks_in(stat));
+  if (all.cpus == 0) {
     return base::fail("/proc/stat names no CPU");
   }
-  return out;
+  return CpuUse{.busy_s = static_cast<double>(all.busy) / ticks, .cpus = all.cpus};
 }
 
 base::Result<CpuUse> cpu_use_now() {

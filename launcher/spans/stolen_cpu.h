@@ -2,8 +2,10 @@
 #pragma once
 
 #include "common/base/clock.h"
+#include "launcher/os/cpu_ticks.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace xpurun::launcher {
@@ -18,15 +20,8 @@ class StolenCpu {
   int64_t sample(base::MonoNs now);
 
  private:
-  struct Ticks {
-    uint64_t busy = 0;  // with the stolen ones
-    uint64_t stolen = 0;
-    bool known = false;
-  };
-  static Ticks ticks_in(const std::string& stat);
-
   std::string file_;
-  Ticks ticks_;
+  std::optional<CpuTicks> ticks_;  // empty: unknown
   base::MonoNs at_ = 0;
   bool begun_ = false;
   int64_t total_ns_ = 0;
