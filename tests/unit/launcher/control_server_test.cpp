@@ -1,6 +1,7 @@
 #include "launcher/control/control_server.h"
 
 #include "launcher/control/notice_server.h"
+#include "tests/unit/launcher/received_descriptor.h"
 #include "tests/unit/launcher/socket_client.h"
 
 #include <doctest/doctest.h>
@@ -206,23 +207,13 @@ TEST_CASE("notices: a process that attaches gets its descriptor, or nothing") {
     REQUIRE(::pipe(pipe_ends) == 0);
     s.server->answer_attach(::getpid(), pipe_ends[1]);
     ::close(pipe_ends[1]);
+    const test::ReceivedDescriptor got = test::receive_descriptor(client.fd());
+    CHECK(got.byte == 's');
+    REQUIRE(got.fd);
     char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    REQUIRE(::recvmsg(client.fd(), &message, 0) == 1);
-    CHECK(byte == 's');
-    REQUIRE(CMSG_FIRSTHDR(&message) != nullptr);
-    int got = -1;
-    std::memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof got);
-    REQUIRE(::write(got, "x", 1) == 1);
+    REQUIRE(::write(got.fd.get(), "x", 1) == 1);
     REQUIRE(::read(pipe_ends[0], &byte, 1) == 1);
     CHECK(byte == 'x');
-    ::close(got);
     ::close(pipe_ends[0]);
     CHECK(client.is_closed());
   }

@@ -6,6 +6,7 @@
 #include "common/wire/logs.h"
 #include "tests/unit/launcher/in_fork.h"
 #include "tests/unit/launcher/no_descriptors.h"
+#include "tests/unit/launcher/received_descriptor.h"
 #include "tests/unit/launcher/services/log_lines.h"
 
 #include <doctest/doctest.h>
@@ -65,21 +66,7 @@ struct JobLogsScene {
     const base::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0);
     REQUIRE(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
-    char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    base::UniqueFd out;
-    if (::recvmsg(fd.get(), &message, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&message) != nullptr) {
-      int got = -1;
-      std::memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof got);
-      out.reset(got);
-    }
-    return out;
+    return test::receive_descriptor(fd.get()).fd;
   }
   base::UniqueFd pipe_of(uint32_t rank) const {
     const wire::LogRequest request{.magic = wire::kLogRequestMagic,
