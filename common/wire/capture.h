@@ -12,7 +12,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kCaptureMagic = 0x3150'4143'4e52'5058;  // "XPRNCAP1"
-inline constexpr uint32_t kCaptureVersion = 2;
+inline constexpr uint32_t kCaptureVersion = 3;
 
 inline constexpr uint32_t kCaptureRecords = 1u << 19;
 inline constexpr uint32_t kCaptureNames = 800;
@@ -39,7 +39,7 @@ enum class CaptureProblem : uint32_t {
   no_memory,
 };
 
-enum class CapturedKind : uint8_t { none, kernel, copy, set, runtime, driver };
+enum class CapturedKind : uint8_t { none, kernel, copy, set, runtime };
 
 struct CapturedRecord {
   uint64_t begin_ns;  // CLOCK_MONOTONIC of the host

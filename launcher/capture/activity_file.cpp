@@ -62,7 +62,7 @@ uint32_t ActivityFile::op_of(const wire::CapturedRecord& record, const ActivityM
 void ActivityFile::add(const wire::CapturedRecord& shared, const ActivityMemory& memory) {
   const wire::CapturedRecord record = shared;  // the rank may change it
   const auto kind = static_cast<wire::CapturedKind>(record.kind);
-  const bool host = kind == wire::CapturedKind::runtime || kind == wire::CapturedKind::driver;
+  const bool host = kind == wire::CapturedKind::runtime;
   const model::TimedEvent event{
       .begin_ns = record.begin_ns,
       .duration_ns = record.duration_ns,

@@ -120,14 +120,14 @@ uint32_t ActivityWriter::name_of(const char* text, size_t length) {
   return names_ - 1;
 }
 
-uint32_t ActivityWriter::name_of_call(Domain domain, uint32_t callback) {
+uint32_t ActivityWriter::name_of_call(uint32_t callback) {
   if (callback >= kCalls) {
     return 0;
   }
-  uint16_t& known = calls_[domain == kRuntimeApi ? 1 : 0][callback];
+  uint16_t& known = calls_[callback];
   if (known == 0) {
     const char* name = nullptr;
-    const bool has_name = cupti_->callback_name(domain, callback, &name) == kSuccess && name != nullptr;
+    const bool has_name = cupti_->callback_name(kRuntimeApi, callback, &name) == kSuccess && name != nullptr;
     known = static_cast<uint16_t>((has_name ? name_of(name, length_without_version(name)) : 0) + 1);
   }
   return known - 1u;
@@ -181,15 +181,14 @@ void ActivityWriter::take_set(const SetRecord& record) {
   put(out, record.start, record.end);
 }
 
-void ActivityWriter::take_call(const CallRecord& record, Domain domain) {
+void ActivityWriter::take_call(const CallRecord& record) {
   // The poller's calls are this library's, not the program's.
   if (static_cast<int32_t>(record.thread) == poller_) {
     return;
   }
   wire::CapturedRecord out{};
-  out.kind =
-      static_cast<uint8_t>(domain == kRuntimeApi ? wire::CapturedKind::runtime : wire::CapturedKind::driver);
-  out.name = name_of_call(domain, record.callback);
+  out.kind = static_cast<uint8_t>(wire::CapturedKind::runtime);
+  out.name = name_of_call(record.callback);
   out.correlation = record.correlation;
   out.lane = record.thread;
   put(out, record.start, record.end);
@@ -213,9 +212,7 @@ void ActivityWriter::take(const void* record) {
     case kMemset:
       return take_set(*static_cast<const SetRecord*>(record));
     case kRuntime:
-      return take_call(*static_cast<const CallRecord*>(record), kRuntimeApi);
-    case kDriver:
-      return take_call(*static_cast<const CallRecord*>(record), kDriverApi);
+      return take_call(*static_cast<const CallRecord*>(record));
     case kOverhead:
       return take_overhead(*static_cast<const OverheadRecord*>(record));
     default:

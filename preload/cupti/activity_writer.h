@@ -16,7 +16,7 @@ class ActivityWriter {
   bool is_full() const { return records_ >= wire::kCaptureRecords; }
 
  private:
-  static constexpr uint32_t kCalls = 2048;  // numbers of callbacks of a domain
+  static constexpr uint32_t kCalls = 2048;  // numbers of callbacks
   static constexpr uint32_t kHashSlots = 2048;
   static_assert(kHashSlots > 2 * wire::kCaptureNames);
 
@@ -24,10 +24,10 @@ class ActivityWriter {
   void take_kernel(const KernelRecord& record);
   void take_copy(const CopyRecord& record);
   void take_set(const SetRecord& record);
-  void take_call(const CallRecord& record, Domain domain);
+  void take_call(const CallRecord& record);
   void take_overhead(const OverheadRecord& record);
   uint32_t name_of(const char* text, size_t length);
-  uint32_t name_of_call(Domain domain, uint32_t callback);
+  uint32_t name_of_call(uint32_t callback);
 
   wire::CaptureSegment* memory_ = nullptr;
   const Functions* cupti_ = nullptr;
@@ -37,7 +37,7 @@ class ActivityWriter {
   uint32_t names_ = 0;
   uint32_t text_ = 0;
   uint16_t slots_[kHashSlots] = {};  // index of the name + 1
-  uint16_t calls_[2][kCalls] = {};   // index of the name + 1, by domain
+  uint16_t calls_[kCalls] = {};      // index of the name + 1
 };
 
 }  // namespace xpurun::preload::cupti

@@ -22,26 +22,15 @@ inline constexpr uint32_t kCuda14 = 140000;
 enum Kind : uint32_t {
   kMemcpy = 1,
   kMemset = 2,
-  kDriver = 4,
   kRuntime = 5,
   kConcurrentKernel = 10,
   kOverhead = 17,
 };
 
-enum Domain : uint32_t { kDriverApi = 1, kRuntimeApi = 2 };
+inline constexpr uint32_t kRuntimeApi = 2;  // domain of callback numbers
 
 inline constexpr uint32_t kThreadIdOfSystem = 1;
 inline constexpr uint32_t kForcedFlush = 1;
-
-// Calls of the driver API that launch kernels. CUPTI does not report launches of the runtime API under these.
-inline constexpr uint32_t kDriverLaunches[] = {
-    307,  // cuLaunchKernel
-    442,  // cuLaunchKernel_ptsz
-    477,  // cuLaunchCooperativeKernel
-    478,  // cuLaunchCooperativeKernel_ptsz
-    652,  // cuLaunchKernelEx
-    653,  // cuLaunchKernelEx_ptsz
-};
 
 // CUpti_ActivityOverheadKind: the time of CUPTI itself. Others are the driver's.
 inline constexpr uint32_t kOverheadOfCupti[] = {
@@ -149,7 +138,6 @@ struct Functions {
   Result (*dropped_records)(void* context, uint32_t stream, size_t* dropped);
   Result (*callback_name)(uint32_t domain, uint32_t id, const char** name);
   // nullptr where this CUPTI lacks them.
-  Result (*enable_driver_call)(uint32_t id, uint8_t enable);
   Result (*get_thread_id_type)(uint32_t*);
   Result (*set_thread_id_type)(uint32_t);
 };

@@ -103,7 +103,6 @@ bool load_functions(Functions& out) {
       library.find(out.dropped_records, "cuptiActivityGetNumDroppedRecords") &&
       library.find(out.callback_name, "cuptiGetCallbackName");
   // The recording works without the following functions.
-  library.find(out.enable_driver_call, "cuptiActivityEnableDriverApi");
   library.find(out.get_thread_id_type, "cuptiGetThreadIdType");
   library.find(out.set_thread_id_type, "cuptiSetThreadIdType");
   dlerror();

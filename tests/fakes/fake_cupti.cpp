@@ -243,9 +243,6 @@ Result cuptiGetCallbackName(uint32_t, uint32_t id, const char** name) {
                                 : "";
   return kSuccess;
 }
-Result cuptiActivityEnableDriverApi(uint32_t, uint8_t) {
-  return kSuccess;
-}
 Result cuptiGetThreadIdType(uint32_t* type) {
   *type = 0;
   return kSuccess;
