@@ -16,6 +16,7 @@ constexpr size_t kMostSlowdowns = 1000;  // in run.json
 constexpr double kLookS = 1;
 constexpr double kShortestS = 0.1;
 constexpr double kLongestS = 60;
+constexpr double kTryS = 60;  // a capture that is under way is over by then
 }  // namespace
 
 void SlowdownHandler::add(base::Rank rank, uint64_t process, std::span<const model::Span> spans) {
@@ -31,8 +32,18 @@ double SlowdownHandler::capture_s() const {
              : options_.slow_capture_s;
 }
 
+// The job may become slower again during a capture.
+void SlowdownHandler::capture_slow_steps() {
+  if (hooks_.capture(capture_s(), kSlowReason) || loop_.now() >= try_until_) {
+    try_until_ = 0;
+  }
+}
+
 void SlowdownHandler::look_for_silence() {
   timer_ = loop_.after(kLookS, [this] { look_for_silence(); });
+  if (try_until_ > 0) {
+    capture_slow_steps();
+  }
   const SilenceWatch::Seen seen{
       .steps = watch_.most_steps(), .step_s = watch_.step_s(), .last_end = watch_.last_end()};
   // A stall has dumps already and needs no capture.
@@ -61,7 +72,8 @@ void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin
   const std::string sentence = report::slower_sentence({}, change, {}, report::RanksCompared::not_compared);
   hooks_.say(sentence);
   hooks_.slower(sentence);
-  hooks_.capture(capture_s(), kSlowReason);
+  try_until_ = loop_.now() + base::s_to_ns(kTryS);
+  capture_slow_steps();
 }
 
 // Ends all open slowdowns: a job may have become slower several times.
@@ -72,6 +84,7 @@ void SlowdownHandler::became_as_fast(const model::StepChange& change) {
       known.cleared_step = change.step;
     }
   }
+  try_until_ = 0;
   journal_.changed();
 }
 

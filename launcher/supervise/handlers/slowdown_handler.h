@@ -47,6 +47,7 @@ class SlowdownHandler {
  private:
   void became_slower(model::StepChange change, base::MonoNs begin);
   void became_as_fast(const model::StepChange& change);
+  void capture_slow_steps();
   void look_for_silence();
   double capture_s() const;  // length of a capture
 
@@ -57,6 +58,7 @@ class SlowdownHandler {
   StepWatch watch_;
   SilenceWatch silences_;
   EventLoop::TimerId timer_ = 0;
+  base::MonoNs try_until_ = 0;  // a capture of slow steps waits for the end of another one; 0: none waits
 };
 
 }  // namespace xpurun::launcher

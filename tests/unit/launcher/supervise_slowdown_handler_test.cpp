@@ -103,6 +103,32 @@ TEST_CASE("slowdown handler: a silence is captured, and told if the capture has 
   CHECK(busy.lines.empty());
 }
 
+TEST_CASE("slowdown handler: a slowdown during a capture is captured after it") {
+  SlowdownScene s;
+  s.steps(200, 0.1);
+  s.capture_begins = false;
+  s.steps(40, 0.2);
+  CHECK(s.lines.size() == 1);
+  const size_t tried = s.captures.size();
+  CHECK(tried > 1);
+  s.capture_begins = true;
+  s.steps(20, 0.2);
+  CHECK(s.captures.size() == tried + 1);
+  s.steps(100, 0.2);
+  CHECK(s.captures.size() == tried + 1);
+
+  // Nothing is left to capture.
+  SlowdownScene over;
+  over.steps(200, 0.1);
+  over.capture_begins = false;
+  over.steps(20, 0.2);
+  over.steps(60, 0.1);
+  const size_t before = over.captures.size();
+  over.capture_begins = true;
+  over.steps(100, 0.1);
+  CHECK(over.captures.size() == before);
+}
+
 TEST_CASE("slowdown handler: no silence while steps are not seen, during a stall or without captures") {
   SlowdownScene blind;
   blind.steps(100, 0.1);
