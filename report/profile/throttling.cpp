@@ -18,6 +18,12 @@ namespace {
 
 constexpr double kLower = 0.95;
 constexpr double kMoreThrottled = 0.1;
+constexpr double kHalf = 0.5;
+
+// A kernel that computes takes longer by the ratio of the clocks at most.
+bool explains(double usual_mhz, int mhz, double slowdown) {
+  return mhz < kLower * usual_mhz && usual_mhz / mhz - 1 >= kHalf * slowdown;
+}
 
 ThrottleShare throttled(const GpuClocks& c, bool power_cap = true) {
   ThrottleShare out;
@@ -38,7 +44,7 @@ const GpuClocks* clocks_of(const model::GpuCapture& capture, base::Rank rank) {
 
 }  // namespace
 
-std::string throttling_words(const model::GpuCapture& capture, const model::RankSet& ranks) {
+std::string throttling_words(const model::GpuCapture& capture, const model::RankSet& ranks, double slowdown) {
   std::vector<const GpuClocks*> these;
   std::vector<double> clocks;
   std::vector<double> shares;
@@ -47,7 +53,7 @@ std::string throttling_words(const model::GpuCapture& capture, const model::Rank
       these.push_back(&c);
     } else if (c.sm_median_mhz > 0) {
       clocks.push_back(c.sm_median_mhz);
-      shares.push_back(throttled(c).share);
+      shares.push_back(throttled(c, false).share);
     }
   }
   if (these.size() != ranks.size() || these.empty() || clocks.empty()) {
@@ -56,8 +62,8 @@ std::string throttling_words(const model::GpuCapture& capture, const model::Rank
   const double usual = median(clocks);
   const double usual_share = median(shares);
   const bool all = std::all_of(these.begin(), these.end(), [&](const GpuClocks* c) {
-    return c->sm_median_mhz > 0 &&
-           (c->sm_median_mhz < kLower * usual || throttled(*c).share > usual_share + kMoreThrottled);
+    return c->sm_median_mhz > 0 && (explains(usual, c->sm_median_mhz, slowdown) ||
+                                    throttled(*c, false).share > usual_share + kMoreThrottled);
   });
   if (!all) {
     return "";
@@ -71,15 +77,18 @@ std::string throttling_words(const model::GpuCapture& capture, const model::Rank
       why.share > 0 ? fmt::format(" ({} {:.0f} %)", name_of(why.reason), 100 * why.share) : "", usual);
 }
 
-std::string throttling_of_all_words(const model::GpuCapture& capture, const model::GpuCapture* before) {
+std::string throttling_of_all_words(const model::GpuCapture& capture, const model::GpuCapture* before,
+                                    double slowdown) {
   std::vector<double> clocks;
   std::vector<double> clocks_before;
   ThrottleShare worst;
   for (const GpuClocks& c : capture.clocks) {
     const GpuClocks* was = before == nullptr ? nullptr : clocks_of(*before, c.rank);
     const ThrottleShare why = throttled(c, was != nullptr);
-    const bool lower = was != nullptr && c.sm_median_mhz > 0 && c.sm_median_mhz < kLower * was->sm_median_mhz;
-    if (!lower && why.share <= (was == nullptr ? 0 : throttled(*was).share) + kMoreThrottled) {
+    const double hard = throttled(c, false).share;
+    const bool lower =
+        was != nullptr && c.sm_median_mhz > 0 && explains(was->sm_median_mhz, c.sm_median_mhz, slowdown);
+    if (!lower && hard <= (was == nullptr ? 0 : throttled(*was, false).share) + kMoreThrottled) {
       return "";
     }
     worst = why.share > worst.share ? why : worst;

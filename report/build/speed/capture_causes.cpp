@@ -80,9 +80,11 @@ void name_throttling(SpeedReport& report, SpeedFinding& finding, base::Language 
     return;
   }
   const model::GpuCapture* before = all ? clocks_before(report, finding) : nullptr;
+  const double slowdown = finding.share < 1 ? finding.share / (1 - finding.share) : 0;
   for (auto c = report.captures.rbegin(); c != report.captures.rend() && shows(*c, finding); ++c) {
     const auto words = [&] {
-      return all ? throttling_of_all_words(c->gpu, before) : throttling_words(c->gpu, finding.ranks);
+      return all ? throttling_of_all_words(c->gpu, before, slowdown)
+                 : throttling_words(c->gpu, finding.ranks, slowdown);
     };
     if (!words().empty()) {
       put_cause(report, finding, SlowCause::throttling);
@@ -97,8 +99,8 @@ void name_throttling(SpeedReport& report, SpeedFinding& finding, base::Language 
   const model::GpuCapture now = watched(since, std::numeric_limits<int64_t>::max());
   const model::GpuCapture earlier = watched(report.first_wall_ns, since);
   const auto words = [&] {
-    return all ? throttling_of_all_words(now, earlier.clocks.empty() ? nullptr : &earlier)
-               : throttling_words(now, finding.ranks);
+    return all ? throttling_of_all_words(now, earlier.clocks.empty() ? nullptr : &earlier, slowdown)
+               : throttling_words(now, finding.ranks, slowdown);
   };
   if (!words().empty()) {
     put_cause(report, finding, SlowCause::throttling);

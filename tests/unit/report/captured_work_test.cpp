@@ -180,15 +180,20 @@ TEST_CASE("GPUs are throttled if the clocks are lower than the others', or more 
   for (base::Rank r = 0; r < 4; ++r) {
     c.clocks.push_back({.rank = r, .sm_median_mhz = 1980, .throttled = {{model::ThrottleReason::idle, 1}}});
   }
-  CHECK(throttling_words(c, {1}).empty());
+  CHECK(throttling_words(c, {1}, 0.2).empty());
   c.clocks[1].sm_median_mhz = 1200;
-  CHECK(throttling_words(c, {1}) == "the SM clock of rank 1 was 1200 MHz, that of the others 1980 MHz");
-  CHECK(throttling_words(c, {0}).empty());
-  CHECK(throttling_words(c, {1, 2}).empty());
-  CHECK(throttling_words(c, {7}).empty());
+  CHECK(throttling_words(c, {1}, 0.2) == "the SM clock of rank 1 was 1200 MHz, that of the others 1980 MHz");
+  CHECK(throttling_words(c, {0}, 0.2).empty());
+  CHECK(throttling_words(c, {1, 2}, 0.2).empty());
+  CHECK(throttling_words(c, {7}, 0.2).empty());
   c.clocks[2] = {.rank = 2, .sm_median_mhz = 1970, .throttled = {{model::ThrottleReason::thermal, 0.5}}};
-  CHECK(throttling_words(c, {2}) ==
+  CHECK(throttling_words(c, {2}, 0.2) ==
         "the SM clock of rank 2 was 1970 MHz (thermal 50 %), that of the others 1980 MHz");
   c.clocks[2].throttled[0].reason = model::ThrottleReason::application_clocks;
-  CHECK(throttling_words(c, {2}).empty());
+  CHECK(throttling_words(c, {2}, 0.2).empty());
+  // A power cap of 13 % is not why the work takes twice as long.
+  c.clocks[3] = {.rank = 3, .sm_median_mhz = 1755, .throttled = {{model::ThrottleReason::power_cap, 1}}};
+  CHECK(throttling_words(c, {3}, 0.2) ==
+        "the SM clock of rank 3 was 1755 MHz (power_cap 100 %), that of the others 1970 MHz");
+  CHECK(throttling_words(c, {3}, 1).empty());
 }
