@@ -62,8 +62,17 @@ class Judge {
 
   void judge() {
     window_ = current_window(out_, job_.steps());
+    measured_steps_ = known_steps(own_, window_);
+    if (out_.waits_measured && measured_steps_ < std::min(kLeastKnown, window_.size())) {
+      // What cannot be a wait, such as garbage collection, is known without the collectives.
+      own_ = OwnTimes(job_, false);
+      inferred_ = true;
+    }
     int64_t since = -1;
     const auto blame = job_.synchronous() ? blame_now(since) : std::nullopt;
+    if (inferred_ && !blame) {
+      own_ = OwnTimes(job_, true);
+    }
     const auto steps = std::span(seconds_).subspan(window_.first, window_.size());
     out_.step_s = usual_seconds(steps);
     if (!out_.changes.empty() && static_cast<int64_t>(window_.first) >= out_.changes.back().step) {
@@ -108,9 +117,9 @@ class Judge {
     for (size_t r = 0; r < job_.ranks(); ++r) {
       cpu = cpu && job_.rank(r).cpu_known;
     }
-    const Confidence waits = out_.waits_measured ? Confidence::high
-                             : cpu && !gpu       ? Confidence::medium
-                                                 : Confidence::low;
+    const Confidence waits = out_.waits_measured && !inferred_ ? Confidence::high
+                             : cpu && !gpu                     ? Confidence::medium
+                                                               : Confidence::low;
     return lower(waits, out_.confidence);
   }
 
@@ -125,17 +134,16 @@ class Judge {
   }
 
   void compare_note(bool some_slow) {
-    const size_t known = known_steps(own_, window_);
-    compared_ = job_.ranks() < 2                             ? RanksCompared::one_rank
-                : some_slow                                  ? RanksCompared::some_slow
-                : out_.waits_measured && known < kLeastKnown ? RanksCompared::not_compared
-                                                             : RanksCompared::none_slow;
+    compared_ = job_.ranks() < 2 ? RanksCompared::one_rank
+                : some_slow      ? RanksCompared::some_slow
+                : inferred_      ? RanksCompared::not_compared
+                                 : RanksCompared::none_slow;
     if (compared_ == RanksCompared::not_compared) {
       out_.why += fmt::format(
           "{}the ranks were not compared, because all collectives were timed in only {} of the latest {} "
           "steps (xpurun "
           "capture times all)",
-          out_.why.empty() ? "" : "; ", known, window_.size());
+          out_.why.empty() ? "" : "; ", measured_steps_, window_.size());
     }
   }
 
@@ -171,7 +179,7 @@ class Judge {
       const auto change = static_cast<size_t>(slow->change.step);
       const auto earlier = find_blame(own_, hosts_, slow->before);
       const bool caused = !earlier || earlier->ranks != blame.ranks;
-      if (caused && (!rise || *rise + least_after >= change)) {
+      if (caused && (!rise || (*rise + least_after >= change && *rise <= change + least_after))) {
         return slow->change.step;
       }
     }
@@ -248,9 +256,9 @@ class Judge {
       const RankSteps& rank = job_.rank(r);
       const auto calls = static_cast<size_t>(model::Stage::communication);
       const bool in_calls = means_[r].stages[model::Stage::communication] >= means_[r].wait_s / 2;
-      return out_.waits_measured && in_calls ? rank.names[calls]
-             : rank.gpu.empty()              ? base::tr("the backward pass")
-                                             : "";
+      return out_.waits_measured && !inferred_ && in_calls ? rank.names[calls]
+             : rank.gpu.empty()                            ? base::tr("the backward pass")
+                                                           : "";
     }
     return "";
   }
@@ -366,13 +374,16 @@ class Judge {
           durations.push_back(static_cast<double>(step->duration_ns) * 1e-9);
         }
       }
+      // Steps with measured waits may take longer, because each call is timed; both parts of them then do.
+      const double measured_s = means.own_s + means.wait_s;
+      const double shorter = means.known > 0 && measured_s > means.step_s ? means.step_s / measured_s : 1;
       out_.ranks.push_back({.rank = rank.rank,
                             .host = rank.host,
                             .gpu = rank.gpu,
                             .steps = static_cast<int64_t>(rank.steps.size()),
                             .step_s = quantile(durations, 0.5),
-                            .own_s = means.own_s,
-                            .wait_s = means.wait_s,
+                            .own_s = means.own_s * shorter,
+                            .wait_s = means.wait_s * shorter,
                             .exposed_s = means.exposed_s,
                             .hidden_s = means.hidden_s,
                             .cpu_s = means.cpu_s,
@@ -399,7 +410,9 @@ class Judge {
   base::Language language_;
   StepWindow window_;
   RanksCompared compared_ = RanksCompared::none_slow;
-  double mean_step_s_ = 0;  // of the window
+  double mean_step_s_ = 0;     // of the window
+  size_t measured_steps_ = 0;  // of the window: steps with measured waits
+  bool inferred_ = false;      // too few of them; own_ is inferred from the stages
   std::vector<RankMeans> means_;
   std::vector<std::string> hosts_;
 };

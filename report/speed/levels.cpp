@@ -1,5 +1,7 @@
 #include "report/speed/levels.h"
 
+#include <cmath>
+
 namespace xpurun::report {
 
 StepWindow current_window(const model::SpeedReport& report, size_t steps) {
@@ -13,6 +15,10 @@ StepWindow current_window(const model::SpeedReport& report, size_t steps) {
   return {warm, steps};
 }
 
+namespace {
+constexpr double kMostOfRise = 0.8;
+}  // namespace
+
 std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps, double now,
                                     double least) {
   if (changes.empty()) {
@@ -25,8 +31,15 @@ std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& change
   if (now / changes[fastest].before_s - 1 < least) {
     return {};
   }
-  const auto begin = fastest == 0 ? kWarmUpSteps : static_cast<size_t>(changes[fastest - 1].step);
-  Slowdown out{.before = {begin, static_cast<size_t>(changes[fastest].step)}, .change = changes[fastest]};
+  // If a later change made most of the difference, the job is slow since then.
+  size_t main = fastest;
+  for (size_t i = fastest + 1; i < changes.size(); ++i) {
+    if (std::log(now / changes[i].before_s) >= kMostOfRise * std::log(now / changes[fastest].before_s)) {
+      main = i;
+    }
+  }
+  const auto begin = main == 0 ? kWarmUpSteps : static_cast<size_t>(changes[main - 1].step);
+  Slowdown out{.before = {begin, static_cast<size_t>(changes[main].step)}, .change = changes[main]};
   out.change.after_s = now;
   out.change.share = now / out.change.before_s - 1;
   return out.before.first < out.before.last && out.before.last < steps ? std::optional(out) : std::nullopt;

@@ -16,7 +16,8 @@ StepWindow current_window(const model::SpeedReport& report, size_t steps);
 
 struct Slowdown {
   StepWindow before;
-  model::StepChange change;  // from the fastest level until now
+  // From the fastest level until now, or from the level before the change that made most of the difference.
+  model::StepChange change;
 };
 
 // The job was faster once. Empty if it is as fast as ever. `now`: seconds of a step; `least`: share.

@@ -1,7 +1,8 @@
 """Slow jobs on two H200: rank, cause and beginning; a pipeline of two stages on one H100.
 
 tests/data/gpu_runs was recorded by `xpurun selftest --slow --gpu --keep`, and `pipeline` by the job of
-tests/gpu/pipeline with PIPELINE_STEPS=10; run.json has no paths and no environment.
+tests/gpu/pipeline with PIPELINE_STEPS=10; run.json has no paths and no environment. The two `noisy` runs are from two
+H100 on a virtual machine whose hypervisor took up to 10 % of the CPU time.
 """
 
 import json
@@ -39,6 +40,21 @@ class RecordedGpuRuns(xpurun_test.Case):
                 self.assertLess(abs(first["since"] - FAULT_STEP), 10)
                 self.assertLess(report["changes"][0]["found_step"], FAULT_STEP + 20)
                 self.assertTrue(report["waits_measured"])
+
+    def test_a_noisy_machine_slows_all_ranks_before_the_fault(self):
+        report = self.analysis("noisy-garbage-storm")
+        first = report["findings"][0]
+        self.assertEqual((first["problem"], first["cause"], first["ranks"]), ("slow_rank", "gc", [1]), first["sentence"])
+        self.assertLess(abs(first["since"] - FAULT_STEP), 10)
+        # Hardly any collective was timed after the fault.
+        self.assertEqual(first["confidence"], "low")
+
+    def test_a_shift_smaller_than_the_noise_of_the_steps(self):
+        report = self.analysis("noisy-slower-model")
+        first = report["findings"][0]
+        self.assertEqual((first["problem"], first["ranks"]), ("slower", []), first["sentence"])
+        self.assertLess(abs(first["since"] - FAULT_STEP), 10)
+        self.assertAlmostEqual(first["share"], 0.22, delta=0.03)
 
     def test_what_a_rank_costs_is_no_more_than_the_job_has_lost(self):
         for name in ("extra-sync", "busy-core", "shared-gpu"):

@@ -28,6 +28,8 @@ constexpr double kCertain = 0.9;
 constexpr double kMostInside = 0.2;  // share of the later values that may look like earlier ones
 constexpr double kMeanSpreads = 5;   // standard deviations of a mean
 constexpr double kLeastSpread = 0.002;
+constexpr size_t kPart = 25;  // values of which a median is compared
+constexpr double kPartSpreads = 4.5;
 constexpr double kRampSlack = 0.01;
 constexpr double kRampSum = 0.5;
 constexpr double kStepFitsBetter = 0.85;
@@ -83,6 +85,28 @@ model::StepChange change_of(model::ChangeKind kind, size_t step, size_t found_st
           .before_s = std::exp(before),
           .after_s = std::exp(after),
           .share = std::expm1(after - before)};
+}
+
+// Medians of the parts of the values, each of kPart; a rest at the beginning is left out.
+std::vector<double> medians_of_parts(const std::vector<double>& values) {
+  std::vector<double> out;
+  for (size_t at = values.size() % kPart; at < values.size(); at += kPart) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(at);
+    out.push_back(median({begin, begin + kPart}));
+  }
+  return out;
+}
+
+double deviation(std::span<const double> values) {
+  double sum = 0;
+  for (const double one : values) {
+    sum += one / static_cast<double>(values.size());
+  }
+  double squares = 0;
+  for (const double one : values) {
+    squares += (one - sum) * (one - sum);
+  }
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
 }  // namespace
@@ -175,6 +199,9 @@ std::optional<model::StepChange> ChangeDetector::accept(const Value& value) {
   if (auto shift = level_shift()) {
     return shift;
   }
+  if (auto shift = long_shift()) {
+    return shift;
+  }
   return ramp();
 }
 
@@ -215,6 +242,41 @@ std::optional<model::StepChange> ChangeDetector::level_shift() {
   const auto change = change_of(model::ChangeKind::level_shift, after.front().step, next_ - 1, before.level,
                                 median(numbers(after)));
   forget_before(after.front().step);
+  return change;
+}
+
+// For jobs whose steps vary more than the change: a level that has lasted for many steps. Medians of parts
+// are compared, whose spread shows how much the job varies over the length of a part.
+std::optional<model::StepChange> ChangeDetector::long_shift() {
+  const size_t least = settings_.long_level / kPart;
+  if (least == 0 || values_.size() < 2 * least * kPart || values_.back().step % kRefresh != 0) {
+    return {};
+  }
+  const std::vector<double> x = numbers(values_);
+  const std::vector<double> parts = medians_of_parts(x);
+  const Fit found = fit(parts);
+  if (std::min(found.split, parts.size() - found.split) < least ||
+      found.step > kStepFitsBetter * found.line) {
+    return {};
+  }
+  const auto earlier = std::span(parts).first(found.split);
+  const auto later = std::span(parts).subspan(found.split);
+  const auto [earlier_low, earlier_high] = std::minmax_element(earlier.begin(), earlier.end());
+  const auto [later_low, later_high] = std::minmax_element(later.begin(), later.end());
+  const double before = median({earlier.begin(), earlier.end()});
+  const double after = median({later.begin(), later.end()});
+  const double spread = std::max({deviation(earlier), deviation(later), kLeastSpread});
+  if ((*later_low <= *earlier_high && *later_high >= *earlier_low) ||
+      std::abs(after - before) < std::max(std::log1p(settings_.long_share), kPartSpreads * spread)) {
+    return {};
+  }
+  // The step lies within a part of the split.
+  const size_t from = x.size() % kPart + (found.split - 2) * kPart;
+  const Fit near = fit({x.begin() + static_cast<std::ptrdiff_t>(from),
+                        x.begin() + static_cast<std::ptrdiff_t>(from + 4 * kPart)});
+  const size_t step = values_[from + near.split].step;
+  const auto change = change_of(model::ChangeKind::level_shift, step, next_ - 1, before, after);
+  forget_before(step);
   return change;
 }
 

@@ -20,10 +20,14 @@ struct ChangeSettings {
   size_t least_after = 10;    // steps that a new level must have lasted, the one before half as long again,
                               // unless the change is very large
   double least_ramp = 0.05;   // as least_share, of slow rises and falls
+  // If two levels have lasted this long (0: never), the change may be smaller than least_spreads, if it is at
+  // least long_share, and all parts of the new level lie apart from all of the old.
+  size_t long_level = 125;
+  double long_share = 0.10;
 
   // For jobs that compute on CPUs: their step times hold the load of everybody else on the machine, which
   // comes for some steps and goes, and drifts.
-  static ChangeSettings for_shared_cpus() { return {.least_after = 40, .least_ramp = 0.35}; }
+  static ChangeSettings for_shared_cpus() { return {.least_after = 40, .least_ramp = 0.35, .long_level = 0}; }
 };
 
 class ChangeDetector {
@@ -56,6 +60,7 @@ class ChangeDetector {
   void settle_suspects();
   std::optional<model::StepChange> accept(const Value& value);
   std::optional<model::StepChange> level_shift();
+  std::optional<model::StepChange> long_shift();
   std::optional<model::StepChange> ramp();
   bool differs(const Baseline& before, std::span<const Value> after, double least_share) const;
   void forget_before(size_t step);

@@ -182,6 +182,22 @@ TEST_CASE("since when, and which rank") {
   }
 }
 
+TEST_CASE("the change that made most of the difference counts, not an earlier small one") {
+  MadeJob job{.ranks = 4, .steps = 400, .visible_calls = true, .seed = 12};
+  job.change = [](int rank, int step, StepParts& p) {
+    p.forward += step >= 80 ? 20 : 0;
+    p.garbage += rank == 3 && step >= 250 ? 400 : 0;
+  };
+  const auto report = analyse(job);
+  REQUIRE_MESSAGE(report.changes.size() == 2, joined(report));
+  REQUIRE_MESSAGE(report.findings.size() == 2, joined(report));
+  for (const model::SpeedFinding& f : report.findings) {
+    CHECK(f.ranks == model::RankSet{3});
+    CHECK(f.cause == SlowCause::gc);
+    CHECK(std::abs(f.since - 249) <= 1);
+  }
+}
+
 TEST_CASE("share, time and what-if of a finding are one number") {
   for (const int change_at : {0, 200}) {
     MadeJob job{.ranks = 4, .steps = 300, .visible_calls = true, .seed = 21};
@@ -423,6 +439,23 @@ TEST_CASE("a look at some steps is as good as all steps, samples of single colle
   REQUIRE(unseen.ranks.size() == 4);
   CHECK(unseen.ranks[0].own_s == -1);
   CHECK(unseen.ranks[0].wait_s == -1);
+}
+
+TEST_CASE("garbage collection names its rank without timed collectives") {
+  auto ranks = gpu_ranks({.slow_factor = 1, .timed = [](uint32_t number) { return number % 16 == 0; }});
+  const auto healthy = analyse_speed(ranks);
+  CHECK_MESSAGE(healthy.findings.empty(), joined(healthy));
+  MadeJob made{.ranks = 4, .steps = 120, .gpu = "yes", .seed = 17};
+  made.change = [](int rank, int, StepParts& p) { p.garbage += rank == 3 ? 80 : 0; };
+  auto slow = tests::make_ranks(made);
+  for (size_t r = 0; r < slow.size(); ++r) {
+    slow[r].events = ranks[r].events;
+  }
+  const auto report = analyse_speed(slow);
+  REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+  CHECK(report.findings[0].ranks == model::RankSet{3});
+  CHECK(report.findings[0].cause == SlowCause::gc);
+  CHECK(report.findings[0].confidence == model::Confidence::low);
 }
 
 TEST_CASE("a communicator that is used now and then makes no step unknown") {

@@ -64,6 +64,18 @@ TEST_CASE("a shift of 10 % is found within 20 steps") {
   }
 }
 
+TEST_CASE("a shift that is smaller than the noise of three steps is found if it lasts") {
+  for (uint32_t seed = 1; seed <= tests::rounds(50); ++seed) {
+    const bool slower = seed % 2 == 0;
+    const auto usual = [slower](size_t i) { return (i < 250) == slower ? 0.022 : 0.029; };
+    const auto found = find_changes(steps(500, 0.12, 0.2, seed, usual));
+    REQUIRE_MESSAGE(found.size() == 1, "seed " << seed << ": " << text(found));
+    CHECK(std::abs(found[0].step - 250) <= 25);
+    CHECK(found[0].found_step - found[0].step <= 150);
+    CHECK(found[0].share == doctest::Approx(slower ? 0.32 : -0.24).epsilon(0.35));
+  }
+}
+
 TEST_CASE("the way back is a change too") {
   const auto found =
       find_changes(steps(900, 0.02, 0, 3, [](size_t i) { return i < 300 || i >= 600 ? 0.1 : 0.13; }));
