@@ -7,7 +7,10 @@
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "report/build/capture_files.h"
+#include "report/build/idle/idle_files.h"
+#include "report/operations/idle/void_outliers.h"
 #include "report/query/capture_tables.h"
+#include "report/query/idle_tables.h"
 #include "report/query/run_tables.h"
 
 #include <fmt/format.h>
@@ -15,6 +18,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -158,14 +162,22 @@ std::string list_text() {
 }
 
 // Of the operands that are run directories.
-void add_captures_of(const std::vector<std::string>& operands, report::RunTables& tables) {
+void add_records_of(const std::vector<std::string>& operands, report::RunTables& tables) {
   for (const std::string& operand : operands) {
     const auto run = model::RunDir::find(operand);
     const auto job = run ? report::read_job(*run) : base::fail("no run");
     if (job) {
       const report::Captures captures = report::read_captures(*job, {}, tables.links);
       report::add_captures(tables, captures.reports, tables.began_ns);
-      for (const std::string& note : captures.notes) {
+      report::IdleFiles idle_files(*job, {});
+      std::vector<model::IdleTime> idle = idle_files.finish();
+      for (model::IdleTime& one : idle) {
+        report::mark_void_outliers(one, {});
+      }
+      report::add_idle(tables, idle, tables.began_ns);
+      std::set<std::string> notes(captures.notes.begin(), captures.notes.end());
+      notes.insert(idle_files.notes().begin(), idle_files.notes().end());  // may name the same files
+      for (const std::string& note : notes) {
         tables.problems.push_back(base::Error{.what = note});
       }
     }
@@ -217,7 +229,7 @@ int query_command(const Invocation& call) {
   if (!tables) {
     return complain(tables.error(), kExitFailure);
   }
-  add_captures_of(*found, *tables);
+  add_records_of(*found, *tables);
   int status = 0;
   for (const base::Error& problem : tables->problems) {
     status = complain(problem, kExitFailure);

@@ -12,10 +12,6 @@ namespace {
 
 using model::CapturedWork;
 
-SqlValue known_or_null(double value) {
-  return value < 0 ? SqlValue() : SqlValue(value);
-}
-
 // Of the resource that fits the work; nullptr without samples.
 const model::ResourceUse* use_of(const CapturedWork& work) {
   const auto at = std::find_if(work.resources.begin(), work.resources.end(), [&](const auto& one) {
@@ -30,6 +26,11 @@ SqlValue outliers(const model::RankSet& ranks) {
 
 SqlValue place_in_file(const model::CapturedFunction& f) {
   return f.file.empty() ? SqlValue() : SqlValue(base::sanitize(fmt::format("{}:{}", f.file, f.line)));
+}
+
+// Without records of the GPU, the time of a thread in a function is all on its own path; waits are not.
+SqlValue beta_of(const model::CapturedFunction& f) {
+  return f.path >= 0 ? SqlValue(f.path) : f.waits ? SqlValue() : SqlValue(f.own);
 }
 
 }  // namespace
@@ -54,10 +55,9 @@ void add_captures(RunTables& tables, const std::vector<model::CaptureReport>& ca
     }
     for (const model::CapturedFunction& f : c.functions) {
       ++tables.rows;
-      // The time of a thread in a function is all on its own path; waits are not.
       functions.add({c.dir, std::string(f.worker ? "worker" : "python"), base::sanitize(f.function),
-                     place_in_file(f), f.waits ? SqlValue() : SqlValue(f.own), f.total, SqlValue(),
-                     SqlValue(), f.spread, SqlValue(), SqlValue(), SqlValue(), outliers(f.ranks),
+                     place_in_file(f), beta_of(f), f.total, SqlValue(), SqlValue(), f.spread, SqlValue(),
+                     SqlValue(), SqlValue(), outliers(f.ranks),
                      f.ranks.empty() ? SqlValue() : SqlValue(f.ranks_total), SqlValue()});
     }
   }

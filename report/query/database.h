@@ -20,6 +20,13 @@ namespace xpurun::report {
 
 // monostate is NULL.
 using SqlValue = std::variant<std::monostate, int64_t, double, std::string>;
+// NULL if negative, and if empty.
+inline SqlValue known_or_null(double value) {
+  return value < 0 ? SqlValue() : SqlValue(value);
+}
+inline SqlValue text_or_null(std::string text) {
+  return text.empty() ? SqlValue() : SqlValue(std::move(text));
+}
 
 // Inserts rows into one table; prepared once.
 class Inserter {

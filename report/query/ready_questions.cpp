@@ -55,6 +55,16 @@ constexpr TableColumn kColumns[] = {
      "the resource that fits, its mean use and standard deviation: share of the peak, or bytes a second"},
     {"captured", "outliers, outliers_share", "the ranks that differ from the others, and their share"},
     {"captured", "link", "of a collective: inside a node, between nodes; NULL: unknown"},
+    {"idle", "record, source, rank, window_s, works",
+     "GPUs in the newest traces and captures: seconds and number of the recorded work"},
+    {"idle", "idle_s, host_wait_s, kernel_wait_s, between_steps_s",
+     "no work was running; of this time: nothing was launched, launched work waited, between two steps"},
+    {"idle", "queue_mean, queue_p99", "launched work that had not begun, weighted by time"},
+    {"idle", "void, others_void, outlier",
+     "idle share of the window; median of the ranks that do the same work; 1: far more than theirs"},
+    {"gaps", "record, rank, begin_s, seconds, kernel_wait_s", "the longest times without work on a GPU"},
+    {"gaps", "after_work, before_work, python, call",
+     "the work that ended last and that began then; what Python did, the call of CUDA in the middle"},
 };
 
 constexpr ReadyQuestion kQuestions[] = {
@@ -142,6 +152,14 @@ constexpr ReadyQuestion kQuestions[] = {
      "sigma, outliers, round(outliers_share, 4) AS outliers_share FROM captured ORDER BY beta DESC, share "
      "DESC "
      "LIMIT 30"},
+    {"idle", "how long the GPUs had nothing to do in traces and captures, and why",
+     "SELECT record, rank, round(100 * void, 1) AS idle_percent, round(100 * host_wait_s / window_s, 1) AS "
+     "nothing_launched_percent, round(100 * kernel_wait_s / window_s, 1) AS launched_waits_percent, "
+     "round(queue_mean, 1) AS queue, outlier FROM idle WHERE window_s > 0 ORDER BY record, void DESC"},
+    {"idle-gaps", "the longest gaps without work on a GPU in traces and captures, and what was around them",
+     "SELECT record, rank, round(begin_s, 6) AS begin_s, round(seconds * 1e6, 1) AS us, after_work, "
+     "before_work, "
+     "python, call FROM gaps ORDER BY seconds DESC LIMIT 20"},
     {"links", "collectives of captures inside a node and between nodes",
      "SELECT capture, coalesce(link, 'unknown') AS link, sum(calls) AS calls, round(sum(beta), 4) AS beta, "
      "round(sum(share), 4) AS share, round(sum(calls * mean_s) / sum(calls) * 1e3, 4) AS mean_ms FROM "

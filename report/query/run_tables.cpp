@@ -40,16 +40,17 @@ CREATE TABLE steps(rank INTEGER, step INTEGER, begin_s REAL, seconds REAL, wait_
 CREATE TABLE captures(capture TEXT, reason TEXT, at_s REAL, seconds REAL, sentence TEXT);
 CREATE TABLE captured(capture TEXT, kind TEXT, name TEXT, place TEXT, beta REAL, share REAL, calls INTEGER,
   mean_s REAL, spread REAL, resource TEXT, mu REAL, sigma REAL, outliers TEXT, outliers_share REAL, link TEXT);
+CREATE TABLE idle(record TEXT, source TEXT, rank INTEGER, window_s REAL, works INTEGER, idle_s REAL,
+  host_wait_s REAL, kernel_wait_s REAL, between_steps_s REAL, queue_mean REAL, queue_p99 REAL, void REAL,
+  others_void REAL, outlier INTEGER);
+CREATE TABLE gaps(record TEXT, rank INTEGER, begin_s REAL, seconds REAL, kernel_wait_s REAL, after_work TEXT,
+  before_work TEXT, python TEXT, call TEXT);
 CREATE TABLE counters(rank INTEGER, name TEXT, unit TEXT, at_s REAL, value REAL);
 BEGIN;
 )";
 
 SqlValue rank_value(base::Rank rank) {
   return rank == base::kNoRank ? SqlValue() : SqlValue(int64_t{rank});
-}
-
-SqlValue text_or_null(std::string text) {
-  return text.empty() ? SqlValue() : SqlValue(std::move(text));
 }
 
 SqlValue positive_or_null(double value) {
