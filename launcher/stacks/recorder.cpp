@@ -10,6 +10,7 @@
 #include <ctime>
 #include <map>
 #include <optional>
+#include <random>
 #include <signal.h>
 #include <tuple>
 
@@ -29,8 +30,10 @@ class Recording {
       : target_(target), sampler_(std::move(sampler)) {}
 
   // False if the process has ended.
-  bool sample(RecordThreads which, uint64_t& torn) {
+  bool sample(RecordThreads which, base::MonoNs begin, uint64_t& torn) {
+    const base::MonoNs before = base::mono_ns();
     const auto threads = sampler_.sample();
+    const base::MonoNs at_us = ((before + base::mono_ns()) / 2 - begin) / 1000;
     if (!threads) {
       return false;
     }
@@ -42,7 +45,11 @@ class Recording {
       } else if (wanted) {
         Thread& thread = threads_[t.id];
         thread.name = t.main ? "MainThread" : (t.name.empty() ? thread.name : t.name);
-        ++thread.stacks[t.frames];
+        Samples& samples = thread.stacks[t.frames];
+        ++samples.count;
+        if (at_us <= UINT32_MAX) {  // over an hour
+          samples.times.push_back(static_cast<uint32_t>(at_us));
+        }
       }
     }
     return true;
@@ -72,16 +79,23 @@ class Recording {
         for (const uint32_t frame : frames) {
           stack.push_back(number[frame]);
         }
-        track.stacks[std::move(stack)] += samples;
+        track.stacks[stack] += samples.count;
+        std::vector<uint32_t>& times = track.times[std::move(stack)];
+        times.insert(times.end(), samples.times.begin(), samples.times.end());
+        std::sort(times.begin(), times.end());
       }
       profile.tracks.push_back(std::move(track));
     }
   }
 
  private:
+  struct Samples {
+    uint64_t count = 0;
+    std::vector<uint32_t> times;  // as in ProfileTrack
+  };
   struct Thread {
     std::string name;
-    std::map<std::vector<uint32_t>, uint64_t> stacks;
+    std::map<std::vector<uint32_t>, Samples> stacks;
   };
 
   DumpTarget target_;
@@ -125,30 +139,36 @@ base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, con
   const base::MonoNs interval = base::s_to_ns(out.interval_s);
   const base::MonoNs begin = base::mono_ns();
   out.wall_ns = base::wall_ns();
+  out.mono_ns = begin;
   const base::MonoNs end = begin + base::s_to_ns(order.seconds);
   std::vector<bool> ended(recordings.size(), false);
   uint64_t rounds = 0;
   uint64_t missed = 0;
   size_t living = recordings.size();
-  for (base::MonoNs next = begin; next < end && living > 0;) {
-    for (size_t i = 0; i < recordings.size(); ++i) {
-      if (!ended[i] && !recordings[i]->sample(order.threads, out.torn)) {
+  // A random moment of each interval: steps that last as long as the interval would always be seen at the
+  // same point.
+  std::minstd_rand random;
+  std::uniform_int_distribution<base::MonoNs> within(0, interval - 1);
+  bool ended_early = false;
+  for (base::MonoNs slot = begin; slot < end && living > 0 && !ended_early;) {
+    ended_early = wait_until(slot + within(random), signals);
+    for (size_t i = 0; i < recordings.size() && !ended_early; ++i) {
+      if (!ended[i] && !recordings[i]->sample(order.threads, begin, out.torn)) {
         ended[i] = true;
         --living;
       }
     }
-    ++rounds;
-    next += interval;
+    rounds += ended_early ? 0 : 1;
+    slot += interval;
     // Missed samples are skipped instead of caught up, because a burst would distort the shares.
-    if (const base::MonoNs late = base::mono_ns() - next; late > 0) {
-      const auto skipped = static_cast<uint64_t>(late / interval) + 1;
+    if (const base::MonoNs late = base::mono_ns() - slot; late >= interval) {
+      const auto skipped = static_cast<uint64_t>(late / interval);
       missed += skipped;
-      next += static_cast<base::MonoNs>(skipped) * interval;
+      slot += static_cast<base::MonoNs>(skipped) * interval;
     }
-    if (wait_until(next, signals)) {
-      out.notes.emplace_back("ended early by a signal");
-      break;
-    }
+  }
+  if (ended_early || (living > 0 && wait_until(end, signals))) {
+    out.notes.emplace_back("ended early by a signal");
   }
   out.seconds = base::ns_to_s(base::mono_ns() - begin);
   if (static_cast<double>(missed) > kMissedShare * static_cast<double>(rounds + missed)) {

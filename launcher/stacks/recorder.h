@@ -1,5 +1,6 @@
-// Recorder: samples the Python stacks of live processes at a steady rate, without stopping them. Blocks the
-// calling thread. SIGINT and SIGTERM end a recording early; the samples so far count.
+// Recorder: samples the Python stacks of live processes, at a random moment of each interval, without
+// stopping them. Blocks the calling thread. SIGINT and SIGTERM end a recording early; the samples so far
+// count.
 #pragma once
 
 #include "common/base/result.h"

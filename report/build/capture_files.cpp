@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -34,14 +35,32 @@ struct Found {
   Profile profile;
 };
 
+// When some work was running on the GPU.
+GpuActivity activity_of(const model::RankActivity& rank, const model::EventFile& file) {
+  GpuActivity out{.begin_ns = rank.begin_mono_ns, .end_ns = rank.begin_mono_ns + base::s_to_ns(rank.seconds)};
+  std::vector<Interval> busy;
+  for (const auto& [event, communicator] : file.events) {
+    const auto op = file.ops.find(event.op);
+    const bool on_gpu =
+        op != file.ops.end() && op->second.key.op_class != static_cast<uint8_t>(wire::OpClass::host);
+    if (on_gpu && event.begin_ns <= INT64_MAX / 2 && event.duration_ns <= INT64_MAX / 2) {
+      const auto begin = static_cast<int64_t>(event.begin_ns);
+      busy.push_back({begin, begin + static_cast<int64_t>(event.duration_ns)});
+    }
+  }
+  out.busy = united(std::move(busy));
+  return out;
+}
+
 // The records of CUPTI and NVML in the directories of one capture.
 class GpuPart {
  public:
   explicit GpuPart(size_t& files, const RankRoles& roles = {}, const CommunicatorLinks& links = {})
       : files_(files), table_(roles, links) {}
 
-  void add(const std::string& directory) {
+  void add(const std::string& directory, Profile& profile) {
     std::error_code ec;
+    gpus_.clear();
     std::vector<model::RankActivity> ranks;
     if (const std::string path = directory + "/gpu.json"; fs::exists(path, ec)) {
       if (auto found = model::load_gpu_capture(path)) {
@@ -57,6 +76,7 @@ class GpuPart {
         read(directory, rank);
       }
     }
+    mark_idle(profile, gpus_);
     add_clocks(directory, ranks);
     std::move(ranks.begin(), ranks.end(), std::back_inserter(out_.ranks));
   }
@@ -85,6 +105,7 @@ class GpuPart {
     }
     const auto samples = read_samples(directory, rank.sampling);
     table_.add(rank, *file, samples ? &*samples : nullptr);
+    gpus_.emplace(rank.rank, activity_of(rank, *file));
   }
 
   // Samples without kernels beside them say nothing, so they are read with the event file only.
@@ -126,6 +147,7 @@ class GpuPart {
   bool said_ = false;
   model::GpuCapture out_;
   CapturedWorkTable table_;
+  std::map<base::Rank, GpuActivity> gpus_;  // of the latest directory
   std::vector<std::string> notes_;
 };
 
@@ -192,7 +214,7 @@ Captures read_captures(const JobRuns& job, const RankRoles& roles, const Communi
     const int64_t end = end_of(found[first].profile);
     while (first < found.size() && found[first].profile.wall_ns <= end &&
            nodes.insert(found[first].node).second) {
-      gpu.add(found[first].node->path + "/" + found[first].dir);
+      gpu.add(found[first].node->path + "/" + found[first].dir, found[first].profile);
       parts.push_back(std::move(found[first++].profile));
     }
     model::CaptureReport report = captured_functions(merged_profile(std::move(parts)), roles);
@@ -204,11 +226,11 @@ Captures read_captures(const JobRuns& job, const RankRoles& roles, const Communi
 }
 
 base::Result<model::CaptureReport> read_capture(const std::string& path) {
-  XPURUN_TRY_ASSIGN(const Profile profile, read_profile(path));
-  model::CaptureReport out = captured_functions(profile);
+  XPURUN_TRY_ASSIGN(Profile profile, read_profile(path));
   size_t files = kMostProfiles;
   GpuPart gpu(files);
-  gpu.add(fs::path(path).parent_path().string());
+  gpu.add(fs::path(path).parent_path().string(), profile);
+  model::CaptureReport out = captured_functions(profile);
   gpu.finish(out);
   return out;
 }

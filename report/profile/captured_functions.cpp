@@ -36,11 +36,13 @@ struct Seen {
   uint64_t total = 0;
   uint64_t own = 0;
   uint64_t waiting = 0;  // of `own`
+  uint64_t idle = 0;     // of `own`: no work was running on the GPU
   std::map<int, uint64_t> lines;
 };
 
 struct Group {  // the processes of one rank, or its workers
   uint64_t samples = 0;
+  uint64_t with_gpu = 0;  // of them, while the activity of the GPU was recorded
   std::map<Key, Seen> functions;
 };
 
@@ -56,7 +58,12 @@ bool may_wait_for_others(const ProfileFrame& f) {
          f.file.find("/torch/autograd/") != std::string::npos;
 }
 
-void add_stack(const Profile& p, const std::vector<uint32_t>& stack, uint64_t samples, bool worker,
+struct StackSamples {
+  uint64_t all = 0;
+  uint64_t idle = 0;
+};
+
+void add_stack(const Profile& p, const ProfileTrack::Stack& stack, const StackSamples& samples, bool worker,
                Group& group) {
   std::set<Key> seen;
   bool owner_found = false;
@@ -67,12 +74,13 @@ void add_stack(const Profile& p, const std::vector<uint32_t>& stack, uint64_t sa
     Seen& sum = group.functions[key];
     if (!owner_found && is_own_code(frame)) {
       owner_found = true;
-      sum.own += samples;
-      sum.waiting += waiting ? samples : 0;
+      sum.own += samples.all;
+      sum.waiting += waiting ? samples.all : 0;
+      sum.idle += samples.idle;
     }
     if (seen.insert(key).second) {
-      sum.total += samples;
-      sum.lines[frame.line] += samples;
+      sum.total += samples.all;
+      sum.lines[frame.line] += samples.all;
     }
   }
 }
@@ -84,9 +92,12 @@ Groups groups_of(const Profile& p) {
       continue;
     }
     Group& group = out[{track.worker, track.rank}];
+    group.with_gpu += track.with_gpu;
     for (const auto& [stack, samples] : track.stacks) {
       group.samples += samples;
-      add_stack(p, stack, samples, track.worker, group);
+      const auto idle = track.idle.find(stack);
+      add_stack(p, stack, {.all = samples, .idle = idle == track.idle.end() ? 0 : idle->second}, track.worker,
+                group);
     }
   }
   return out;
@@ -142,6 +153,46 @@ int usual_line(const std::map<int, uint64_t>& lines) {
   return most == lines.end() ? 0 : most->first;
 }
 
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double one : values) {
+    sum += one / static_cast<double>(values.size());
+  }
+  return values.empty() ? -1 : sum;
+}
+
+double deviation_of(const std::vector<double>& values) {
+  const double mean = mean_of(values);
+  double squares = 0;
+  for (const double one : values) {
+    squares += (one - mean) * (one - mean);
+  }
+  return values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+// Sets the shares of the time in which the function itself was running and the GPU had no work.
+void put_paths(model::CapturedFunction& out, const Key& key, const Groups& groups) {
+  std::vector<double> all;
+  std::vector<double> slow;
+  std::vector<double> usual;
+  for (const auto& [who, group] : groups) {
+    if (who.first || key.worker || group.with_gpu == 0) {
+      continue;
+    }
+    const auto seen = group.functions.find(key);
+    const double share = seen == group.functions.end()
+                             ? 0
+                             : static_cast<double>(seen->second.idle) / static_cast<double>(group.with_gpu);
+    all.push_back(share);
+    (out.ranks.contains(who.second) ? slow : usual).push_back(share);
+  }
+  if (!all.empty()) {
+    out.path = mean_of(usual);
+    out.ranks_path = mean_of(slow);
+    out.path_spread = deviation_of(all);
+  }
+}
+
 model::CapturedFunction function_time(const Key& key, const Groups& groups, const RankRoles& roles) {
   model::CapturedFunction out{.function = key.function, .file = key.file, .worker = key.worker};
   std::vector<Share> totals;
@@ -175,20 +226,17 @@ model::CapturedFunction function_time(const Key& key, const Groups& groups, cons
   }
   out.line = usual_line(lines);
   out.waits = own > 0 ? 2 * waiting > own : may_wait_for_others({.file = key.file});
-  double mean = 0;
-  for (const Share& s : totals) {
-    mean += s.share / static_cast<double>(totals.size());
-  }
-  double squares = 0;
+  std::vector<double> shares;
   const auto slow = static_cast<double>(out.ranks.size());
   const double usual = static_cast<double>(totals.size()) - slow;
   for (size_t i = 0; i < totals.size(); ++i) {
     const bool is_slow = out.ranks.contains(totals[i].rank);
     (is_slow ? out.ranks_total : out.total) += totals[i].share / (is_slow ? slow : usual);
     (is_slow ? out.ranks_own : out.own) += owns[i].share / (is_slow ? slow : usual);
-    squares += (totals[i].share - mean) * (totals[i].share - mean);
+    shares.push_back(totals[i].share);
   }
-  out.spread = totals.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(totals.size() - 1));
+  out.spread = deviation_of(shares);
+  put_paths(out, key, groups);
   return out;
 }
 

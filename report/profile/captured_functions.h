@@ -12,7 +12,8 @@ namespace xpurun::report {
 // A rank stands out in a function if its share exceeds the others' median by 5 % of the time, by five
 // standard errors (three neighbouring samples count as one) and by four robust standard deviations of the
 // others, and fewer than half of the ranks do so; of two ranks, one may. Functions below 1 % everywhere are
-// left out. Only ranks of the same role are compared.
+// left out. Only ranks of the same role are compared. After mark_idle(), each function also has the share of
+// the time in which the function was running and the rank's GPU had no work: the part of the critical path.
 model::CaptureReport captured_functions(const Profile& profile, const RankRoles& roles = {});
 
 // "train.py:40 (collate)"; "collate (train.py)" without a line.

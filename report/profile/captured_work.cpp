@@ -22,7 +22,7 @@ constexpr double kWorkSpreads = 4;
 constexpr size_t kMostWork = 200;
 constexpr size_t kKinds = model::kNames<WorkKind>.size();
 
-struct Interval {
+struct WorkInterval {
   int64_t begin;
   int64_t end;
   size_t key;
@@ -43,9 +43,9 @@ int64_t uncovered(const Cover& cover, int64_t begin, int64_t end) {
 }
 
 // Intervals in order of their begins.
-Cover joined(const Cover& cover, const std::vector<Interval>& intervals) {
+Cover joined(const Cover& cover, const std::vector<WorkInterval>& intervals) {
   Cover all = cover;
-  for (const Interval& i : intervals) {
+  for (const WorkInterval& i : intervals) {
     all.emplace_back(i.begin, i.end);
   }
   std::sort(all.begin(), all.end());
@@ -126,7 +126,7 @@ class RankEvents {
   void add(const model::TimedEvent& event);
   // An index into `keys_` and `sums_`.
   size_t index_of(uint32_t op, int64_t begin, int64_t end);
-  void find_path_of(const std::vector<Interval>& intervals, const Cover& cover);
+  void find_path_of(const std::vector<WorkInterval>& intervals, const Cover& cover);
 
   base::Rank rank_;
   const CommunicatorLinks& links_;
@@ -137,7 +137,7 @@ class RankEvents {
   std::map<WorkKey, size_t> index_of_key_;
   std::vector<WorkKey> keys_;
   std::vector<WorkSum> sums_;  // of each key
-  std::array<std::vector<Interval>, kKinds> by_kind_;
+  std::array<std::vector<WorkInterval>, kKinds> by_kind_;
 };
 
 void RankEvents::read_operations(const model::EventFile& file) {
@@ -172,8 +172,8 @@ void RankEvents::add(const model::TimedEvent& event) {
   if (begin + length < from_) {
     return;
   }
-  const Interval i{std::max(begin, from_), std::min(begin + length, until_),
-                   index_of(event.op, begin, begin + length)};
+  const WorkInterval i{std::max(begin, from_), std::min(begin + length, until_),
+                       index_of(event.op, begin, begin + length)};
   const double seconds = base::ns_to_s(length);
   WorkSum& sum = sums_[i.key];
   ++sum.count;
@@ -191,7 +191,7 @@ int64_t RankEvents::find_path() {
   for (size_t kind = 0; kind < kKinds; ++kind) {
     auto& intervals = by_kind_[kind];
     std::sort(intervals.begin(), intervals.end(),
-              [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+              [](const WorkInterval& a, const WorkInterval& b) { return a.begin < b.begin; });
     if (kind == static_cast<size_t>(WorkKind::call)) {
       for (const auto& [begin, end] : cover) {
         busy += end - begin;
@@ -203,9 +203,9 @@ int64_t RankEvents::find_path() {
   return busy;
 }
 
-void RankEvents::find_path_of(const std::vector<Interval>& intervals, const Cover& cover) {
+void RankEvents::find_path_of(const std::vector<WorkInterval>& intervals, const Cover& cover) {
   int64_t reached = from_;
-  for (const Interval& i : intervals) {
+  for (const WorkInterval& i : intervals) {
     const int64_t begin = std::max(i.begin, reached);
     if (i.end > begin) {
       sums_[i.key].path_s += base::ns_to_s(uncovered(cover, begin, i.end));
@@ -217,7 +217,7 @@ void RankEvents::find_path_of(const std::vector<Interval>& intervals, const Cove
 void RankEvents::add_resources(const model::ResourceFile& samples) {
   std::vector<TimeParts> parts(keys_.size());
   for (const auto& intervals : by_kind_) {
-    for (const Interval& i : intervals) {
+    for (const WorkInterval& i : intervals) {
       parts[i.key].emplace_back(i.begin, i.end);
     }
   }

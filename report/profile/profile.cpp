@@ -43,6 +43,19 @@ std::vector<FunctionShare> sum_up(const Profile& profile, Wanted wanted) {
   return out;
 }
 
+std::map<ProfileTrack::Stack, uint64_t> renumbered(const std::map<ProfileTrack::Stack, uint64_t>& stacks,
+                                                   uint32_t first) {
+  std::map<ProfileTrack::Stack, uint64_t> out;
+  for (const auto& [stack, samples] : stacks) {
+    ProfileTrack::Stack moved = stack;
+    for (uint32_t& frame : moved) {
+      frame += first;
+    }
+    out.emplace(std::move(moved), samples);
+  }
+  return out;
+}
+
 }  // namespace
 
 uint64_t ProfileTrack::samples() const {
@@ -86,6 +99,32 @@ std::vector<FunctionShare> functions_of(const Profile& profile, const model::Ran
   return sum_up(profile, [&](const ProfileTrack& t) { return ranks.contains(t.rank); });
 }
 
+void mark_idle(Profile& profile, const std::map<base::Rank, GpuActivity>& gpus) {
+  for (ProfileTrack& track : profile.tracks) {
+    const auto gpu = gpus.find(track.rank);
+    track.with_gpu = 0;
+    track.idle.clear();
+    if (gpu == gpus.end() || track.worker || profile.mono_ns <= 0) {
+      continue;
+    }
+    const std::vector<Interval>& busy = gpu->second.busy;
+    for (const auto& [stack, times] : track.times) {
+      for (const uint32_t us : times) {
+        const int64_t at = profile.mono_ns + int64_t{us} * 1000;
+        if (at < gpu->second.begin_ns || at >= gpu->second.end_ns) {
+          continue;
+        }
+        ++track.with_gpu;
+        const auto next = std::upper_bound(busy.begin(), busy.end(), at,
+                                           [](int64_t t, const Interval& i) { return t < i.begin; });
+        if (next == busy.begin() || std::prev(next)->end <= at) {
+          ++track.idle[stack];
+        }
+      }
+    }
+  }
+}
+
 Profile merged_profile(std::vector<Profile> parts) {
   Profile out = std::move(parts.front());
   for (size_t i = 1; i < parts.size(); ++i) {
@@ -94,15 +133,9 @@ Profile merged_profile(std::vector<Profile> parts) {
     out.frames.insert(out.frames.end(), std::make_move_iterator(part.frames.begin()),
                       std::make_move_iterator(part.frames.end()));
     for (ProfileTrack& track : part.tracks) {
-      std::map<std::vector<uint32_t>, uint64_t> stacks;
-      for (const auto& [stack, samples] : track.stacks) {
-        std::vector<uint32_t> renumbered = stack;
-        for (uint32_t& frame : renumbered) {
-          frame += first;
-        }
-        stacks.emplace(std::move(renumbered), samples);
-      }
-      track.stacks = std::move(stacks);
+      track.stacks = renumbered(track.stacks, first);
+      track.times.clear();  // since another begin
+      track.idle = renumbered(track.idle, first);
       out.tracks.push_back(std::move(track));
     }
     out.torn += part.torn;

@@ -2,9 +2,11 @@
 // sums that all output forms need. Pure.
 #pragma once
 
+#include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
+#include "report/speed/primitives/intervals.h"
 
 #include <cstdint>
 #include <map>
@@ -24,19 +26,29 @@ struct ProfileFrame {
 struct ProfileTrack {
   base::Rank rank = base::kNoRank;  // of a worker: the rank that started it
   base::Pid pid = 0;
-  bool worker = false;                               // a process that a rank started
-  std::string thread;                                // "MainThread"
-  std::map<std::vector<uint32_t>, uint64_t> stacks;  // outermost first, indexes into frames; samples of each
+  bool worker = false;  // a process that a rank started
+  std::string thread;   // "MainThread"
+  // Outermost frame first, as indexes into Profile::frames.
+  using Stack = std::vector<uint32_t>;
+  std::map<Stack, uint64_t> stacks;  // samples of each
+  // Of these samples of the first hour, in us since the begin of the recording, ascending.
+  std::map<Stack, std::vector<uint32_t>> times;
+  // Set by mark_idle(): the samples during which the activity of the rank's GPU was recorded, and those of
+  // them in which no work was running.
+  uint64_t with_gpu = 0;
+  std::map<Stack, uint64_t> idle;
 
   uint64_t samples() const;
   std::string title() const;  // "rank 2 / MainThread", "rank 2 worker 4712 / MainThread", "pid 4711 / loader"
 };
 
 struct Profile {
-  std::string about;      // "pid 4711"
-  std::string host;       // empty: unknown
-  std::string reason;     // "slow", "request"; empty: recorded by hand
-  int64_t wall_ns = 0;    // begin; 0: unknown
+  std::string about;    // "pid 4711"
+  std::string host;     // empty: unknown
+  std::string reason;   // "slow", "request"; empty: recorded by hand
+  int64_t wall_ns = 0;  // begin; 0: unknown
+  base::MonoNs mono_ns =
+      0;                  // begin, CLOCK_MONOTONIC of the host; 0: unknown, so are the times of the samples
   double interval_s = 0;  // between two samples of a process
   double seconds = 0;     // of the whole recording
   std::vector<ProfileFrame> frames;
@@ -47,6 +59,15 @@ struct Profile {
   uint64_t samples() const;
   model::RankSet ranks() const;
 };
+
+// The recorded activity of one GPU; CLOCK_MONOTONIC.
+struct GpuActivity {
+  base::MonoNs begin_ns = 0;
+  base::MonoNs end_ns = 0;
+  std::vector<Interval> busy;  // united: some work was running
+};
+// Sets ProfileTrack::with_gpu and idle of the ranks' own processes.
+void mark_idle(Profile& profile, const std::map<base::Rank, GpuActivity>& gpus);
 
 // A function, regardless of the line.
 struct FunctionShare {

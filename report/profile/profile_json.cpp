@@ -43,13 +43,39 @@ std::vector<uint32_t> stack_from(const json& frames, size_t known) {
   return out;
 }
 
+// Each time after the first is the distance from the time before.
+void times_from(const json& distances, std::vector<uint32_t>& out) {
+  uint64_t at = 0;
+  for (const json& distance : distances) {
+    at += model::to_uint64(distance);
+    if (at > UINT32_MAX) {
+      throw std::runtime_error("its times make no sense");
+    }
+    out.push_back(static_cast<uint32_t>(at));
+  }
+}
+
+Json distances_of(const std::vector<uint32_t>& times) {
+  Json out = Json::array();
+  uint32_t before = 0;
+  for (const uint32_t at : times) {
+    out.push_back(at - before);
+    before = at;
+  }
+  return out;
+}
+
 ProfileTrack track_from(const json& j, size_t frames) {
   ProfileTrack out{.rank = integer<base::Rank>(j, "rank", base::kNoRank),
                    .pid = integer<base::Pid>(j, "pid", 0),
                    .worker = j.value("worker", false),
                    .thread = text_at(j, "thread")};
   for (const json& entry : j.at("stacks")) {
-    out.stacks[stack_from(entry.at(0), frames)] += model::to_uint64(entry.at(1));
+    const std::vector<uint32_t> stack = stack_from(entry.at(0), frames);
+    out.stacks[stack] += model::to_uint64(entry.at(1));
+    if (entry.size() > 2) {
+      times_from(entry.at(2), out.times[stack]);
+    }
   }
   return out;
 }
@@ -70,6 +96,7 @@ Profile profile_from(const json& j) {
               .host = text_at(j, "host"),
               .reason = text_at(j, "reason"),
               .wall_ns = integer<int64_t>(j, "begin_wall_ns", 0),
+              .mono_ns = integer<base::MonoNs>(j, "begin_mono_ns", 0),
               .interval_s = number_at(j, "interval_s"),
               .seconds = number_at(j, "seconds"),
               .torn = integer<uint64_t>(j, "torn", 0)};
@@ -95,6 +122,7 @@ std::string profile_json(const Profile& profile) {
          {"host", profile.host},
          {"reason", profile.reason},
          {"begin_wall_ns", profile.wall_ns},
+         {"begin_mono_ns", profile.mono_ns},
          {"seconds", profile.seconds},
          {"interval_s", profile.interval_s},
          {"torn", profile.torn},
@@ -108,6 +136,9 @@ std::string profile_json(const Profile& profile) {
     Json stacks = Json::array();
     for (const auto& [stack, samples] : t.stacks) {
       stacks.push_back(Json::array({stack, samples}));
+      if (const auto times = t.times.find(stack); times != t.times.end()) {
+        stacks.back().push_back(distances_of(times->second));
+      }
     }
     tracks.push_back({{"rank", model::rank_or_null(t.rank)},
                       {"pid", t.pid},

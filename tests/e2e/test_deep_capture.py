@@ -58,6 +58,10 @@ class DeepCapture(xpurun_test.Case):
         self.assertTrue(0.35 < rank["seconds"] < 20, rank)
         self.assertAlmostEqual(rank["overhead_s"], 0.001)
         self.assertGreater(rank["busy_share"], 0.5)
+        # Each sample of Python lies in one function; with 20 samples, the share is known to a tenth or two.
+        on_path = sum(f["path"] for f in told["functions"] if f["own"] > 0)
+        self.assertAlmostEqual(on_path, 1 - rank["busy_share"], delta=0.45)
+        self.assertIn("\n   PATH    OWN  TOTAL", text)
         self.check_hardware_counters(rank)
         self.assertRegex(flat, r"Hardware counters: \d+ samples of ranks 0-1, 100\.0 us each; reading them took \d+ % "
                                r"of a thread of the rank, \d+\.\d\d ms to begin \(before the recording\)")
@@ -96,6 +100,13 @@ class DeepCapture(xpurun_test.Case):
         analysis = json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
         self.assertEqual([len(c["gpu"]["ranks"]) for c in analysis["captures"]], [2, 1])
         idle = analysis["operations"]["idle"][-1]
+        rows = json.loads("[" + ",".join(self.run_xpurun(
+            "query", "--format", "json", "SELECT rank, source, works, idle_s, outlier FROM idle WHERE record = "
+            "'captures/2'", self.out, out=False).stdout.splitlines()) + "]")
+        self.assertEqual([(r["rank"], r["source"], r["works"], r["outlier"]) for r in rows],
+                         [(1, "CUPTI", idle["ranks"][0]["works"], 0)])
+        self.assertAlmostEqual(rows[0]["idle_s"], idle["ranks"][0]["idle_s"], places=6)
+        self.assertIn("after_work", self.run_xpurun("query", "--ask", "idle-gaps", self.out, out=False).stdout)
         self.assertEqual((idle["dir"], idle["source"], len(idle["ranks"])), ("captures/2", "CUPTI", 1))
         of_rank = idle["ranks"][0]
         self.assertEqual(of_rank["rank"], 1)

@@ -28,6 +28,12 @@ struct CapturedFunction {
   RankSet ranks;      // that spend a larger share in it than the others
   double ranks_total = 0;
   double ranks_own = 0;
+  // Share of the time in which a rank was in the function itself, as in `own`, while no work was running on
+  // its GPU; negative: the GPU's activity was not recorded. The mean over the ranks, without those of `ranks`
+  // if there are any; of `ranks`; the standard deviation over all.
+  double path = -1;
+  double ranks_path = -1;
+  double path_spread = -1;
 };
 
 struct CaptureReport {

@@ -146,6 +146,9 @@ void fields(V& visit, F& f) {
   visit("ranks", f.ranks);
   visit("ranks_total", f.ranks_total);
   visit("ranks_own", f.ranks_own);
+  visit("path", f.path);
+  visit("ranks_path", f.ranks_path);
+  visit("path_spread", f.path_spread);
 }
 
 template <typename V, Self<CaptureReport> C>

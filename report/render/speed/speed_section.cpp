@@ -112,6 +112,8 @@ data function_data(const model::CapturedFunction& f) {
   d.set("own", share(f.own));
   d.set("total", share(f.total));
   d.set("ranks", f.ranks.brief());
+  const double path = f.ranks_path >= 0 ? f.ranks_path : f.path;
+  d.set("path", path >= 0 ? share(path) : "");
   d.set("ranks_own", stands_out ? share(f.ranks_own) : "");
   d.set("ranks_total", stands_out ? share(f.ranks_total) : "");
   return d;
@@ -148,6 +150,9 @@ data capture_data(const model::CaptureReport& c) {
     functions.push_back(function_data(c.functions[i]));
   }
   put_list(d, "functions", functions);
+  d.set("paths", std::any_of(c.functions.begin(), c.functions.end(), [](const model::CapturedFunction& f) {
+          return f.path >= 0 || f.ranks_path >= 0;
+        }));
   put_text(d, "gpu_about", fmt::format("{}", fmt::join(gpu_sentences(c.gpu), " ")));
   data work{data::type::list};
   for (size_t i = 0; i < std::min(c.gpu.work.size(), kMostFunctions); ++i) {

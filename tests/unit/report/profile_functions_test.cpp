@@ -68,6 +68,60 @@ TEST_CASE("a capture names the function in which a rank spends more time than th
   CHECK(blamed_function(report, {1}) == nullptr);
 }
 
+TEST_CASE("the path of a function is the time in which the GPU of the rank had no work") {
+  Profile p = job({30, 150});
+  p.mono_ns = 1'000'000'000;
+  for (ProfileTrack& track : p.tracks) {
+    uint32_t at = 0;
+    for (const auto& [stack, samples] : track.stacks) {
+      for (uint64_t i = 0; i < samples; ++i) {
+        track.times[stack].push_back(at);
+        at += 20'000;
+      }
+    }
+  }
+  // Stacks in order: train/backward, then train/fetch/read. The GPU of rank 1 is busy in every second sample
+  // of the first four seconds; that of rank 0 was not recorded.
+  GpuActivity gpu{.begin_ns = 1'000'000'000, .end_ns = 5'000'000'000};
+  for (int64_t at = gpu.begin_ns; at < gpu.end_ns; at += 40'000'000) {
+    gpu.busy.push_back({at, at + 10'000'000});
+  }
+  mark_idle(p, {{1, gpu}});
+  CHECK(p.tracks[0].with_gpu == 0);
+  CHECK(p.tracks[1].with_gpu == 200);
+  const Profile again = *profile_from_json(profile_json(p));
+  CHECK(again.mono_ns == p.mono_ns);
+  CHECK(again.tracks[1].times == p.tracks[1].times);
+  const auto report = captured_functions(p);
+  const auto& read = function(report, "read");
+  CHECK(read.ranks == model::RankSet{1});
+  CHECK(read.ranks_path ==
+        doctest::Approx(25 / 200.0));  // 50 of its 150 samples lie in the first four seconds
+  CHECK(read.path == -1);
+  CHECK(function(report, "train").ranks_path == -1);
+  CHECK(captured_functions(job({30, 150})).functions.front().ranks_path == -1);
+
+  // Samples on another host's clock say nothing once profiles are one.
+  Profile merged = merged_profile({job({30}), p});
+  CHECK(merged.tracks.back().idle.size() == p.tracks[1].idle.size());
+  CHECK(captured_functions(merged).functions.size() == report.functions.size());
+}
+
+TEST_CASE("damaged times of samples are an error") {
+  Profile p = job({30});
+  p.mono_ns = 5;
+  p.tracks[0].times[{kTrain, kBackward}] = {1, 2, 3};
+  std::string text = profile_json(p);
+  CHECK(profile_from_json(text));
+  const size_t at = text.find("[1,1,1]");
+  REQUIRE(at != std::string::npos);
+  for (const char* bad : {"[-1,1,1]", "[1,\"x\",1]", "[1,99999999999999,1]", "{\"a\":[]}"}) {
+    std::string damaged = text;
+    damaged.replace(at, 7, bad);
+    CHECK_FALSE_MESSAGE(profile_from_json(damaged), bad);
+  }
+}
+
 TEST_CASE("of two ranks, the one that waits is told last") {
   const auto report = captured_functions(job({15, 150}));
   CHECK(report.sentence ==
