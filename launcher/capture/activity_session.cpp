@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -15,6 +16,7 @@ using model::ActivityStatus;
 namespace {
 
 constexpr double kPollS = 0.1;
+constexpr double kFirstPollS = 0.02;  // until the first rank records
 // A rank looks for requests a few times a second, and CUPTI needs time to begin and to end.
 constexpr double kTimeToAttachS = 5;
 constexpr double kTimeToEndS = 15;
@@ -79,7 +81,7 @@ void ActivitySession::start(Order order, Done done) {
       parts_.collector.request_capture(p->record.pid, count_);
     }
   }
-  timer_ = parts_.loop.after(kPollS, [this] { poll(); });
+  timer_ = parts_.loop.after(kFirstPollS, [this] { poll(); });
 }
 
 void ActivitySession::attach(base::Pid pid, const std::function<void(int descriptor)>& answer) {
@@ -158,16 +160,22 @@ void ActivitySession::poll(base::Pid pid, RankPart& rank) {
 
 void ActivitySession::poll() {
   bool ended = true;
+  bool recording = false;
   for (auto& [pid, rank] : current_->ranks) {
     if (!rank.ended) {
       poll(pid, rank);
     }
     ended = ended && rank.ended;
+    recording = recording || (rank.memory && rank.memory->header().begin_ns.load() > 0);
+  }
+  if ((ended || recording) && !std::exchange(current_->recording, ended || recording) &&
+      current_->order.recording) {
+    current_->order.recording();
   }
   if (ended) {
     finish();
   } else {
-    timer_ = parts_.loop.after(kPollS, [this] { poll(); });
+    timer_ = parts_.loop.after(current_->recording ? kPollS : kFirstPollS, [this] { poll(); });
   }
 }
 

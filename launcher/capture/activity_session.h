@@ -34,6 +34,8 @@ class ActivitySession {
     double seconds = 0;
     std::string directory;  // of the capture
     model::RankSet ranks;   // empty: all
+    // Called once from the loop, when the first rank records, or when none will.
+    std::function<void()> recording;
   };
   // Called from the loop once gpu.json has been passed to the storage.
   using Done = std::function<void(const model::GpuCapture& result)>;
@@ -66,6 +68,7 @@ class ActivitySession {
     Order order;
     Done done;
     base::MonoNs started = 0;
+    bool recording = false;  // Order::recording was called
     std::map<base::Pid, RankPart> ranks;
   };
 

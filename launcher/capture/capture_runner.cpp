@@ -19,6 +19,7 @@ constexpr double kShortestCaptureS = 0.1;
 constexpr int kMostSlowCaptures = 3;
 constexpr double kPatienceS = 2;      // without an answer from the disk
 constexpr double kTimeToWriteS = 20;  // in addition to the capture itself
+constexpr double kTimeToBeginS = 10;  // until CUPTI records
 // Timed calls of each rank; more are left out.
 constexpr uint32_t kMostCalls = 100'000;
 // Timing of all calls may cost some per cent of a step.
@@ -96,7 +97,25 @@ bool CaptureRunner::capture_by_itself(double seconds, std::string_view reason) {
   return true;
 }
 
+// CUPTI takes a second to begin. The Python stacks are sampled while it records, unless the timed calls are
+// traced first.
 void CaptureRunner::begin() {
+  deadline_ = parts_.loop.after(current_->request.seconds + kTimeToBeginS + kTimeToWriteS, [this] {
+    helper_.kill();
+    clocks_.kill();
+    finish("the recording does not end");
+  });
+  const bool gpu = hooks_.uses_gpu() && !parts_.activity.active();
+  if (!gpu || current_->request.reason == kSlowReason) {
+    begin_recorder();
+  }
+  if (gpu && current_) {
+    begin_gpu();
+  }
+}
+
+void CaptureRunner::begin_recorder() {
+  current_->recorder_begun = true;
   const CaptureRequest& request = current_->request;
   std::vector<std::string> words{
       program_,     "record",
@@ -119,15 +138,9 @@ void CaptureRunner::begin() {
   helper_.close_input();
   helper_.close_output();
   hooks_.started(helper_.pid());
-  if (hooks_.uses_gpu() && !parts_.activity.active()) {
+  if (hooks_.uses_gpu()) {
     current_->clocks_done = !begin_clocks();
-    begin_gpu();
   }
-  deadline_ = parts_.loop.after(request.seconds + kTimeToWriteS, [this] {
-    helper_.kill();
-    clocks_.kill();
-    finish("the recording does not end");
-  });
 }
 
 // Its failure is no failure of the capture.
@@ -166,7 +179,13 @@ void CaptureRunner::begin_activity(double seconds) {
   const CaptureRequest& request = current_->request;
   parts_.activity.start({.seconds = seconds,
                          .directory = fmt::format("{}/{}", run_dir_, current_->dir),
-                         .ranks = request.ranks},
+                         .ranks = request.ranks,
+                         .recording =
+                             [this, number = count_] {
+                               if (current_ && number == count_ && !current_->recorder_begun) {
+                                 begin_recorder();
+                               }
+                             }},
                         [this, number = count_](const model::GpuCapture& result) {
                           if (current_ && number == count_) {
                             activity_ended(result);

@@ -82,12 +82,14 @@ class CaptureRunner {
     CaptureRequest request;
     std::string dir;
     Done done;
+    bool recorder_begun = false;
     bool recorded = false;  // the helper has exited cleanly
     bool gpu_done = true;
     bool clocks_done = true;
   };
 
   void begin();
+  void begin_recorder();
   bool begin_clocks();
   void begin_gpu();
   void begin_activity(double seconds);
