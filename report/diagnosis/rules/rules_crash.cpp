@@ -89,6 +89,16 @@ CodeLocation unwound_at_exit(const ThreadStack& t) {
   return {.function = outermost->func, .file = outermost->module};
 }
 
+// A library without symbols is named by its file. The C library only passes signals on.
+CodeLocation library_of(const std::vector<model::Frame>& frames) {
+  const auto found = std::find_if(frames.begin(), frames.end(), [](const model::Frame& f) {
+    return !f.module.empty() && !f.module.starts_with("libc.so") && !f.module.starts_with("libc-") &&
+           !f.module.starts_with("libpthread") && !f.module.starts_with("libstdc++") &&
+           !f.module.starts_with("ld-linux");
+  });
+  return found == frames.end() ? CodeLocation{} : CodeLocation{.function = found->module};
+}
+
 CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
   if (e.exception != nullptr) {
     return place_of(*e.exception);
@@ -97,8 +107,12 @@ CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
   if (t == nullptr) {
     return {};
   }
-  CodeLocation at_exit = unwound_at_exit(*t);
-  return at_exit.empty() ? place_of(without_abort(crash_frames(*t))) : std::move(at_exit);
+  if (CodeLocation at_exit = unwound_at_exit(*t); !at_exit.empty()) {
+    return at_exit;
+  }
+  const std::vector<model::Frame> frames = without_abort(crash_frames(*t));
+  CodeLocation place = place_of(frames);
+  return place.function.empty() ? library_of(frames) : std::move(place);
 }
 
 // Whether a launcher, xpurun or another process ended this one, as opposed to a failure of the process

@@ -468,6 +468,27 @@ TEST_CASE("an abort is told by what called it, and a foreign message of gloo wit
   CHECK(says(diagnose(job.facts), "innermost C function of rank 1: __pthread_kill_implementation"));
 }
 
+TEST_CASE("a crash in a library without symbols names the library") {
+  Job job(2);
+  job.all(in_all_reduce()).notice(1, kSegv, 12).crash_dump();
+  job.died(1, kSegv, 12.5).ended(kSegv);
+  model::ThreadStack crashed = job.stacks_of(1).threads[0];
+  crashed.tid = 105;
+  crashed.main = false;
+  crashed.crashed = true;
+  crashed.frames = {native("pthread_kill", "libc.so.6"),
+                    native("gsignal", "libc.so.6"),
+                    native("libc.so.6+0x45330", "libc.so.6"),
+                    native("libcupti.so.13+0x7fed0", "libcupti.so.13"),
+                    native("libcupti.so.13+0x803ed", "libcupti.so.13"),
+                    native("libc.so.6+0x9cb84", "libc.so.6")};
+  job.stacks_of(1).threads.push_back(crashed);
+  const Verdict v = diagnose(job.facts);
+  CHECK_MESSAGE(v.sentence.find("rank 1 died of SIGSEGV") != std::string::npos, v.sentence);
+  CHECK_MESSAGE(v.sentence.find(" in libcupti.so.13, while its main thread was in ") != std::string::npos,
+                v.sentence);
+}
+
 TEST_CASE("signals that name their reason have it as the next step") {
   const std::vector<std::pair<int, std::string>> cases = {
       {SIGXCPU, "limit of CPU time"}, {SIGXFSZ, "limit of a file's size"}, {SIGUSR1, "who sent the signal"}};
