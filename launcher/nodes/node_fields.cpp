@@ -62,6 +62,7 @@ void fields(V& visit, M& m) {
   visit("node", m.node);
   visit("verb", m.verb);
   visit("arguments", m.arguments);
+  visit("limit_s", m.limit_s);
 }
 
 template <typename V, Self<EndMessage> M>

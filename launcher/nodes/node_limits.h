@@ -58,7 +58,7 @@ inline constexpr int kWatchers = 8;
 inline constexpr double kStateIntervalS = 2;   // between two states of a node
 inline constexpr double kDeadAfterS = 10;      // without a word
 inline constexpr double kDumpAheadS = 0.2;     // between the request for a dump and the moment of the dump
-inline constexpr double kAnswerTimeoutS = 10;  // for the answer of another node to a control request
+inline constexpr double kAnswerTimeoutS = 10;  // for another node's answer, beyond the request's own time
 
 inline constexpr double kListenS = 3;        // a node hears the others for this time before it can be elected
 inline constexpr double kAloneAfterS = 3;    // without a connection until the supervisor gets `alone`

@@ -7,6 +7,7 @@
 #include "common/base/result.h"
 #include "common/model/names.h"
 #include "common/model/verdict.h"
+#include "launcher/nodes/node_limits.h"
 
 #include <cstdint>
 #include <map>
@@ -132,6 +133,8 @@ struct AskMessage {
   std::string node;       // empty: all other nodes
   std::string verb;       // "cmd" of the control request: status, dump, timing, trace
   std::string arguments;  // JSON text of the whole control request
+  // Until the last answer.
+  double limit_s = kAnswerTimeoutS;
 };
 
 // Last words: the helper publishes them and exits.
@@ -238,7 +241,7 @@ struct AnswersMessage {
   static constexpr std::string_view kType = "answers";
   uint64_t id = 0;   // of the AskMessage
   std::string node;  // empty: no node can answer
-  int status = 0;    // 504: no answer in kAnswerTimeoutS
+  int status = 0;    // 504: no answer in time, or the node has died
   std::string body;
   bool last = false;
 };

@@ -4,10 +4,10 @@
 
 namespace xpurun::launcher {
 
-AskMessage NodeQuestions::ask(std::string node, std::string verb, std::string arguments, Done done) {
-  const uint64_t id = ++last_;
-  open_[id].done = std::move(done);
-  return {.id = id, .node = std::move(node), .verb = std::move(verb), .arguments = std::move(arguments)};
+AskMessage NodeQuestions::ask(AskMessage question, Done done) {
+  question.id = ++last_;
+  open_[question.id].done = std::move(done);
+  return question;
 }
 
 void NodeQuestions::answered(AnswersMessage message) {

@@ -16,8 +16,9 @@ class NodeQuestions {
  public:
   using Done = std::function<void(const std::vector<AnswersMessage>&)>;
 
-  // The message to send. `done` is called once, with the answers so far if the helper is lost.
-  AskMessage ask(std::string node, std::string verb, std::string arguments, Done done);
+  // The message to send: the question with its number. `done` is called once, with the answers so far if the
+  // helper is lost.
+  AskMessage ask(AskMessage question, Done done);
   void answered(AnswersMessage message);
   void lost();
 

@@ -25,9 +25,21 @@ constexpr double kTokenPatienceS = 2;
 // Ranks follow a change of the traced functions at the end of their next span.
 constexpr double kTracedPatienceS = 2;
 constexpr double kTracedLookS = 0.1;
+// For the begin of a capture and for its files, in addition to its duration.
+constexpr double kCaptureEndS = 25;
 
 ordered_json refusal(const char* code, const std::string& error) {
   return {{"ok", false}, {"code", code}, {"error", error}};
+}
+
+// For the answer of another node. A capture is answered at its end, a wrong request at once.
+double answer_limit_s(const nlohmann::json& request) {
+  if (request["cmd"] != "capture") {
+    return kAnswerTimeoutS;
+  }
+  // The duration of a step on the other node is not known.
+  const auto capture = capture_request_from(request, kLongestCaptureS);
+  return kAnswerTimeoutS + (capture ? capture->seconds + kCaptureEndS : 0);
 }
 
 // A list of names; empty if the member is missing, an error if it is anything else.
@@ -166,7 +178,10 @@ void ControlApi::ask_nodes(const nlohmann::json& request, const std::string& who
   };
   answers->missing = all ? 2 : 1;
   hooks_.ask(
-      all ? "" : node, bare["cmd"].get<std::string>(), bare.dump(),
+      {.node = all ? "" : node,
+       .verb = bare["cmd"].get<std::string>(),
+       .arguments = bare.dump(),
+       .limit_s = answer_limit_s(bare)},
       [answers, arrived](const std::vector<AnswersMessage>& others) {
         for (const AnswersMessage& a : others) {
           const auto body = model::parse_json(a.body);
@@ -252,7 +267,8 @@ void ControlApi::tell_status(const nlohmann::json& request, const ControlServer:
     return;
   }
   const ordered_json question = {{"cmd", "status"}, {"job", true}, {"here", true}};
-  hooks_.ask(informed, "status", question.dump(), [this, tell](const std::vector<AnswersMessage>& answers) {
+  AskMessage ask{.node = informed, .verb = "status", .arguments = question.dump()};
+  hooks_.ask(std::move(ask), [this, tell](const std::vector<AnswersMessage>& answers) {
     LiveStatus status = hooks_.status();
     const auto other = answers.empty() ? base::Result<LiveStatus>(base::fail("no answer"))
                                        : live_status_from_json(answers.front().body);

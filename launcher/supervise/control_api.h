@@ -49,10 +49,8 @@ class ControlApi {
     std::function<TracedState()> traced;
     std::function<double()> step_s;  // mean duration of the last steps; negative: no step was seen
     std::function<NodeList()> nodes;
-    // Sends a request to another node, or to all others if `node` is empty.
-    std::function<void(const std::string& node, const std::string& verb, const std::string& request,
-                       NodeQuestions::Done done)>
-        ask;
+    // Sends a request to another node or to all others.
+    std::function<void(AskMessage question, NodeQuestions::Done done)> ask;
   };
 
   ControlApi(Parts parts, std::string run_dir, std::string host, Hooks hooks);

@@ -460,13 +460,12 @@ std::string NodeHandler::better_informed() const {
   return judge == nodes.end() || judge->node == decision_.node() ? "" : judge->node;
 }
 
-void NodeHandler::ask(const std::string& node, const std::string& verb, const std::string& request,
-                      NodeQuestions::Done done) {
+void NodeHandler::ask(AskMessage question, NodeQuestions::Done done) {
   if (!decision_.is_joined()) {
     done({});
     return;
   }
-  link_->send(questions_.ask(node, verb, request, std::move(done)));
+  link_->send(questions_.ask(std::move(question), std::move(done)));
 }
 
 }  // namespace xpurun::launcher

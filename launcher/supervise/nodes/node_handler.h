@@ -117,10 +117,8 @@ class NodeHandler {
   void complete(LiveStatus& status) const;
   // A node that receives the states of all nodes; empty: this node, or none.
   std::string better_informed() const;
-  // Sends a control request to one node, or to all others if `node` is empty, and calls `done` with all
-  // answers.
-  void ask(const std::string& node, const std::string& verb, const std::string& request,
-           NodeQuestions::Done done);
+  // Sends a control request to one node or to all others, and calls `done` with all answers.
+  void ask(AskMessage question, NodeQuestions::Done done);
 
  private:
   JointDecision::Hooks decision_hooks();

@@ -75,9 +75,11 @@ TEST_CASE("questions to other nodes are answered once, when all answers are ther
   NodeQuestions questions;
   std::vector<size_t> done;
   const auto note = [&](const std::vector<AnswersMessage>& answers) { done.push_back(answers.size()); };
-  const AskMessage first = questions.ask("", "status", "{}", note);
-  const AskMessage second = questions.ask("1-b", "dump", "{}", note);
+  const AskMessage first = questions.ask({.verb = "status"}, note);
+  const AskMessage second = questions.ask({.node = "1-b", .verb = "dump", .limit_s = 60}, note);
   CHECK(first.id != second.id);
+  CHECK(second.node == "1-b");
+  CHECK(second.limit_s == 60);
   questions.answered({.id = first.id, .node = "1-b", .status = 200, .body = "{}"});
   CHECK(done.empty());
   questions.answered({.id = first.id, .node = "2-c", .status = 200, .body = "{}", .last = true});
@@ -87,7 +89,7 @@ TEST_CASE("questions to other nodes are answered once, when all answers are ther
   questions.lost();
   CHECK(done == std::vector<size_t>{2, 0});
   questions.answered(
-      {.id = questions.ask("", "status", "{}", note).id, .last = true});  // no other node is there
+      {.id = questions.ask({.verb = "status"}, note).id, .last = true});  // no other node is there
   CHECK(done == std::vector<size_t>{2, 0, 0});
 }
 

@@ -64,9 +64,9 @@ struct ControlApiScene : test::JobScene {
        .step_s = [this] { return step_s; },
        .nodes = [this] { return NodeList{.node = "0-a", .expected = 2, .nodes = listed}; },
        .ask =
-           [this](const std::string& node, const std::string& verb, const std::string& request,
-                  NodeQuestions::Done done) {
-             asked = node + "|" + verb + "|" + request;
+           [this](const AskMessage& question, NodeQuestions::Done done) {
+             asked = question.node + "|" + question.verb + "|" + question.arguments;
+             limit_s = question.limit_s;
              others_answered = std::move(done);
            }}};
   std::optional<CaptureRequest> capturing;
@@ -74,6 +74,7 @@ struct ControlApiScene : test::JobScene {
   TracedState traced;
   double step_s = -1;
   std::string asked;
+  double limit_s = 0;
   std::string informed;  // the node that knows more
   std::vector<ListedNode> listed;
   NodeQuestions::Done others_answered;
@@ -268,6 +269,24 @@ TEST_CASE("a capture is answered when it has ended, or at once") {
   CHECK(s.capturing->seconds == 10);
   s.ending = true;
   CHECK(s.ask({{"cmd", "capture"}})["code"] == "ending");
+}
+
+TEST_CASE("another node has the time of the capture for its answer") {
+  ControlApiScene s;
+  const auto limit_of = [&](json request) {
+    request.update({{"cmd", "capture"}, {"node", "1-b"}});
+    s.ask(request);
+    return s.limit_s;
+  };
+  CHECK(limit_of({{"duration_s", 100}}) == limit_of({}) + 90);
+  CHECK(limit_of({{"duration_s", 300}}) < 350);
+  // The other node may have longer steps.
+  s.step_s = 0.1;
+  CHECK(limit_of({{"steps", 3}}) == limit_of({{"duration_s", 300}}));
+  CHECK(limit_of({{"duration_s", 301}}) == kAnswerTimeoutS);
+  CHECK(limit_of({{"duration_s", "x"}}) == kAnswerTimeoutS);
+  s.ask({{"cmd", "dump"}, {"node", "1-b"}});
+  CHECK(s.limit_s == kAnswerTimeoutS);
 }
 
 TEST_CASE("the length of a capture in steps needs the duration of a step") {

@@ -450,7 +450,7 @@ TEST_CASE("node handler: cut off, this node judges alone, and open questions are
   NodeHandlerScene s;
   s.join();
   bool answered = false;
-  s.nodes->ask("", "status", "{}", [&](const auto& answers) { answered = answers.empty(); });
+  s.nodes->ask({.verb = "status"}, [&](const auto& answers) { answered = answers.empty(); });
   CHECK(s.sent<AskMessage>().size() == 1);
   s.nodes->rank_failed(1);
   SUBCASE("by the network") {

@@ -352,6 +352,35 @@ TEST_CASE("a job of a hundred nodes: high ranks hear the elected node only, and 
   CHECK(net.heard<RequestMessage>(98).size() == 1);
 }
 
+TEST_CASE("a question waits until its limit, or until a node that has not answered is dead") {
+  Network net(3);
+  net.run(5);
+  const double limit_s = 60;
+  net.logic(0).from_supervisor(AskMessage{.id = 1, .verb = "capture", .limit_s = limit_s});
+  net.run(kAnswerTimeoutS + 1);
+  CHECK(net.heard<AnswersMessage>(0).empty());
+  net.logic(1).from_supervisor(AnswerMessage{.id = net.heard<RequestMessage>(1)[0].id, .status = 200});
+  net.run(1);
+  const auto first = net.heard<AnswersMessage>(0);
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].node == "n1");
+  CHECK_FALSE(first[0].last);
+  SUBCASE("the node is silent") {
+    net.run(limit_s - kAnswerTimeoutS - 4);
+    CHECK(net.heard<AnswersMessage>(0).empty());
+    net.run(3);
+  }
+  SUBCASE("the node dies") {
+    net.at(2).running = false;
+    net.run(kDeadAfterS + 1);
+  }
+  const auto second = net.heard<AnswersMessage>(0);
+  REQUIRE(second.size() == 1);
+  CHECK(second[0].node == "n2");
+  CHECK(second[0].status == 504);
+  CHECK(second[0].last);
+}
+
 TEST_CASE("all watchers die: a node of a high rank takes over") {
   Network net(12);
   net.run(5);

@@ -12,11 +12,11 @@ constexpr int kNoAnswer = 504;
 
 }  // namespace
 
-uint64_t Asks::start(uint64_t id, std::set<std::string> nodes, base::MonoNs now) {
+uint64_t Asks::start(uint64_t id, std::set<std::string> nodes, base::MonoNs deadline) {
   if (pending_.size() >= kMostPendingRequests) {
     return 0;
   }
-  pending_[next_] = {.id = id, .nodes = std::move(nodes), .deadline = now + base::s_to_ns(kAnswerTimeoutS)};
+  pending_[next_] = {.id = id, .nodes = std::move(nodes), .deadline = deadline};
   return next_++;
 }
 
@@ -34,18 +34,24 @@ std::vector<AnswersMessage> Asks::answered(const std::string& node, uint64_t num
   return {{.id = id, .node = node, .status = status, .body = std::move(body), .last = last}};
 }
 
-std::vector<AnswersMessage> Asks::expired(base::MonoNs now) {
+std::vector<AnswersMessage> Asks::expired(base::MonoNs now, const std::set<std::string>& living) {
   std::vector<AnswersMessage> out;
   for (auto it = pending_.begin(); it != pending_.end();) {
-    if (now < it->second.deadline) {
+    Pending& pending = it->second;
+    const bool late = now >= pending.deadline;
+    const size_t dropped = std::erase_if(pending.nodes, [&](const std::string& node) {
+      const bool drop = late || !living.contains(node);
+      if (drop) {
+        out.push_back({.id = pending.id, .node = node, .status = kNoAnswer});
+      }
+      return drop;
+    });
+    if (dropped > 0 && pending.nodes.empty()) {
+      out.back().last = true;
+      it = pending_.erase(it);
+    } else {
       ++it;
-      continue;
     }
-    for (const std::string& node : it->second.nodes) {
-      out.push_back({.id = it->second.id, .node = node, .status = kNoAnswer});
-    }
-    out.back().last = true;
-    it = pending_.erase(it);
   }
   return out;
 }

@@ -92,13 +92,12 @@ void NodeLogic::handle(const AnswerMessage& m) {
 }
 
 void NodeLogic::handle(const AskMessage& m) {
-  std::set<std::string> targets;
-  for (const auto& [name, member] : members_.others()) {
-    if (members_.alive(member, now()) && (m.node.empty() || m.node == name)) {
-      targets.insert(name);
-    }
+  std::set<std::string> targets = living_others();
+  if (!m.node.empty()) {
+    std::erase_if(targets, [&](const std::string& name) { return name != m.node; });
   }
-  const uint64_t number = connected_ && !targets.empty() ? asks_.start(m.id, targets, now()) : 0;
+  const base::MonoNs deadline = now() + s_to_ns(m.limit_s);
+  const uint64_t number = connected_ && !targets.empty() ? asks_.start(m.id, targets, deadline) : 0;
   if (number == 0) {
     const int status = connected_ && targets.empty() ? kNotFound : kUnavailable;
     outlet_.to_supervisor(AnswersMessage{.id = m.id, .node = m.node, .status = status, .last = true});
@@ -109,6 +108,16 @@ void NodeLogic::handle(const AskMessage& m) {
     outlet_.to_node(node, members_.own().state);
     outlet_.to_node(node, Ask{.id = number, .verb = m.verb, .arguments = m.arguments});
   }
+}
+
+std::set<std::string> NodeLogic::living_others() {
+  std::set<std::string> out;
+  for (const auto& [name, member] : members_.others()) {
+    if (members_.alive(member, now())) {
+      out.insert(name);
+    }
+  }
+  return out;
 }
 
 void NodeLogic::handle(const EndMessage& m) {
@@ -314,8 +323,10 @@ void NodeLogic::tick() {
       repeat_act();
     }
   }
-  for (AnswersMessage& answer : asks_.expired(now())) {
-    outlet_.to_supervisor(std::move(answer));
+  if (!asks_.empty()) {
+    for (AnswersMessage& answer : asks_.expired(now(), living_others())) {
+      outlet_.to_supervisor(std::move(answer));
+    }
   }
   // "joined" comes before the first request of a dump.
   tell_supervisor();

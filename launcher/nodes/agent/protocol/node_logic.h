@@ -83,6 +83,7 @@ class NodeLogic {
   void measure_clocks();
   void tell_supervisor();
   void repeat_act();
+  std::set<std::string> living_others();
   base::MonoNs now() const { return outlet_.now(); }
 
   launcher::StartMessage start_;
