@@ -93,7 +93,9 @@ HttpResponse control_response(const nlohmann::ordered_json& reply) {
     return out;
   }
   const std::string code = reply.value("code", "");
-  out.status = reply.value("status", code == "bad_request" ? 400 : code == "busy" ? 409 : 503);
+  out.status = reply.value("status", code == "bad_request" || code == "no_ranks" ? 400
+                                     : code == "busy"                            ? 409
+                                                                                 : 503);
   return out;
 }
 

@@ -303,6 +303,14 @@ void ControlApi::start_capture(const nlohmann::json& request, const ControlServe
     reply(refusal("bad_request", wanted.error().what));
     return;
   }
+  const auto is_wanted = [&](const LiveRank& r) { return wanted->ranks.contains(r.rank); };
+  if (!wanted->ranks.empty()) {
+    const std::vector<LiveRank> ranks = hooks_.status().ranks;
+    if (std::none_of(ranks.begin(), ranks.end(), is_wanted)) {
+      reply(refusal("no_ranks", "this node has none of the ranks " + wanted->ranks.brief()));
+      return;
+    }
+  }
   const auto wait = request.find("wait");
   const bool waits = wait == request.end() || *wait != false;
   CaptureRunner::Done done;

@@ -289,6 +289,15 @@ TEST_CASE("another node has the time of the capture for its answer") {
   CHECK(s.limit_s == kAnswerTimeoutS);
 }
 
+TEST_CASE("a node without any of the chosen ranks is not captured") {
+  ControlApiScene s;
+  CHECK(s.ask({{"cmd", "capture"}, {"ranks", "4-5"}}) ==
+        json{{"ok", false}, {"code", "no_ranks"}, {"error", "this node has none of the ranks 4-5"}});
+  CHECK_FALSE(s.capturing);
+  s.ask({{"cmd", "capture"}, {"ranks", "0,5"}});
+  CHECK(s.capturing);
+}
+
 TEST_CASE("the length of a capture in steps needs the duration of a step") {
   ControlApiScene s;
   CHECK(s.ask({{"cmd", "capture"}, {"steps", 20}})["error"] ==

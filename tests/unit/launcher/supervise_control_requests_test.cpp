@@ -134,6 +134,7 @@ TEST_CASE("the translation of HTTP requests") {
   CHECK(control_response({{"ok", true}}).status == 200);
   CHECK(control_response({{"node", "a"}, {"msg", "x"}}).status == 200);
   CHECK(control_response({{"ok", false}, {"code", "bad_request"}}).status == 400);
+  CHECK(control_response({{"ok", false}, {"code", "no_ranks"}}).status == 400);
   CHECK(control_response({{"ok", false}, {"code", "busy"}}).status == 409);
   CHECK(control_response({{"ok", false}, {"code", "ending"}}).status == 503);
   const auto one = make_token();
