@@ -225,13 +225,28 @@ Captures read_captures(const JobRuns& job, const RankRoles& roles, const Communi
   return out;
 }
 
-base::Result<model::CaptureReport> read_capture(const std::string& path) {
-  XPURUN_TRY_ASSIGN(Profile profile, read_profile(path));
+base::Result<model::CaptureReport> read_capture(const std::vector<std::string>& paths) {
+  std::vector<Profile> parts;
+  std::vector<base::Error> errors;
   size_t files = kMostProfiles;
   GpuPart gpu(files);
-  gpu.add(fs::path(path).parent_path().string(), profile);
-  model::CaptureReport out = captured_functions(profile);
+  for (const std::string& path : paths) {
+    auto profile = read_profile(path);
+    if (profile) {
+      gpu.add(fs::path(path).parent_path().string(), *profile);
+      parts.push_back(std::move(*profile));
+    } else {
+      errors.push_back(profile.error());
+    }
+  }
+  if (parts.empty()) {
+    return base::fail(errors.empty() ? base::Error{.what = "there is no capture"} : errors.front());
+  }
+  model::CaptureReport out = captured_functions(merged_profile(std::move(parts)));
   gpu.finish(out);
+  for (const base::Error& error : errors) {
+    out.notes.push_back(base::to_line(error));
+  }
   return out;
 }
 

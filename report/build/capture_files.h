@@ -19,7 +19,8 @@ struct Captures {
 
 // Ranks are compared with those of the same role.
 Captures read_captures(const JobRuns& job, const RankRoles& roles = {}, const CommunicatorLinks& links = {});
-// The file profile.json of one capture, and the files beside it.
-base::Result<model::CaptureReport> read_capture(const std::string& path);
+// The files profile.json of one capture, of one node or several, and the files beside them. Unreadable files
+// are in the notes; the error means that none could be read.
+base::Result<model::CaptureReport> read_capture(const std::vector<std::string>& paths);
 
 }  // namespace xpurun::report

@@ -94,7 +94,7 @@ void read_capture(const std::string& text) {
   put("profile.json", report::profile_json({.about = "pid 1", .interval_s = 0.01, .seconds = 1}));
   put("gpu.json", std::string_view(text).substr(0, end));
   put("clocks.json", std::string_view(text).substr(std::min(end + 1, text.size())));
-  const auto capture = report::read_capture(directory() + "/profile.json");
+  const auto capture = report::read_capture({directory() + "/profile.json"});
   check(capture.has_value());
   text_of(to_json(*capture));
 }

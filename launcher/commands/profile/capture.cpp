@@ -93,7 +93,7 @@ int capture_command(const Invocation& call) {
   if (!where) {
     return complain(where.error(), kExitFailure);
   }
-  auto result = report::read_capture(fmt::format("{}/{}/profile.json", dir->path(), *where));
+  auto result = report::read_capture({fmt::format("{}/{}/profile.json", dir->path(), *where)});
   if (!result) {
     return complain(result.error(), kExitFailure);
   }

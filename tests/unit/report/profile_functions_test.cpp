@@ -236,6 +236,17 @@ TEST_CASE("captures of several nodes at a time are one, by the clock of this nod
   apart.nodes = {node("c", 1000 * kSecond, 0, 0), node("d", 1002 * kSecond, 60 * kSecond, 2)};
   CHECK(read_captures(apart).reports.size() == 2);
 
+  // Those that are known to be one capture, at any time.
+  const auto several = read_capture({"a/captures/1/profile.json", "d/captures/1/profile.json"});
+  REQUIRE(several);
+  CHECK(several->ranks == model::RankSet::range(0, 3));
+  CHECK(several->notes.empty());
+  const auto without = read_capture({"none/profile.json", "d/captures/1/profile.json"});
+  REQUIRE(without);
+  CHECK(without->ranks == model::RankSet::range(2, 3));
+  CHECK(without->notes.size() == 1);
+  CHECK_FALSE(read_capture({"none/profile.json", "c/profile.json"}));
+
   REQUIRE(base::write_file_atomic("c/captures/1/profile.json", "{}"));
   const Captures damaged = read_captures(apart);
   CHECK(damaged.reports.size() == 1);
