@@ -54,15 +54,17 @@ std::vector<CommandSpec> tool_commands() {
        .group = "Looking after",
        .summary = "say where the ranks of a live run spend their time",
        .synopsis = {"xpurun capture [OPTION]..."},
-       .description = "Samples the Python stacks of all ranks of this node and of the processes that they "
-                      "started, without stopping them, and says in which functions a rank spends more of its "
-                      "time than the others. Meanwhile, ranks with a GPU also record every kernel, copy and "
-                      "call of the CUDA runtime through CUPTI, and the GPUs' clocks. The result stays in "
-                      "captures/ of the run directory, for xpurun analyze and the report. xpurun starts a "
-                      "capture by itself when the job has become slower (--slow-capture).",
+       .description =
+           "Samples the Python stacks of all ranks of this node and of the processes that they started, "
+           "without stopping them, and says in which functions a rank spends more of its time than the "
+           "others; with --node all, the ranks of all nodes. Meanwhile, ranks with a GPU also record every "
+           "kernel, copy and call of the CUDA runtime through CUPTI, and the GPUs' clocks. The result stays "
+           "in captures/ of the run directory, for xpurun analyze and the report. xpurun starts a capture "
+           "by itself when the job has become slower (--slow-capture).",
        .options = capture_options(),
        .examples = {{"xpurun capture", "the next ten seconds of the latest run"},
-                    {"xpurun capture --steps 20 --run /mnt/job-17", "as long as twenty steps take"}},
+                    {"xpurun capture --steps 20 --run /mnt/job-17", "as long as twenty steps take"},
+                    {"xpurun capture --node all", "all nodes of the job"}},
        .manual = "xpurun-capture(1)"},
       {.name = "ctl",
        .group = "Looking after",

@@ -121,6 +121,14 @@ constexpr OptionSpec kCapture[] = {
      .default_text = "latest",
      .group = "Source",
      .help = "directory of the live run"},
+    {.name = "node",
+     .kind = ValueKind::text,
+     .metavar = "NAME",
+     .words = "all",
+     .group = "Source",
+     .help =
+         "capture this node of the job (its number, host or name, see xpurun nodes), or all nodes; default: "
+         "this node"},
     {.name = "steps",
      .short_name = 's',
      .kind = ValueKind::number,

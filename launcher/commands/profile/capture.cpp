@@ -1,4 +1,5 @@
 // xpurun capture: where do the ranks of a live run spend their time? The supervisor of the run captures.
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/json_fields.h"
@@ -6,6 +7,7 @@
 #include "common/model/run_manifest.h"
 #include "launcher/commands/analyze/capture_text.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/profile/captured_nodes.h"
 #include "launcher/control/control_client.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
@@ -15,6 +17,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -22,6 +25,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr double kLongestS = 400;  // the longest capture, and the time to write it
+constexpr double kListS = 12;
 constexpr size_t kShownOfCapture = 30;
 
 base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
@@ -51,25 +55,77 @@ base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
     }
     out["ranks"] = parsed->text();
   }
+  if (const Setting* node = settings.find("node")) {
+    out["node"] = node->value;
+  }
   return out;
 }
 
-// The directory of the capture, relative to the run directory.
-base::Result<std::string> capture(const model::RunDir& dir, const nlohmann::ordered_json& request) {
+// Nodes of the job that could not be asked.
+void tell_unknown(const NodeList& list) {
+  const int unknown = list.expected - static_cast<int>(list.nodes.size());
+  if (!list.reason.empty()) {
+    base::tell(fmt::format("xpurun: {}\n", base::sanitize(list.reason)));
+  } else if (unknown > 0) {
+    base::tell(fmt::format("xpurun: {}\n",
+                           base::told("{} of {} nodes are not known to this node", unknown, list.expected)));
+  }
+}
+
+// The answers of the nodes. The list of nodes comes first: a node may die during the capture.
+base::Result<std::vector<CapturedNode>> capture(const model::RunDir& dir,
+                                                const nlohmann::ordered_json& request) {
   XPURUN_TRY_ASSIGN(const model::RunManifest run, model::load_run_manifest(dir.run_json()));
   if (run.outcome != model::RunOutcome::running) {
     return base::fail(base::Error{.what = base::told("the run in {} has ended", base::sanitize(dir.path())),
                                   .id = "E-CONTROL",
                                   .hint = "xpurun analyze"});
   }
-  XPURUN_TRY_ASSIGN(const std::string reply, ControlClient(run.control).ask(request.dump(), kLongestS));
-  const auto j = model::parse_json(reply);
-  const nlohmann::json* where = j.is_object() ? model::member(j, "dir") : nullptr;
-  if (where == nullptr || !where->is_string()) {
-    return base::fail(
-        base::Error{.what = base::told("the supervisor did not name a directory"), .id = "E-CONTROL"});
+  const ControlClient client(run.control);
+  const bool nodes = request.contains("node");
+  NodeList list;
+  if (nodes) {
+    XPURUN_TRY_ASSIGN(const std::string known, client.ask(R"({"cmd":"nodes"})", kListS));
+    XPURUN_TRY_ASSIGN(list, node_list_from_json(known));
   }
-  return where->get<std::string>();
+  XPURUN_TRY_ASSIGN(const std::string reply, client.ask(request.dump(), kLongestS));
+  const bool all = nodes && request["node"] == "all";
+  std::vector<CapturedNode> out = captured_nodes(reply, list, all, dir.path());
+  if (all || out.empty()) {
+    tell_unknown(list);
+  }
+  find_readable(out);
+  return out;
+}
+
+// One report of all nodes whose files can be read here; empty if there is none.
+base::Result<model::CaptureReport> report_of(const std::vector<CapturedNode>& nodes) {
+  std::vector<std::string> paths;
+  std::string first;
+  for (const CapturedNode& n : nodes) {
+    if (n.readable) {
+      paths.push_back(n.path() + "/profile.json");
+      first = first.empty() || n.own ? n.dir : first;
+    }
+  }
+  if (paths.empty()) {
+    return model::CaptureReport();
+  }
+  XPURUN_TRY_ASSIGN(model::CaptureReport out, report::read_capture(paths));
+  out.dir = first;
+  return out;
+}
+
+int print_report(const model::CaptureReport& report, const std::vector<CapturedNode>& nodes,
+                 const Settings& settings) {
+  if (settings.has("json")) {
+    nlohmann::ordered_json j = to_json(report);
+    if (settings.has("node")) {
+      j["nodes"] = to_json(nodes);
+    }
+    return print(j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  }
+  return report.dir.empty() ? 0 : print(capture_text(report, kShownOfCapture, help_columns(STDOUT_FILENO)));
 }
 
 }  // namespace
@@ -89,20 +145,24 @@ int capture_command(const Invocation& call) {
   if (!dir) {
     return complain(dir.error(), kExitFailure);
   }
-  const auto where = capture(*dir, *request);
-  if (!where) {
-    return complain(where.error(), kExitFailure);
+  const auto nodes = capture(*dir, *request);
+  if (!nodes) {
+    return complain(nodes.error(), kExitFailure);
   }
-  auto result = report::read_capture({fmt::format("{}/{}/profile.json", dir->path(), *where)});
-  if (!result) {
-    return complain(result.error(), kExitFailure);
+  for (const std::string& line : missing_lines(*nodes)) {
+    base::tell(fmt::format("xpurun: {}\n", line));
   }
-  result->dir = *where;
-  if (settings.has("json")) {
-    return print(to_json(*result).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-                 "\n");
+  if (std::all_of(nodes->begin(), nodes->end(), [](const CapturedNode& n) { return n.dir.empty(); })) {
+    return complain(base::Error{.what = base::told("no node was captured"), .id = "E-CONTROL"}, kExitFailure);
   }
-  return print(capture_text(*result, kShownOfCapture, help_columns(STDOUT_FILENO)));
+  const auto report = report_of(*nodes);
+  if (!report) {
+    return complain(report.error(), kExitFailure);
+  }
+  for (const std::string& note : settings.has("node") ? report->notes : std::vector<std::string>()) {
+    base::tell(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
+  }
+  return print_report(*report, *nodes, settings);
 }
 
 }  // namespace xpurun::launcher
