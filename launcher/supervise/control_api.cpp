@@ -1,5 +1,6 @@
 #include "launcher/supervise/control_api.h"
 
+#include "common/base/clock.h"
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
 #include "common/model/timing/op_names.h"
@@ -32,14 +33,23 @@ ordered_json refusal(const char* code, const std::string& error) {
   return {{"ok", false}, {"code", code}, {"error", error}};
 }
 
-// For the answer of another node. A capture is answered at its end, a wrong request at once.
+// For the answer of another node. A capture is answered at its end, and so is a trace if the request says so;
+// a wrong request is answered at once.
 double answer_limit_s(const nlohmann::json& request) {
-  if (request["cmd"] != "capture") {
-    return kAnswerTimeoutS;
+  if (request["cmd"] == "capture") {
+    // The duration of a step on the other node is not known.
+    const auto capture = capture_request_from(request, kLongestCaptureS);
+    return kAnswerTimeoutS + (capture ? capture->seconds + kCaptureEndS : 0);
   }
-  // The duration of a step on the other node is not known.
-  const auto capture = capture_request_from(request, kLongestCaptureS);
-  return kAnswerTimeoutS + (capture ? capture->seconds + kCaptureEndS : 0);
+  const int64_t now = base::wall_ns();
+  const nlohmann::json* wait = model::member(request, "wait");
+  if (request["cmd"] == "trace" && wait != nullptr && *wait == true) {
+    if (const auto trace = trace_request_from(request, now)) {
+      const int64_t start = std::max(trace->start_wall_ns, now);
+      return kAnswerTimeoutS + base::ns_to_s(start - now) + trace->timeout_s;
+    }
+  }
+  return kAnswerTimeoutS;
 }
 
 // A list of names; empty if the member is missing, an error if it is anything else.

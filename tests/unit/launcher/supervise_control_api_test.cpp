@@ -271,7 +271,7 @@ TEST_CASE("a capture is answered when it has ended, or at once") {
   CHECK(s.ask({{"cmd", "capture"}})["code"] == "ending");
 }
 
-TEST_CASE("another node has the time of the capture for its answer") {
+TEST_CASE("another node has the time of a capture or a trace for its answer") {
   ControlApiScene s;
   const auto limit_of = [&](json request) {
     request.update({{"cmd", "capture"}, {"node", "1-b"}});
@@ -287,6 +287,10 @@ TEST_CASE("another node has the time of the capture for its answer") {
   CHECK(limit_of({{"duration_s", "x"}}) == kAnswerTimeoutS);
   s.ask({{"cmd", "dump"}, {"node", "1-b"}});
   CHECK(s.limit_s == kAnswerTimeoutS);
+  s.ask({{"cmd", "trace"}, {"node", "1-b"}, {"timeout_s", 100}});
+  CHECK(s.limit_s == kAnswerTimeoutS);
+  s.ask({{"cmd", "trace"}, {"node", "1-b"}, {"timeout_s", 100}, {"wait", true}});
+  CHECK(s.limit_s == kAnswerTimeoutS + 100);
 }
 
 TEST_CASE("a node without any of the chosen ranks is not captured") {
