@@ -31,7 +31,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Other nodes are given ten seconds for their answer.
+// Other nodes are given ten seconds for their answer, unless the request takes time itself.
 constexpr double kCtlLimitS = 12;
 // In addition to the time limit of the dump or trace itself.
 constexpr double kDumpLimitS = 300;

@@ -26,6 +26,8 @@ constexpr double kTokenPatienceS = 2;
 // Ranks follow a change of the traced functions at the end of their next span.
 constexpr double kTracedPatienceS = 2;
 constexpr double kTracedLookS = 0.1;
+// A dump of a node with many processes on loaded CPUs. Less than xpurun ctl waits.
+constexpr double kNodeDumpS = 280;
 // For the begin of a capture and for its files, in addition to its duration.
 constexpr double kCaptureEndS = 25;
 
@@ -33,13 +35,16 @@ ordered_json refusal(const char* code, const std::string& error) {
   return {{"ok", false}, {"code", code}, {"error", error}};
 }
 
-// For the answer of another node. A capture is answered at its end, and so is a trace if the request says so;
-// a wrong request is answered at once.
+// For the answer of another node. A dump and a capture are answered at their end, and so is a trace if the
+// request says so; a wrong request is answered at once.
 double answer_limit_s(const nlohmann::json& request) {
   if (request["cmd"] == "capture") {
     // The duration of a step on the other node is not known.
     const auto capture = capture_request_from(request, kLongestCaptureS);
     return kAnswerTimeoutS + (capture ? capture->seconds + kCaptureEndS : 0);
+  }
+  if (request["cmd"] == "dump") {
+    return kAnswerTimeoutS + kNodeDumpS;
   }
   const int64_t now = base::wall_ns();
   const nlohmann::json* wait = model::member(request, "wait");

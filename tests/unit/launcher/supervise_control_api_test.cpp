@@ -285,8 +285,11 @@ TEST_CASE("another node has the time of a capture or a trace for its answer") {
   CHECK(limit_of({{"steps", 3}}) == limit_of({{"duration_s", 300}}));
   CHECK(limit_of({{"duration_s", 301}}) == kAnswerTimeoutS);
   CHECK(limit_of({{"duration_s", "x"}}) == kAnswerTimeoutS);
-  s.ask({{"cmd", "dump"}, {"node", "1-b"}});
+  s.ask({{"cmd", "timing"}, {"level", "full"}, {"node", "1-b"}});
   CHECK(s.limit_s == kAnswerTimeoutS);
+  s.ask({{"cmd", "dump"}, {"node", "1-b"}});
+  CHECK(s.limit_s > 60);
+  CHECK(s.limit_s < 300);
   s.ask({{"cmd", "trace"}, {"node", "1-b"}, {"timeout_s", 100}});
   CHECK(s.limit_s == kAnswerTimeoutS);
   s.ask({{"cmd", "trace"}, {"node", "1-b"}, {"timeout_s", 100}, {"wait", true}});
