@@ -55,7 +55,7 @@ class Marks(xpurun_test.Case):
             self.assertGreater(report["step_s"], 0.003)
             self.assertEqual([rank["steps"] for rank in report["ranks"]], [59, 59])
             self.assertEqual({(s["stage"], s["name"], s["place"]) for s in self.spans(0)}, {("mark", "step", "")})
-        self.assertIn("told by marks", self.run_xpurun("analyze", self.out, out=False).stdout)
+        self.assertIn("found by marks", self.run_xpurun("analyze", self.out, out=False).stdout)
 
     def test_without_xpurun(self):
         for way in ("weak", "dlsym"):
