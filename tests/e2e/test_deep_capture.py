@@ -58,10 +58,6 @@ class DeepCapture(xpurun_test.Case):
         self.assertTrue(0.35 < rank["seconds"] < 20, rank)
         self.assertAlmostEqual(rank["overhead_s"], 0.001)
         self.assertGreater(rank["busy_share"], 0.5)
-        # Each sample of Python lies in one function; with 20 samples, the share is known to a tenth or two.
-        on_path = sum(f["path"] for f in told["functions"] if f["own"] > 0)
-        self.assertAlmostEqual(on_path, 1 - rank["busy_share"], delta=0.45)
-        self.assertIn("\n   PATH    OWN  TOTAL", text)
         self.check_hardware_counters(rank)
         self.assertRegex(flat, r"Hardware counters: \d+ samples of ranks 0-1, 100\.0 us each; reading them took \d+ % "
                                r"of a thread of the rank, \d+\.\d\d ms to begin \(before the recording\)")
@@ -140,6 +136,21 @@ class DeepCapture(xpurun_test.Case):
         self.assertEqual(len(samples), told["samples"])
         self.assertTrue(all(b["begin_ns"] == a["begin_ns"] + a["duration_ns"] for a, b in zip(samples, samples[1:])))
         self.assertEqual({s["duration_ns"] for s in samples}, {100_000})
+
+    def test_the_critical_path_of_python(self):
+        process = self.start()
+
+        def path_is_idle_time():
+            told = json.loads(self.capture("--duration", "2s", "--json"))
+            paths = [f["path"] for f in told["functions"] if f["own"] > 0 and f["path"] >= 0]
+            busy = [rank["busy_share"] for rank in told["gpu"]["ranks"]]
+            return paths and abs(sum(paths) - (1 - sum(busy) / len(busy))) < 0.2
+
+        # Each sample lies in one function, and 100 samples show an idle share of 20 % to 4 %. On a busy machine the
+        # process that samples may begin late, so that few samples are left.
+        self.wait_for(path_is_idle_time, "path as large as the idle time of the GPU")
+        self.end(process)
+        self.assertIn("\n   PATH    OWN  TOTAL", self.run_xpurun("analyze", self.out, out=False).stdout)
 
     def test_problems_of_the_hardware_counters_are_said_and_spoil_nothing(self):
         for mode, status, said in (
