@@ -482,6 +482,7 @@ TEST_CASE("a crash in a library without symbols names the library") {
                     native("libcupti.so.13+0x7fed0", "libcupti.so.13"),
                     native("libcupti.so.13+0x803ed", "libcupti.so.13"),
                     native("libc.so.6+0x9cb84", "libc.so.6")};
+  job.stacks_of(1).threads[0].crashed = false;
   job.stacks_of(1).threads.push_back(crashed);
   const Verdict v = diagnose(job.facts);
   CHECK_MESSAGE(v.sentence.find("rank 1 died of SIGSEGV") != std::string::npos, v.sentence);
