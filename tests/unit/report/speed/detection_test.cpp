@@ -100,3 +100,17 @@ TEST_CASE("detection: without a shift, nothing is told") {
     CHECK(r.false_told <= kSeeds / 100);
   }
 }
+
+TEST_CASE("detection: a shift within the noise is told when it has lasted") {
+  for (const double shift : {0.15, 0.2, 0.25, 0.32}) {
+    const Result r = measure(0.12, shift);
+    MESSAGE("noise 12 %, shift ", 100 * shift, " %: found ", r.found, " of ", kSeeds, ", median ",
+            r.median_after, " steps after, step wrong by ", r.median_error, " (median), other changes told ",
+            r.false_told);
+    CHECK(r.found >= kSeeds * (shift > 0.3 ? 90 : shift > 0.2 ? 70 : 0) / 100);
+    CHECK(r.false_told <= kSeeds / 10);
+  }
+  const Result none = measure(0.12, 0);
+  MESSAGE("noise 12 %, no shift: ", none.false_told, " changes told in ", kSeeds, " series");
+  CHECK(none.false_told <= kSeeds / 100);
+}
