@@ -153,23 +153,6 @@ int usual_line(const std::map<int, uint64_t>& lines) {
   return most == lines.end() ? 0 : most->first;
 }
 
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double one : values) {
-    sum += one / static_cast<double>(values.size());
-  }
-  return values.empty() ? -1 : sum;
-}
-
-double deviation_of(const std::vector<double>& values) {
-  const double mean = mean_of(values);
-  double squares = 0;
-  for (const double one : values) {
-    squares += (one - mean) * (one - mean);
-  }
-  return values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1));
-}
-
 // Sets the shares of the time in which the function itself was running and the GPU had no work.
 void put_paths(model::CapturedFunction& out, const Key& key, const Groups& groups) {
   std::vector<double> all;
@@ -187,9 +170,9 @@ void put_paths(model::CapturedFunction& out, const Key& key, const Groups& group
     (out.ranks.contains(who.second) ? slow : usual).push_back(share);
   }
   if (!all.empty()) {
-    out.path = mean_of(usual);
-    out.ranks_path = mean_of(slow);
-    out.path_spread = deviation_of(all);
+    out.path = usual.empty() ? -1 : mean(usual);
+    out.ranks_path = slow.empty() ? -1 : mean(slow);
+    out.path_spread = deviation(all);
   }
 }
 
@@ -235,7 +218,7 @@ model::CapturedFunction function_time(const Key& key, const Groups& groups, cons
     (is_slow ? out.ranks_own : out.own) += owns[i].share / (is_slow ? slow : usual);
     shares.push_back(totals[i].share);
   }
-  out.spread = deviation_of(shares);
+  out.spread = deviation(shares);
   put_paths(out, key, groups);
   return out;
 }

@@ -97,18 +97,6 @@ std::vector<double> medians_of_parts(const std::vector<double>& values) {
   return out;
 }
 
-double deviation(std::span<const double> values) {
-  double sum = 0;
-  for (const double one : values) {
-    sum += one / static_cast<double>(values.size());
-  }
-  double squares = 0;
-  for (const double one : values) {
-    squares += (one - sum) * (one - sum);
-  }
-  return std::sqrt(squares / static_cast<double>(values.size() - 1));
-}
-
 }  // namespace
 
 ChangeDetector::Baseline ChangeDetector::baseline_of(std::span<const Value> values) {

@@ -26,6 +26,23 @@ double median(std::vector<double> values) {
   return quantile(values, 0.5);
 }
 
+double mean(std::span<const double> values) {
+  double sum = 0;
+  for (const double one : values) {
+    sum += one;
+  }
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+double deviation(std::span<const double> values) {
+  const double centre = mean(values);
+  double squares = 0;
+  for (const double one : values) {
+    squares += (one - centre) * (one - centre);
+  }
+  return values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
 double robust_spread(std::span<const double> values, double centre) {
   std::vector<double> distances;
   distances.reserve(values.size());

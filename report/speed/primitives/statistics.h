@@ -10,6 +10,9 @@ namespace xpurun::report {
 // The value below which the share `q` (0 to 1) of the values lies, interpolated. Reorders `values`.
 double quantile(std::vector<double>& values, double q);
 double median(std::vector<double> values);
+double mean(std::span<const double> values);
+// Standard deviation of a sample; 0 of fewer than two values.
+double deviation(std::span<const double> values);
 // 1.4826 times the median distance from `centre`: the standard deviation of normally distributed values.
 double robust_spread(std::span<const double> values, double centre);
 

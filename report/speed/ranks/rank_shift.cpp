@@ -31,14 +31,6 @@ std::vector<double> cut_off(std::span<const double> values) {
   return out;
 }
 
-double mean(std::span<const double> values) {
-  double sum = 0;
-  for (const double value : values) {
-    sum += value;
-  }
-  return sum / static_cast<double>(values.size());
-}
-
 // Own times of one rank over those of the others.
 struct RatioSeries {
   std::vector<double> ratios;  // logarithms
