@@ -97,8 +97,9 @@ bool CaptureRunner::capture_by_itself(double seconds, std::string_view reason) {
   return true;
 }
 
-// CUPTI takes a second to begin. The Python stacks are sampled while it records, unless the timed calls are
-// traced first.
+// CUPTI takes a second to begin, and up to five in a rank that does not answer. The Python stacks of a
+// requested capture are sampled while it records. In a slow job the timed calls are traced first, and a job
+// in which no step ends may end soon.
 void CaptureRunner::begin() {
   deadline_ = parts_.loop.after(current_->request.seconds + kTimeToBeginS + kTimeToWriteS, [this] {
     helper_.kill();
@@ -106,7 +107,8 @@ void CaptureRunner::begin() {
     finish("the recording does not end");
   });
   const bool gpu = hooks_.uses_gpu() && !parts_.activity.active();
-  if (!gpu || current_->request.reason == kSlowReason) {
+  const std::string& reason = current_->request.reason;
+  if (!gpu || reason == kSlowReason || reason == kSilenceReason) {
     begin_recorder();
   }
   if (gpu && current_) {
