@@ -4,6 +4,7 @@
 #include "common/base/os/child.h"
 #include "common/base/os/procfs.h"
 #include "common/base/os/program.h"
+#include "stackdump/debuggers/interrupt_filter.h"
 
 #include <fmt/format.h>
 
@@ -27,6 +28,7 @@ constexpr int kGuardPollMs = 20;
 constexpr int64_t kSleepCheckNs = 100'000'000;
 constexpr int64_t kLongestSleepNs = 500'000'000;
 constexpr int64_t kDetachNs = 2'000'000'000;    // to detach after SIGTERM
+constexpr int64_t kStopAfterNs = 300'000'000;   // of these
 constexpr int64_t kPatienceNs = 2'000'000'000;  // patience with a killed debugger that does not end
 
 // The environment that a debugger needs. Rank variables would make the debugger look like a rank, and
@@ -67,6 +69,7 @@ base::Result<base::Pid> start_tool(const GuardedTool& tool) {
                               .own_group = true,
                               .before_exec = [guard = ::getpid()] {
                                 base::end_with_parent(guard);
+                                drop_interrupts();  // without the filter, the tool works as well
                                 for (const int signal : {SIGPIPE, SIGTERM, SIGHUP, SIGINT}) {
                                   ::signal(signal, SIG_DFL);
                                 }
@@ -98,14 +101,21 @@ bool end_children(int64_t patience_ns) {
 }
 
 // gdb detaches at SIGTERM unless it is blocked: it removes its breakpoints from the target, and a thread that
-// stands at a breakpoint continues. After SIGKILL such a thread dies of SIGTRAP, and the target with it.
-void ask_to_detach(base::Pid tool) {
+// stands at a breakpoint continues. After SIGKILL such a thread dies of SIGTRAP, and the target with it. A
+// gdb that waits for a running target wakes up when the target stops. It would send SIGINT for that purpose,
+// which the filter drops; a SIGSTOP that is left over is taken back by the repair.
+void ask_to_detach(base::Pid tool, const TargetRepair& repair) {
   ::kill(tool, SIGTERM);
-  const base::MonoNs deadline = base::mono_ns() + kDetachNs;
+  const base::MonoNs begin = base::mono_ns();
   siginfo_t ended{};
+  bool has_stopped = false;
   // WNOWAIT leaves the child to be reaped by end_children().
   while (::waitid(P_PID, static_cast<id_t>(tool), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         ended.si_pid == 0 && base::mono_ns() < deadline) {
+         ended.si_pid == 0 && base::mono_ns() < begin + kDetachNs) {
+    if (!has_stopped && base::mono_ns() >= begin + kStopAfterNs) {
+      repair.stop_traced();
+      has_stopped = true;
+    }
     ::poll(nullptr, 0, kGuardPollMs);
   }
 }
@@ -183,7 +193,7 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
     report = watch(tool, *child, lifeline);
   }
   if (report.end == ToolEnd::timed_out) {
-    ask_to_detach(*child);
+    ask_to_detach(*child, repair);
   }
   const bool left = !base::ProcFs().children(::getpid()).empty();
   const bool clean = report.end == ToolEnd::exited && WIFEXITED(report.wait_status) &&
@@ -197,8 +207,8 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
     }
   }
   repair.after_tracer(clean ? TracerEnd::detached : TracerEnd::killed);
-  const bool told = !report.finished || send();
-  ::_exit(told ? 0 : 1);
+  const bool reported = !report.finished || send();
+  ::_exit(reported ? 0 : 1);
 }
 
 }  // namespace

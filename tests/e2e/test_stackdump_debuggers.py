@@ -330,6 +330,25 @@ class CudaGdb(Tools):
             for _ in range(2):
                 self.assertEqual(p.process.stdout.readline().strip(), "still here")
 
+    def test_that_passes_the_request_to_quit_on_to_the_process(self):
+        """gdb does so while it waits for the process, and may end before it takes the signal back."""
+        source, program = (os.path.join(self.dir, name) for name in ("still.c", "still"))
+        with open(source, "w") as f:
+            f.write(DRIVER.replace("int cuStreamSynchronize(void)", "int main(void)"))
+        subprocess.run(["cc", "-o", program, source], check=True)
+        asked = os.path.join(self.dir, "asked")
+        fake = self.script("cuda-gdb", f"""
+            pid=; for word; do [ "$last" = -p ] && pid=$word; last=$word; done
+            trap "kill -INT $pid; echo $? >{asked}; exit 1" TERM
+            while :; do sleep 0.1; done
+        """)
+        with Program(program) as p:
+            Dump(p.pid, "--gpu-stacks", "always", "--cuda-gdb", fake, "--gpu-limit-ms", "500")
+            with open(asked) as f:
+                self.assertEqual(f.read(), "0\n")
+            time.sleep(0.1)
+            self.assertIsNone(p.process.poll())
+
 
 if __name__ == "__main__":
     unittest.main()
