@@ -67,6 +67,24 @@ std::string why_none(StreamKind kind) {
   return std::string(later("the process ended before its standard error was examined"));
 }
 
+// A process that a signal has killed prints no traceback at its end: one at the end of a shared file is that
+// of a rank that failed later, perhaps cut off. Complete, a traceback is indented lines and one line of the
+// message.
+std::string_view without_last_tracebacks(std::string_view text) {
+  constexpr std::string_view kHead = "Traceback (most recent call last):";
+  for (size_t at = text.rfind(kHead); at != std::string_view::npos; at = text.rfind(kHead)) {
+    const auto lines = base::split(text.substr(at), '\n');
+    const auto unindented = std::count_if(lines.begin() + 1, lines.end(), [](std::string_view line) {
+      return !base::trim(line).empty() && line.front() != ' ';
+    });
+    if (unindented > 1) {
+      break;  // other output came after the traceback
+    }
+    text = text.substr(0, at);
+  }
+  return text;
+}
+
 // The verdict already has the traceback of an exception, and the call of an exit with a position. A shared
 // file continues after the end of a rank that did not report its end, with the output of ranks that failed
 // after it.
@@ -164,8 +182,13 @@ TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::Run
   look_for_assert(*text);
   out.file = stream.path;
   out.shared = sharing(run, *process);
-  if (verdict.kind != VerdictKind::exception || out.shared.empty()) {
+  if (verdict.kind == VerdictKind::crash && !out.shared.empty()) {
+    out.lines = last_lines(without_last_tracebacks(*text), kTailLines);
+  }
+  if (out.lines.empty() && (verdict.kind != VerdictKind::exception || out.shared.empty())) {
     out.lines = last_lines(*text, kTailLines);
+  }
+  if (!out.lines.empty()) {
     return tail;
   }
   // The last lines are those of ranks that failed later.
@@ -182,12 +205,12 @@ void add_log_tail(Verdict& verdict, TailOfRank of) {
   }
   LogTail& tail = of.log;
   if (!tail.lines.empty() && !is_explained(verdict, tail) && !verdict.ranks.empty()) {
-    std::vector<std::string> told{
+    std::vector<std::string> reported{
         tail.shared.empty() ? tr("the standard error of rank {} ended with:", of.rank)
                             : tr("the standard error that ranks {} share ended with:", tail.shared.text())};
     const size_t first = tail.lines.size() - std::min(tail.lines.size(), kInEvidence);
-    told.insert(told.end(), tail.lines.begin() + static_cast<ptrdiff_t>(first), tail.lines.end());
-    verdict.evidence.insert(verdict.evidence.begin(), told.begin(), told.end());
+    reported.insert(reported.end(), tail.lines.begin() + static_cast<ptrdiff_t>(first), tail.lines.end());
+    verdict.evidence.insert(verdict.evidence.begin(), reported.begin(), reported.end());
   }
   verdict.log_tail = std::move(tail);
   if (of.failed_assert && !verdict.ranks.empty()) {

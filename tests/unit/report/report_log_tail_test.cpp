@@ -74,6 +74,36 @@ TEST_CASE("the file of standard error, up to the rank's last position") {
   }
 }
 
+TEST_CASE("a crash: tracebacks of other ranks at the end of a shared file are left out") {
+  Scene s;
+  const std::string own = "fatal: no table\n";
+  const std::string cut =
+      "Traceback (most recent call last):\n  File \"job.py\", line 3, in <module>\n    ^^^^\n";
+  const std::string whole = cut + "RuntimeError: Connection closed by peer\n";
+  SUBCASE("cut off, and complete ones before") {
+    s.write(s.log, own + whole + cut);
+    CHECK(s.tail().lines == Lines{"fatal: no table"});
+  }
+  SUBCASE("kept before other output") {
+    s.write(s.log, whole + own);
+    CHECK(s.tail().lines.size() == 5);
+  }
+  SUBCASE("kept if there is nothing else") {
+    s.write(s.log, whole);
+    CHECK(s.tail().lines.size() == 4);
+  }
+  SUBCASE("kept in the file of one rank") {
+    s.write(s.log, own + whole);
+    s.run.processes[0].error_stream.path = "/other";
+    CHECK(s.tail().lines.size() == 5);
+  }
+  SUBCASE("kept for an exit") {
+    s.verdict.kind = model::VerdictKind::exit;
+    s.write(s.log, own + whole);
+    CHECK(s.tail().lines.size() == 5);
+  }
+}
+
 TEST_CASE("the rank's log of --logs takes precedence") {
   Scene s;
   s.write(s.log, "all ranks\n");
