@@ -21,17 +21,8 @@ class Timing(unittest.TestCase):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
 
-    def play(
-        self,
-        *scenes,
-        level=LIGHT,
-        budget_ppm=1_000_000_000,
-        scope="global",
-        cuda="13",
-        segments=None,
-        timeout=60,
-        **env,
-    ):
+    def play(self, *scenes, level=LIGHT, budget_ppm=1_000_000_000, scope="global", cuda="13", segments=None, timeout=60,
+             **env):
         """Runs the scenes; returns their output and the segment, or None if no segment was requested."""
         supervisor = FakeSupervisor(self.directory.name, segments or (lambda: Segment(level, budget_ppm)))
         try:
@@ -456,7 +447,7 @@ class Timing(unittest.TestCase):
         """Where counting alone costs more than a thousandth of the time, nearly nothing is left to time."""
         shared = Segment(LIGHT, 1000)
         supervisor = FakeSupervisor(self.directory.name, lambda: shared)
-        with self.busy_program(supervisor) as process:
+        with self.busy_program(supervisor, "idle") as process:
             first = shared.state()[3]
             self.wait_for(lambda: shared.state()[3] > first)
             calls, samples = shared.health()["hooked_calls"], shared.health()["samples"]
@@ -469,9 +460,9 @@ class Timing(unittest.TestCase):
         self.assertEqual(process.returncode, 0)
 
     def busy_program(self, supervisor, *scenes):
-        """A program that calls cuBLAS until it is let go, then plays the scenes; it waits in its first scene."""
+        """A program that calls cuBLAS until it is let go, then plays the scenes."""
         process = subprocess.Popen(
-            [VICTIM, f"{BUILD}/tests/preload/libtiming_body13.so", "global", "memory", "settle", "busy", "wait", "idle",
+            [VICTIM, f"{BUILD}/tests/preload/libtiming_body13.so", "global", "memory", "settle", "busy", "wait",
              *scenes], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), "FAKE_GPU_WORK_US": "1"})
         self.wait_for_program(process)
@@ -490,7 +481,9 @@ class Timing(unittest.TestCase):
     def timed_calls(self, every, level):
         """Timed matmuls and collectives of a program whose earlier calls have used up its budget."""
         supervisor = FakeSupervisor(self.directory.name, lambda: Segment(LIGHT, 1))
-        with self.busy_program(supervisor, "wait", "matmuls", "collectives", "wait") as process:
+        # Without `every` there is no pause before these calls: in a pause, the period would shrink again.
+        pause = ["idle", "wait"] if every else ["end_calls"]
+        with self.busy_program(supervisor, *pause, "matmuls", "collectives", "wait") as process:
             shared, = supervisor.segments.values()
             # The program calls on: the period grows until the budget is kept.
             self.wait_for(lambda: shared.state()[3] >= 256)
@@ -500,10 +493,10 @@ class Timing(unittest.TestCase):
             polls = shared.health()["polls"]
             self.wait_for(lambda: shared.health()["polls"] >= polls + 2)
             self.let_go(process)
-            self.wait_for_program(process)
-            if every:  # else no pause, in which the period would shrink again
+            if every:
+                self.wait_for_program(process)
                 self.wait_for(lambda: self.nothing_is_in_flight(shared.health()))
-            self.let_go(process)
+                self.let_go(process)
             self.wait_for_program(process)
             self.wait_for(lambda: self.nothing_is_in_flight(shared.health()))
             self.let_go(process)

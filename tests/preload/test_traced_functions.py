@@ -198,6 +198,13 @@ class Supervisor:
                 os.close(descriptor)
             connection.close()
 
+    def read_all(self):
+        """Returns when everything that was sent before has been read: connections are served in their order."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as last:
+            last.connect(self.path)
+            last.send(bytes(hooks.NOTICE_BYTES))
+            last.recv(1)
+
     def problems(self):
         return {(one["name"], one["problem"]) for one in self.told if one["schema"] == "xpurun.trace_problem/1"}
 
@@ -268,6 +275,7 @@ class Traced(unittest.TestCase):
                                  capture_output=True, text=True, timeout=60)
             runs.append((run.returncode, hooks.ADDRESS.sub("0x", run.stdout), hooks.ADDRESS.sub("0x", run.stderr)))
         self.assertEqual(runs[0], runs[1], python)
+        self.supervisor.read_all()
 
     def traced(self, python, script, *names, least="0", **more):
         self.both(python, script, XPURUN_TRACE_PYTHON=",".join(names), XPURUN_TRACE_PYTHON_MIN=least, RANK="0",

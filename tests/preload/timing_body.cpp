@@ -452,7 +452,7 @@ void wait_for_line() {
   }
 }
 
-// Calls until `idle`, whatever the time this takes.
+// Calls until `end_calls` or `idle`, whatever the time this takes.
 pthread_t g_caller;
 bool g_busy;
 
@@ -468,9 +468,13 @@ void busy() {
   pthread_create(&g_caller, nullptr, many_calls, nullptr);
 }
 
-void idle() {
+void end_calls() {
   __atomic_store_n(&g_busy, false, __ATOMIC_RELAXED);
   pthread_join(g_caller, nullptr);
+}
+
+void idle() {
+  end_calls();
   cudaStreamSynchronize(kStream);
 }
 
@@ -503,6 +507,7 @@ const Scene kScenes[] = {
     {"lt", lt},
     {"communicators", communicators},
     {"collectives", collectives},
+    {"end_calls", end_calls},
     {"p2p", point_to_point},
     {"another", another},
     {"grouped", grouped},
