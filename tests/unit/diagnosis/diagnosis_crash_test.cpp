@@ -493,11 +493,11 @@ TEST_CASE("a crash in a library without symbols names the library") {
 TEST_CASE("signals that name their reason have it as the next step") {
   const std::vector<std::pair<int, std::string>> cases = {
       {SIGXCPU, "limit of CPU time"}, {SIGXFSZ, "limit of a file's size"}, {SIGUSR1, "who sent the signal"}};
-  for (const auto& [signal, words] : cases) {
+  for (const auto& one : cases) {
     Job job(1);
-    job.died(0, signal, 12).ended(signal);
-    CAPTURE(signal);
-    CHECK(diagnose(job.facts).next.text.find(words) != std::string::npos);
+    job.died(0, one.first, 12).ended(one.first);
+    CAPTURE(one.first);
+    CHECK(diagnose(job.facts).next.text.find(one.second) != std::string::npos);
   }
   Job job(1);
   job.notice(0, SIGTERM, 12, Job::pid_of(0)).died(0, SIGTERM, 12.1).ended(SIGTERM);

@@ -368,11 +368,11 @@ TEST_CASE("failures of files and workers have advice of their own") {
       {"DataLoader worker (pid 5) is killed by signal: Bus error. ", "/dev/shm"},
       {"bad batch", "read the whole traceback"},
   };
-  for (const auto& [message, words] : cases) {
+  for (const auto& one : cases) {
     Job job = failed_rank();
-    tell(job, 2, ExceptionKind::raised, 12.1, "RuntimeError", message);
-    CAPTURE(message);
-    CHECK(diagnose(job.facts).next.text.find(words) != std::string::npos);
+    tell(job, 2, ExceptionKind::raised, 12.1, "RuntimeError", one.first);
+    CAPTURE(one.first);
+    CHECK(diagnose(job.facts).next.text.find(one.second) != std::string::npos);
   }
 }
 

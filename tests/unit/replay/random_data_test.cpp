@@ -45,7 +45,9 @@ TEST_CASE("known numbers") {
 
 TEST_CASE("the nearest number of each format") {
   const int formats[][2] = {{5, 10}, {8, 7}, {4, 3}, {5, 2}};
-  for (const auto& [exponent, mantissa] : formats) {
+  for (const auto& format : formats) {
+    const int exponent = format[0];
+    const int mantissa = format[1];
     CAPTURE(mantissa);
     for (float v = -4; v < 4; v += 0.013F) {
       if (std::abs(v) < 0.1F) {

@@ -12,10 +12,9 @@ namespace xpurun::nodes {
 
 using model::JsonReader;
 using model::JsonWriter;
-using model::Self;
 using model::WhenEmpty;
 
-template <typename V, Self<Claim> C>
+template <typename V, model::Self<Claim> C>
 void fields(V& visit, C& c) {
   visit("stall", c.stall);
   visit("why", c.why);
@@ -31,7 +30,7 @@ inline void claim_fields(JsonReader& visit, Claim& c) {
   visit.optional("claim", c, present);
 }
 
-template <typename V, Self<NodeState> S>
+template <typename V, model::Self<NodeState> S>
 void fields(V& visit, S& s) {
   visit("node_rank", s.node_rank);
   visit("host", s.host);
@@ -41,7 +40,7 @@ void fields(V& visit, S& s) {
   visit("state", s.state);
 }
 
-template <typename V, Self<DumpCall> D>
+template <typename V, model::Self<DumpCall> D>
 void fields(V& visit, D& d) {
   visit("request", d.request);
   visit("why", d.why);
@@ -50,7 +49,7 @@ void fields(V& visit, D& d) {
   visit("at_wall_ns", d.at_wall_ns);
 }
 
-template <typename V, Self<Offer> O>
+template <typename V, model::Self<Offer> O>
 void fields(V& visit, O& o) {
   visit("request", o.request);
   visit("status", o.status);
@@ -61,49 +60,49 @@ void fields(V& visit, O& o) {
   visit("hash", o.hash);
 }
 
-template <typename V, Self<Want> W>
+template <typename V, model::Self<Want> W>
 void fields(V& visit, W& w) {
   visit("request", w.request);
   visit("numbers", w.numbers);
 }
 
-template <typename V, Self<Part> P>
+template <typename V, model::Self<Part> P>
 void fields(V& visit, P& p) {
   visit("request", p.request);
   visit("number", p.number);
 }
 
-template <typename V, Self<Taken> T>
+template <typename V, model::Self<Taken> T>
 void fields(V& visit, T& t) {
   visit("request", t.request);
 }
 
-template <typename V, Self<Ping> P>
+template <typename V, model::Self<Ping> P>
 void fields(V& visit, P& p) {
   visit("sent_ns", p.sent_ns);
 }
 
-template <typename V, Self<Pong> P>
+template <typename V, model::Self<Pong> P>
 void fields(V& visit, P& p) {
   visit("sent_ns", p.sent_ns);
   visit("wall_ns", p.wall_ns);
 }
 
-template <typename V, Self<Ask> A>
+template <typename V, model::Self<Ask> A>
 void fields(V& visit, A& a) {
   visit("id", a.id);
   visit("verb", a.verb);
   visit("arguments", a.arguments);
 }
 
-template <typename V, Self<Answer> A>
+template <typename V, model::Self<Answer> A>
 void fields(V& visit, A& a) {
   visit("id", a.id);
   visit("status", a.status);
   visit("body", a.body);
 }
 
-template <typename V, Self<JobAct> A>
+template <typename V, model::Self<JobAct> A>
 void fields(V& visit, A& a) {
   visit("id", a.id);
   visit("act", a.act);

@@ -43,10 +43,12 @@ std::string text(const std::vector<model::StepChange>& changes) {
 }  // namespace
 
 TEST_CASE("steady steps are no change, whatever their noise") {
-  const std::pair<double, double> cases[] = {{0.02, 0}, {0.02, 0.5}, {0.1, 0.8}};
-  for (const auto& [noise, alike] : cases) {
-    const auto found = find_changes(steps(tests::rounds(100'000), noise, alike, 7));
-    CHECK_MESSAGE(found.empty(), "noise " << noise << " alike " << alike << ": " << text(found));
+  struct {
+    double noise, alike;
+  } const cases[] = {{0.02, 0}, {0.02, 0.5}, {0.1, 0.8}};
+  for (const auto& one : cases) {
+    const auto found = find_changes(steps(tests::rounds(100'000), one.noise, one.alike, 7));
+    CHECK_MESSAGE(found.empty(), "noise " << one.noise << " alike " << one.alike << ": " << text(found));
   }
 }
 
@@ -117,9 +119,9 @@ TEST_CASE("spikes, pauses, checkpoints and alternating shapes are no change") {
       {"two shapes by chance", [&](size_t) { return chance(random) < 0.3 ? 0.15 : 0.1; }},
       {"four shapes by chance", [&](size_t) { return 0.1 + 0.02 * std::floor(4 * chance(random)); }},
   };
-  for (const auto& [name, usual] : cases) {
-    const auto found = find_changes(steps(4000, 0.02, 0, 13, usual));
-    CHECK_MESSAGE(found.empty(), name << ": " << text(found));
+  for (const auto& one : cases) {
+    const auto found = find_changes(steps(4000, 0.02, 0, 13, one.second));
+    CHECK_MESSAGE(found.empty(), one.first << ": " << text(found));
   }
 }
 
