@@ -1,7 +1,6 @@
-"""Shared code of the attacks: the lane, full and stalled disks, programs in C, jobs with one rank.
+"""Shared code of the attacks: full and stalled disks, programs in C, jobs with one rank.
 
-XPURUN_ATTACK=long runs everything (`meson test --setup attack`); without it the quick ones run and the others are
-skipped with that reason. Every test names the number of its case in README.md.
+Every test names the number of its case in README.md.
 """
 
 import contextlib
@@ -19,8 +18,6 @@ import xpurun_test  # noqa: E402
 from slow_fs import StallingFs  # noqa: E402
 from xpurun_test import PROGRAM, PYTHON  # noqa: E402
 
-LONG = os.environ.get("XPURUN_ATTACK") == "long"
-long = unittest.skipUnless(LONG, "long lane: XPURUN_ATTACK=long")
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 # A job that hangs until SIGUSR1, or for the given seconds, and exits cleanly.
 HANG = """

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import attack
+import lane
 from attack import PROGRAM
 
 
@@ -165,20 +166,20 @@ class Reading(attack.Case):
                 path.write_bytes(good)
 
     def test_case_48_damaged_json(self):
-        self.damage(2000 if attack.LONG else 60, "**/*.json", self.report)
+        self.damage(2000 if lane.LONG else 60, "**/*.json", self.report)
 
     def test_case_48_damaged_snapshots(self):
         nothing = self.dir / "symbols"
         nothing.mkdir()
         # With --symbols the stacks are made again from the snapshots.
         self.damage(
-            450 if attack.LONG else 30, "dumps/*/*.snapshot", lambda: self.merged("--symbols", nothing, self.dump)
+            450 if lane.LONG else 30, "dumps/*/*.snapshot", lambda: self.merged("--symbols", nothing, self.dump)
         )
 
     def test_case_48_a_file_that_grows_when_unpacked(self):
         bomb = self.dir / "bomb.stacks.json.gz"
         with gzip.open(bomb, "wb", 9) as f:
-            for _ in range(64 if not attack.LONG else 3072):
+            for _ in range(64 if not lane.LONG else 3072):
                 f.write(b" " * (1 << 20))
         result = self.merged(bomb, timeout=60)
         self.assertNotEqual(result.returncode, 0)

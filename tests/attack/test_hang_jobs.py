@@ -1,20 +1,18 @@
 """Jobs that hang are found, with the right rank and the right kind, regardless of their other activity.
 
-The jobs are in jobs/G_*.py. Those in QUICK run always, the others with XPURUN_ATTACK=long.
+The jobs are in jobs/G_*.py. Those in QUICK run always, the others in the long lane (tests/support/lane.py).
 """
 
 import json
-import os
 import pathlib
 import sys
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import xpurun_test  # noqa: E402
+from lane import LONG, long  # noqa: E402
 from xpurun_test import PYTHON  # noqa: E402
 
 JOBS = pathlib.Path(__file__).parent / "jobs"
-LONG = os.environ.get("XPURUN_ATTACK") == "long"
 TIMEOUT = 5 if LONG else 2
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
@@ -93,8 +91,7 @@ class Hang(xpurun_test.Case):
 
 def add(job):
     test = lambda self: self.run_job(job)  # noqa: E731
-    reason = "long lane: XPURUN_ATTACK=long"
-    setattr(Hang, f"test_{job[2:]}", test if LONG or job in QUICK else unittest.skip(reason)(test))
+    setattr(Hang, f"test_{job[2:]}", test if job in QUICK else long(test))
 
 
 for name in EXPECTED:

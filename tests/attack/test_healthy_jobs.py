@@ -1,22 +1,20 @@
 """Healthy jobs that look still for a long time by every simple measure run to their end under --on-hang kill.
 
-The jobs are in jobs/H_*.py. Those in QUICK run always, the others with XPURUN_ATTACK=long.
+The jobs are in jobs/H_*.py. Those in QUICK run always, the others in the long lane (tests/support/lane.py).
 """
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import time
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import xpurun_test  # noqa: E402
+from lane import LONG, long  # noqa: E402
 from xpurun_test import PYTHON  # noqa: E402
 
 JOBS = pathlib.Path(__file__).parent / "jobs"
-LONG = os.environ.get("XPURUN_ATTACK") == "long"
 TIMEOUT = 10 if LONG else 4
 # Seconds of each job's work: longer than one timeout, and shorter than three, after which a busy rank counts as stuck.
 SECONDS = 2.2 * TIMEOUT
@@ -62,8 +60,7 @@ class Healthy(xpurun_test.Case):
 
 def add(job):
     test = lambda self: self.run_job(job)  # noqa: E731
-    reason = "long lane: XPURUN_ATTACK=long"
-    setattr(Healthy, f"test_{job[2:]}", test if LONG or job in QUICK else unittest.skip(reason)(test))
+    setattr(Healthy, f"test_{job[2:]}", test if job in QUICK else long(test))
 
 
 for path in sorted(JOBS.glob("H_*.py")):

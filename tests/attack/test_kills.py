@@ -9,6 +9,7 @@ import time
 import unittest
 
 import attack
+import lane
 import xpurun_test
 from attack import PROGRAM, PYTHON
 
@@ -37,7 +38,7 @@ def children(pid):
 class KilledDumps(attack.Case):
     """The helper, its parent, or both."""
 
-    ROUNDS = 100 if attack.LONG else 12
+    ROUNDS = 100 if lane.LONG else 12
 
     def setUp(self):
         super().setUp()
@@ -118,7 +119,7 @@ sys.exit(max(r.wait() for r in ranks))
 
     def test_case_43_a_killed_supervisor_harms_no_rank(self):
         seeded = random.Random(2)
-        for i in range(30 if attack.LONG else 2):
+        for i in range(30 if lane.LONG else 2):
             with self.subTest(round=i):
                 for r in range(3):
                     (self.dir / f"done-{r}").unlink(missing_ok=True)
@@ -143,7 +144,7 @@ sys.exit(max(r.wait() for r in ranks))
                 self.wait_for(lambda: not list(self.strays()), "nothing left behind", 40)
 
     @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
-    @attack.long
+    @lane.long
     def test_case_44_killed_rank_and_killed_launcher(self):
         for who in ("rank", "launcher"):
             with self.subTest(killed=who):

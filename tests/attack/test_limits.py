@@ -4,6 +4,7 @@ import signal
 import subprocess
 
 import attack
+import lane
 from attack import HANG, PROGRAM, PYTHON, as_nobody, limits
 
 
@@ -23,7 +24,7 @@ class Limits(attack.Case):
             with self.subTest(files=n):
                 self.assert_started_or_told(n)
 
-    @attack.long
+    @lane.long
     def test_case_12_any_number_of_files(self):
         for n in range(5, 33):
             with self.subTest(files=n):

@@ -2,6 +2,7 @@
 
 
 import attack
+import lane
 from attack import PROGRAM, PYTHON
 
 
@@ -47,7 +48,7 @@ class Many(attack.Case):
     def test_case_64_sixteen_ranks(self):
         self.many_ranks(16)
 
-    @attack.long
+    @lane.long
     def test_case_64_sixty_four_ranks(self):
         self.many_ranks(64)
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import attack
+import lane
 from attack import HANG, PROGRAM, PYTHON, as_nobody
 
 # Refuses the system calls of argv[1] (numbers, commas) with EPERM, then becomes the rest of argv.
@@ -110,7 +111,7 @@ class Seccomp(attack.Case):
         self.assert_told(result.stderr, "rank 0")
 
     def test_case_21_xpurun_with_seccomp(self):
-        more = ("pidfd_open", "clone3", "socket") if attack.LONG else ()
+        more = ("pidfd_open", "clone3", "socket") if lane.LONG else ()
         for call in ("ptrace", "process_vm_readv", *more):
             with self.subTest(refused=call):
                 out = self.dir / call

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import attack
+import lane
 from attack import HANG, PROGRAM, PYTHON
 
 HELLO = '#include <stdio.h>\nint main(void) { puts("hi"); return 6; }\n'
@@ -63,7 +64,7 @@ class Installed(attack.Case):
 
     def test_case_60_hostile_and_long_names_of_run_directories(self):
         names = ["\x1b[31mred", "x\u202ey", "n\nl"]
-        for name in names + (["a b", "l" * 200, "-dash", "'quote\""] if attack.LONG else []):
+        for name in names + (["a b", "l" * 200, "-dash", "'quote\""] if lane.LONG else []):
             with self.subTest(name=name[:10]):
                 runs = self.dir / name
                 result = self.run_hang(
@@ -174,7 +175,7 @@ class Programs(attack.Case):
             self.skipTest("ThreadSanitizer does not run here")
         self.runs(program)
 
-    @attack.long
+    @lane.long
     def test_case_30_other_pythons(self):
         root = pathlib.Path.home() / ".pyenv/versions"
         found = [p for v in ("2.7", "3.6", "3.7", "pypy") for p in root.glob(f"{v}*/bin/python")]
@@ -214,7 +215,7 @@ class Programs(attack.Case):
     def test_case_31_many_short_processes(self):
         self.many(300)
 
-    @attack.long
+    @lane.long
     def test_case_31_2000_short_processes_and_1500_at_once(self):
         self.many(2000)
         script = "for i in $(seq 1500); do sleep 3 & done; wait; echo over"

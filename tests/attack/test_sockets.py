@@ -9,6 +9,7 @@ import socket
 import subprocess
 
 import attack
+import lane
 from attack import PYTHON, as_nobody
 
 
@@ -49,7 +50,7 @@ class Sockets(attack.Case):
 
     def test_case_50_garbage_and_random_bytes(self):
         seeded = random.Random(4)
-        for i in range(2000 if attack.LONG else 100):
+        for i in range(2000 if lane.LONG else 100):
             client = self.connect()
             try:
                 client.sendall(seeded.randbytes(seeded.randrange(1, 3000)))
@@ -163,7 +164,7 @@ class Sockets(attack.Case):
 
     def test_case_51_random_bytes(self):
         seeded = random.Random(5)
-        for _ in range(1000 if attack.LONG else 60):
+        for _ in range(1000 if lane.LONG else 60):
             client = self.http("control_url")
             try:
                 client.sendall(seeded.randbytes(seeded.randrange(1, 2000)))

@@ -6,6 +6,7 @@ import signal
 import time
 
 import attack
+import lane
 from attack import PYTHON
 
 DEEP = """
@@ -36,11 +37,11 @@ class Targets(attack.Case):
         return result.stdout
 
     def test_case_52_deep_recursion(self):
-        target = self.python(DEEP, 100_000 if attack.LONG else 20_000)
+        target = self.python(DEEP, 100_000 if lane.LONG else 20_000)
         self.assertIn("deep", self.dump(target))
 
     def test_case_53_many_threads(self):
-        count = 5000 if attack.LONG else 1000
+        count = 5000 if lane.LONG else 1000
         code = (
             f"import threading, time\nthreading.stack_size(64 << 10)\nfor _ in range({count}):\n   "
             " threading.Thread(target=time.sleep, args=(300,), daemon=True).start()\nprint('up',"
@@ -69,7 +70,7 @@ class Targets(attack.Case):
         self.assertEqual([t[1:] for t in attack.tasks(target.pid)], [("D", 0)], "the dump has waited for it")
         self.assertEqual(target.wait(timeout=30), 3, "left stopped for ever")
 
-    @attack.long
+    @lane.long
     def test_case_54_uninterruptible_sleep_that_outlives_every_time_limit(self):
         target = self.start(self.sleeper(32))
         result = self.run_xpurun("--hang-timeout", "2", "--", self.dir / "program", env=self.rank_env(), timeout=120)
@@ -98,7 +99,7 @@ class Targets(attack.Case):
         self.assertNotIn("exited with status 0", result.stderr)
 
     def test_case_56_dumps_while_python_starts_and_ends(self):
-        for i in range(60 if attack.LONG else 8):
+        for i in range(60 if lane.LONG else 8):
             process = self.start(PYTHON, "-c", "import json, decimal, asyncio; print('over')")
             time.sleep(0.015 * (i % 8))
             self.stacks("--pid", process.pid)
@@ -120,7 +121,7 @@ class Targets(attack.Case):
             with self.subTest(storm=name):
                 process = self.start(PYTHON, "-S", "-c", code, "200")
                 self.assertEqual(process.stdout.readline(), "up\n")
-                for _ in range(40 if attack.LONG else 6):
+                for _ in range(40 if lane.LONG else 6):
                     self.stacks("--pid", process.pid, "--children")
                 out, err = process.communicate(timeout=90)
                 self.assertEqual((out, process.returncode), ("over\n", 0), err)

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import attack
+import lane
 from attack import HANG, PROGRAM, PYTHON, seconds_of
 
 
@@ -135,7 +136,7 @@ class RunDirectory(attack.Case):
 
 
 class Stalled(attack.Case):
-    @attack.long
+    @lane.long
     def test_case_9_a_slow_file_system_costs_no_verdict(self):
         fs = self.stalling(delay=0.05)
         result = self.hang(25, runs=fs.path / "r")
@@ -221,7 +222,7 @@ class Stalled(attack.Case):
         out, err = process.communicate(timeout=60)
         self.assertEqual((out, process.returncode), ("job done\n", 0), err)
 
-    @attack.long
+    @lane.long
     def test_case_10_long_stall_and_end(self):
         """The exit status comes in bounded time, also with a reported hang, logs and a report."""
         fs = self.stalling()

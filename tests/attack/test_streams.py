@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import attack
+import lane
 from attack import HANG, PROGRAM, PYTHON
 
 
@@ -30,7 +31,7 @@ class MuchOutput(attack.Case):
     def test_case_32_many_bytes_arrive_as_they_were(self):
         self.compare(64)
 
-    @attack.long
+    @lane.long
     def test_case_32_a_gigabyte(self):
         self.compare(1024)
 

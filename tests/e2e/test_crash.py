@@ -5,6 +5,7 @@ import unittest
 
 import stack_files
 import xpurun_test
+from lane import long
 
 
 @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
@@ -32,6 +33,7 @@ class Crash(xpurun_test.Case):
         # The others were dumped too, at the same time.
         self.assertTrue((self.out / crash["dump"] / "rank-0.stacks.json").exists())
 
+    @long
     def test_abort(self):
         result, verdict = self.job("abort")
         self.assertEqual((verdict["kind"], verdict["signal"], result.returncode), ("crash", 6, 134))
@@ -53,6 +55,7 @@ class Crash(xpurun_test.Case):
         self.assertEqual([x["kind"] for x in mine], ["raised"])
         self.assertEqual(mine[0]["chain"][0]["frames"][-1]["line"], verdict["where"]["line"])
 
+    @long
     def test_left_early_and_the_peers_fail_for_it(self):
         _, verdict = self.job("exit0-closed")
         self.assertEqual((verdict["kind"], verdict["exit_code"]), ("exit", 0))

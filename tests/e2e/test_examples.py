@@ -5,6 +5,7 @@ import sys
 
 import examples_test
 import xpurun_test
+from lane import long
 from examples_test import EXAMPLES, needs_mpirun, needs_torch
 
 
@@ -15,6 +16,7 @@ class OneNode(examples_test.Case):
         self.assertEqual(hung.returncode, 124, hung.stderr)
         self.check_hang(1)
 
+    @long
     def test_torchrun(self):
         healthy = self.run_here(EXAMPLES / "torchrun" / "run.sh")
         self.assertEqual(healthy.returncode, 0, healthy.stderr)

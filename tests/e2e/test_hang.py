@@ -9,6 +9,7 @@ import sys
 import unittest
 
 import xpurun_test
+from lane import long
 
 TIMEOUT = 3
 
@@ -96,6 +97,7 @@ class Hang(xpurun_test.Case):
         # The culprit was suspected at once; the job was ended only after three timeouts.
         self.assertIn("xpurun: slow: rank 2", result.stderr)
 
+    @long
     def test_endless_loop_and_a_debugger_that_takes_longer_than_the_doubt(self):
         """cuda-gdb holds every rank for longer than three timeouts."""
         path = fake_cuda_gdb(
@@ -110,6 +112,7 @@ class Hang(xpurun_test.Case):
         self.assertGreaterEqual(verdict["seconds"], 7 * TIMEOUT)
         self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 1, 3]])
 
+    @long
     def test_endless_loop_without_doubt(self):
         result = self.job("spin", "--on-hang", "kill", "--busy-timeouts", 1)
         self.assertEqual(result.returncode, 124, result.stderr)
@@ -121,11 +124,13 @@ class Hang(xpurun_test.Case):
         self.assertEqual(result.returncode, 124, result.stderr)
         self.check(result, "hang", "stopped")
 
+    @long
     def test_left_early_with_its_connections_open(self):
         result = self.job("exit0", "--on-hang", "kill")
         self.assertEqual(result.returncode, 124, result.stderr)
         self.check(result, "hang", "dead")
 
+    @long
     def test_rank_0_is_not_presumed_innocent(self):
         result = self.job("sleep", "--on-hang", "kill", guilty=0)
         self.assertEqual(result.returncode, 124, result.stderr)
@@ -203,16 +208,19 @@ class NoFalseAlarm(xpurun_test.Case):
         stalls, stderr = self.job("none")
         self.assertEqual((stalls, [l for l in stderr.splitlines() if l.startswith("xpurun")]), ([], []))
 
+    @long
     def test_one_rank_slow_for_longer_than_the_timeout(self):
         stalls, stderr = self.job("slow")
         self.assertEqual([i["verdict"]["state"] for i in stalls], ["busy"])
         self.assertIn("xpurun: slow: rank 2", stderr)
 
+    @long
     def test_long_checkpoint(self):
         stalls, _ = self.job("checkpoint")
         self.assertEqual({i["verdict"]["state"] for i in stalls} - {"busy"}, set())
         self.assertEqual({i["verdict"]["level"] for i in stalls} - {"suspected"}, set())
 
+    @long
     def test_long_c_call_on_all_ranks(self):
         stalls, _ = self.job("longcall", seconds=8)
         self.assertGreaterEqual(len(stalls), 1)

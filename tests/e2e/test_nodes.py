@@ -13,6 +13,7 @@ import sys
 import unittest
 
 import xpurun_test
+from lane import long
 from xpurun_test import PROGRAM, PYTHON, SOURCE
 
 TIMEOUT = 4
@@ -170,6 +171,7 @@ class Nodes(xpurun_test.Case):
         self.assertEqual([f["next"] for f in note], [f"the report for all nodes is on host h0: {page}"])
         self.assertIn(page, (self.out_of(1) / "report.html").read_text())
 
+    @long
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
     def test_four_nodes_of_one_rank_and_any_of_them_lists_all(self):
         self.serve()
@@ -263,6 +265,7 @@ class Nodes(xpurun_test.Case):
             self.assertEqual(self.run_json(n)["verdict"]["ranks"], [guilty], sentence)
         return statuses, sentence
 
+    @long
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
     def test_a_rank_that_is_killed_is_the_first_failure_of_all_nodes(self):
         statuses, sentence = self.check_first_failure("kill", 2, 2, 2, "SIGKILL")
@@ -273,16 +276,19 @@ class Nodes(xpurun_test.Case):
         statuses, sentence = self.check_first_failure("raise", 3, 2, 2, "ValueError: bad batch", "ddp_job.py")
         self.assertNotIn(0, statuses, sentence)
 
+    @long
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
     def test_a_rank_that_leaves_early_is_told_by_all_nodes(self):
         self.check_first_failure("exit0-closed", 2, 2, 2, "left early (called os._exit(0) at ")
 
+    @long
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
     def test_a_node_that_leaves_early_waits_for_the_others_to_fail(self):
         statuses, sentence = self.check_first_failure("exit0-closed", 1, 2, 1, "left early (called os._exit(0) at ")
         self.assertEqual(statuses[1], 0, sentence)
         self.assertNotEqual(statuses[0], 0, sentence)
 
+    @long
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
     def test_a_crash_on_the_node_that_judges(self):
         statuses, sentence = self.check_first_failure("segv", 1, 2, 2, "SIGSEGV")

@@ -11,7 +11,8 @@ import signal
 import hosts_test
 import memory_limit
 import xpurun_test
-from hosts_test import LONG_S, TOKEN, long
+from hosts_test import LONG_S, TOKEN
+from lane import long
 
 
 class Server(hosts_test.Case):

@@ -7,6 +7,7 @@ import socket
 import unittest
 
 import xpurun_test
+from lane import long
 from xpurun_test import PYTHON
 
 JOB = xpurun_test.SOURCE / "tests" / "e2e" / "jobs" / "node_job.py"
@@ -104,6 +105,7 @@ class Nodes(xpurun_test.Case):
         stacks = self.run_xpurun("stacks", "--format", "tree", self.dir / "elected", out=False)
         self.assertIn("read_next_shard", stacks.stdout + stacks.stderr)
 
+    @long
     def test_a_node_without_an_answer(self):
         nodes = self.job("absent", 3)
         verdict, text = self.below_the_first(nodes, status="cut_off", silent_s=20, directory="")
@@ -111,6 +113,7 @@ class Nodes(xpurun_test.Case):
         self.assertIn("no word from node b for 20 s: ranks 2-3", verdict["evidence"])
         self.assertIn("nodes.incomplete", text)
 
+    @long
     def test_a_wrong_size(self):
         nodes = self.job("size", 3)
         for node in nodes:
@@ -119,6 +122,7 @@ class Nodes(xpurun_test.Case):
         self.check_culprit(verdict, 3, ["hang.mismatch_size", "crash.mismatch", "exit.mismatch"])
         self.assertIn("all_reduce of 1000", verdict["sentence"])
 
+    @long
     def test_a_killed_rank(self):
         nodes = self.job("kill", 2)
         self.assertNotIn(2, load(nodes[0] / "verdict.json")["ranks"])

@@ -5,7 +5,8 @@ import unittest
 
 import hosts_test
 import xpurun_test
-from hosts_test import LONG_S, URL, long
+from hosts_test import LONG_S, URL
+from lane import long
 from xpurun_test import JOB, PYTHON
 
 
@@ -43,6 +44,7 @@ class TwoNodes(Case):
         for node in nodes:
             self.check_whole(node)
 
+    @long
     def test_the_ranks_of_all_nodes_are_started_again(self):
         self.serve()
         nodes = self.torchrun(2, 1, "--guilty", 1, "--fault", "sleep", "--steps", 40, "--faulty-starts", 1,

@@ -77,7 +77,7 @@ class RecordedGpuRuns(xpurun_test.Case):
             pages[name] = (run / "report.html").read_text()
         self.assertIn('<th scope="row">08:38:07 UTC</th><td class="num">250</td><td class="num">107 %</td>'
                       '<td class="num">18 ms</td><td class="num">37 ms</td>', pages["busy-core"])
-        self.assertIn('class="told slower"', pages["busy-core"])
+        self.assertIn('class="reported slower"', pages["busy-core"])
         self.assertNotIn("Slower while the job ran", pages["nothing-slow"])
         self.assertNotIn('class="told', pages["nothing-slow"])
 

@@ -4,6 +4,7 @@ import json
 import unittest
 
 import xpurun_test
+from lane import long
 
 TIMEOUT = 3
 
@@ -51,6 +52,7 @@ class Restart(xpurun_test.Case):
         self.assertIn("xpurun: the launcher has restarted the ranks", result.stderr)
         self.assertEqual(self.events(), ["hang", "recovery", "end"])
 
+    @long
     def test_a_job_that_goes_on_hanging_is_ended(self):
         result = self.job("--max-hangs", 1, restarts=5, faulty_starts=9)
         self.assertEqual(result.returncode, 124, result.stderr)

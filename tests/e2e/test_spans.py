@@ -6,6 +6,7 @@ import unittest
 
 import span_file
 import xpurun_test
+from lane import long
 from xpurun_test import PYTHON, SOURCE
 
 JOB = SOURCE / "tests" / "e2e" / "jobs" / "stages_job.py"
@@ -99,6 +100,7 @@ class Spans(xpurun_test.Case):
         self.assertEqual(sum("stage" in line for line in lines), lines[0]["spans"])
         self.assertEqual(sum("run_delay_ns" in line for line in lines), lines[0]["loads"])
 
+    @long
     def test_the_program_notices_nothing(self):
         for how in ("end", "bad_data", "bad_forward", "bad_backward", "bad_optimizer"):
             self.out = self.dir / f"run-{how}"

@@ -5,6 +5,7 @@ import sys
 import unittest
 
 import xpurun_test
+from lane import long
 from xpurun_test import PYTHON
 
 JOB = xpurun_test.JOB.with_name("spawn_job.py")
@@ -43,6 +44,7 @@ class Spawned(xpurun_test.Case):
     def test_hang_of_a_program_started_by_a_program(self):
         self.check_hang("subprocess", 1, 0)
 
+    @long
     @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
     def test_torch(self):
         self.check_hang("torch", 3, 1)

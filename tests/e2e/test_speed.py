@@ -4,6 +4,7 @@ import json
 import unittest
 
 import xpurun_test
+from lane import long
 from xpurun_test import PYTHON, SOURCE
 
 JOB = SOURCE / "tests" / "e2e" / "jobs" / "slow_loader_job.py"
@@ -28,6 +29,7 @@ class Speed(xpurun_test.Case):
     def analysis(self):
         return json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
 
+    @long
     def test_a_slow_loader_of_one_rank(self):
         self.job("input", 160, 80)
         report = self.analysis()
@@ -69,6 +71,7 @@ class Speed(xpurun_test.Case):
         self.assertNotIn("no step has ended", self.job("silence", 61, 60, "--slow-capture", "off").stderr)
         self.assertFalse((self.out / "captures").exists())
 
+    @long
     def test_checkpoints_are_pauses(self):
         result = self.job("checkpoint", 200, 25)
         self.assertNotIn("slower", result.stderr)
@@ -86,6 +89,7 @@ class Speed(xpurun_test.Case):
         self.assertLess(report["step_s"], 0.2)
         self.assertIn(pause["sentence"], " ".join(self.run_xpurun("analyze", self.out, out=False).stdout.split()))
 
+    @long
     def test_nothing_slow(self):
         result = self.job("none", 160, 0)
         self.assertNotIn("slower", result.stderr)

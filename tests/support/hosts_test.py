@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 
 import namespaces
 import nodes_test
@@ -24,7 +23,6 @@ TOKEN = "of-the-test-7f3a"
 MISSING = nodes_test.MISSING or namespaces.missing()
 # Far away: a wait ends with its event.
 LONG_S = 120
-long = unittest.skipUnless(os.environ.get("XPURUN_ATTACK") == "long", "long lane: XPURUN_ATTACK=long")
 
 
 def children(pid):

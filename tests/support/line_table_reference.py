@@ -1,6 +1,6 @@
-"""Writes the line tables of the whole standard library, with the interpreter's own answer for each instruction, to
-the file named as argument. For 3.8 and later; the format is described in tests/unit/stackdump/line_table_probe.cpp.
-Prints the number of modules."""
+"""Writes the line tables of the standard library, with the interpreter's own answer for each instruction, to the file
+named as first argument: of every n-th module, n being the second argument. For 3.8 and later; the format is described
+in tests/unit/stackdump/line_table_probe.cpp. Prints the number of modules."""
 
 import array
 import dis
@@ -63,7 +63,7 @@ def lnotab(code, n):
 decode = locations if MINOR >= 11 else linetable if MINOR == 10 else lnotab
 modules = 0
 with open(sys.argv[1], "wb") as out:
-    for path in sources():
+    for path in list(sources())[::int(sys.argv[2])]:
         try:
             with open(path, "rb") as f:
                 tree = compile(f.read(), path, "exec", dont_inherit=True)
