@@ -1,6 +1,6 @@
 """The texts of the sources that are to be translated, and the files that have them:
 
-  C++         tr("..."), later("..."), told("...")
+  C++         tr("..."), later("..."), cli_text("...")
   options     the texts of launcher/options/option_table* and command_table*.cpp
   tables      columns and titles of the tables of the report page
   templates   {{#t}}...{{/t}}
@@ -14,7 +14,7 @@ import po_file
 
 ROOMS = ("common", "launcher", "report", "stackdump")
 STRINGS = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
-CALL = re.compile(r"\b(?:tr|later|told)\(\s*" + STRINGS)
+CALL = re.compile(r"\b(?:tr|later|cli_text)\(\s*" + STRINGS)
 OPTION_TEXT = re.compile(r"\.(?:help|group|summary|description)\s*=\s*" + STRINGS)
 GROUP = re.compile(r"constexpr std::string_view k\w+ =\s*" + STRINGS + ";")
 EXAMPLES = re.compile(r"\.examples = \{((?:\s*\{" + STRINGS + r",\s*" + STRINGS + r"\},?)*)")

@@ -63,15 +63,16 @@ std::string to_line(const Error& e) {
 }
 
 std::string to_text(const Error& e) {
-  const std::string what = sanitize(e.sys_errno == 0 ? e.what : to_line(e, told(error_name(e.sys_errno))));
+  const std::string what =
+      sanitize(e.sys_errno == 0 ? e.what : to_line(e, cli_text(error_name(e.sys_errno))));
   std::string out =
-      e.id.empty() ? told("xpurun: error: {}", what) : told("xpurun: error: {} [{}]", what, e.id);
+      e.id.empty() ? cli_text("xpurun: error: {}", what) : cli_text("xpurun: error: {} [{}]", what, e.id);
   out += '\n';
   if (!e.cause.empty()) {
     out += fmt::format("  {}\n", sanitize(e.cause));
   }
   if (!e.hint.empty()) {
-    out += told("  try:  {}", sanitize(e.hint)) + '\n';
+    out += cli_text("  try:  {}", sanitize(e.hint)) + '\n';
   }
   return out;
 }

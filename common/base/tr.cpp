@@ -51,7 +51,7 @@ Language command_language() {
   return g_command_language;
 }
 
-std::string told(std::string_view english) {
+std::string cli_text(std::string_view english) {
   const Speaking speaking(g_command_language);
   return tr(english);
 }

@@ -56,9 +56,9 @@ Language command_language();
 
 // tr() in that language, independent of the thread's scope, because an error is made where its cause is
 // known.
-std::string told(std::string_view english);
+std::string cli_text(std::string_view english);
 template <typename First, typename... Rest>
-std::string told(fmt::format_string<First, Rest...> english, First&& first, Rest&&... rest) {
+std::string cli_text(fmt::format_string<First, Rest...> english, First&& first, Rest&&... rest) {
   const Speaking speaking(command_language());
   return tr<First, Rest...>(english, std::forward<First>(first), std::forward<Rest>(rest)...);
 }

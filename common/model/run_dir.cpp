@@ -112,9 +112,9 @@ base::Result<RunDir> RunDir::find(const std::string& path) {
       return RunDir(ec ? candidate : real.string());
     }
   }
-  return base::fail(base::Error{.what = base::told("no run directory at {}", given),
+  return base::fail(base::Error{.what = base::cli_text("no run directory at {}", given),
                                 .id = "E-NO-RUN",
-                                .cause = base::told("a run directory contains a file run.json"),
+                                .cause = base::cli_text("a run directory contains a file run.json"),
                                 .hint = "ls -d xpurun-runs/*"});
 }
 

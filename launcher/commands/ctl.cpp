@@ -70,8 +70,8 @@ base::Result<Question> trace_question(const Settings& set) {
     const auto when = moment(at->value);
     if (!when) {
       return base::fail(
-          base::told("--at: '{}' is neither seconds since 1970 nor a time from now such as +30s",
-                     base::sanitize(at->value)));
+          base::cli_text("--at: '{}' is neither seconds since 1970 nor a time from now such as +30s",
+                         base::sanitize(at->value)));
     }
     out.request["at"] = *when;
     start_s = std::max(0.0, *when - base::ns_to_s(base::wall_ns()));
@@ -107,18 +107,18 @@ base::Result<Question> traced_question(const std::vector<std::string>& words) {
     return Question{.request = {{"cmd", "trace-python"}, {verb, names}}};
   }
   return base::fail(
-      base::told("ctl trace-python needs list, or add or remove with names such as train:collate"));
+      base::cli_text("ctl trace-python needs list, or add or remove with names such as train:collate"));
 }
 
 base::Result<Question> question(const std::string& action, const std::vector<std::string>& rest,
                                 const Settings& set) {
   if (action == "timing") {
     if (rest.size() != 1) {
-      return base::fail(base::told("ctl timing needs one level: off, light or full"));
+      return base::fail(base::cli_text("ctl timing needs one level: off, light or full"));
     }
     if (!model::level_from_name(rest.front())) {
       return base::fail(
-          base::told("'{}' is not a timing level; use off, light or full", base::sanitize(rest.front())));
+          base::cli_text("'{}' is not a timing level; use off, light or full", base::sanitize(rest.front())));
     }
     return Question{.request = {{"cmd", "timing"}, {"level", rest.front()}}};
   }
@@ -126,7 +126,7 @@ base::Result<Question> question(const std::string& action, const std::vector<std
     return traced_question(rest);
   }
   if (!rest.empty()) {
-    return base::fail(base::told("ctl {} takes no further arguments", action));
+    return base::fail(base::cli_text("ctl {} takes no further arguments", action));
   }
   if (action == "trace") {
     return trace_question(set);
@@ -141,11 +141,11 @@ base::Result<Question> question(const std::string& action, const std::vector<std
   if (action == "reset") {
     return Question{.request = {{"cmd", action}}};
   }
-  std::string what = base::told("ctl can request status, timing, dump, trace, trace-python and reset, not {}",
-                                base::sanitize(action));
+  std::string what = base::cli_text(
+      "ctl can request status, timing, dump, trace, trace-python and reset, not {}", base::sanitize(action));
   if (const auto near =
           base::closest(action, {"status", "timing", "dump", "trace", "trace-python", "reset"})) {
-    what += base::told("; did you mean {}?", *near);
+    what += base::cli_text("; did you mean {}?", *near);
   }
   return base::fail(std::move(what));
 }
@@ -247,9 +247,10 @@ std::string text_of_nodes(const std::string& action, const std::string& reply, c
 base::Result<std::string> ask(const model::RunDir& dir, const ordered_json& request, double limit_s) {
   XPURUN_TRY_ASSIGN(const model::RunManifest run, model::load_run_manifest(dir.run_json()));
   if (run.outcome != model::RunOutcome::running) {
-    return base::fail(base::Error{.what = base::told("the run in {} has ended", base::sanitize(dir.path())),
-                                  .id = "E-CONTROL",
-                                  .hint = "xpurun runs"});
+    return base::fail(
+        base::Error{.what = base::cli_text("the run in {} has ended", base::sanitize(dir.path())),
+                    .id = "E-CONTROL",
+                    .hint = "xpurun runs"});
   }
   return ControlClient(run.control).ask(request.dump(), limit_s);
 }
@@ -292,7 +293,7 @@ int ctl_command(const Invocation& call) {
 int nodes_command(const Invocation& call) {
   const auto& words = call.words.operands;
   if (words.size() > 1) {
-    return complain_usage(call, base::told("nodes takes one run directory"));
+    return complain_usage(call, base::cli_text("nodes takes one run directory"));
   }
   const auto dir = model::RunDir::find(words.empty() ? "latest" : words.front());
   if (!dir) {

@@ -98,7 +98,7 @@ int dispatch_or_throw(const std::vector<std::string>& words) {
       return entry.run(call);
     }
   }
-  return complain_usage(call, base::told("{} cannot be run", command.name));
+  return complain_usage(call, base::cli_text("{} cannot be run", command.name));
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ int print(std::string_view text) {
 }
 
 int complain(const base::Error& error, int status) {
-  base::tell(base::to_text(error));
+  base::write_stderr(base::to_text(error));
   return status;
 }
 
@@ -147,7 +147,7 @@ int dispatch(const std::vector<std::string>& words) {
     return dispatch_or_throw(words);
   } catch (const std::exception& e) {
     // Out of memory, or a bug: a library's exception that its wrapper let through.
-    return complain({.what = base::told("unexpected failure: {}", e.what()),
+    return complain({.what = base::cli_text("unexpected failure: {}", e.what()),
                      .id = "E-INTERNAL",
                      .hint = "report it with the command line and the output of `xpurun version`"},
                     kExitOwnFailure);

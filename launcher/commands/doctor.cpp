@@ -23,7 +23,7 @@ int doctor_command(const Invocation& call) {
   DoctorContext context{.command = call.child, .program = program_of(call.child)};
   Findings all;
   int printed = 0;
-  const auto tell = [&](const Findings& found) {
+  const auto report = [&](const Findings& found) {
     for (const Finding& finding : found) {
       if (!json) {
         printed |= print(finding_text(finding, help_columns(STDOUT_FILENO), Ink::for_stream(STDOUT_FILENO)));
@@ -32,16 +32,16 @@ int doctor_command(const Invocation& call) {
     }
   };
   if (const auto config = run_config(); !config) {
-    tell({{.check = "settings",
-           .grade = Grade::fail,
-           .text = base::to_line(config.error()),
-           .lost = base::tr("xpurun run refuses to start"),
-           .remedy = "xpurun env"}});
+    report({{.check = "settings",
+             .grade = Grade::fail,
+             .text = base::to_line(config.error()),
+             .lost = base::tr("xpurun run refuses to start"),
+             .remedy = "xpurun env"}});
   } else if (const Setting* dir = config->settings.find("runs-dir")) {
     context.runs_dir = dir->value;
   }
   for (const auto check : {check_ptrace, check_preload, check_python, check_gpu, check_host, check_place}) {
-    tell(check(context));
+    report(check(context));
   }
   if (json) {
     printed =

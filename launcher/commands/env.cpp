@@ -53,8 +53,8 @@ std::string for_programs(const RunConfig& config, const std::vector<std::string>
 
 int env_command(const Invocation& call) {
   if (!call.words.operands.empty()) {
-    return complain_usage(call,
-                          base::told("env takes no arguments; to run the program env: xpurun -- env ..."));
+    return complain_usage(
+        call, base::cli_text("env takes no arguments; to run the program env: xpurun -- env ..."));
   }
   const auto config = run_config();
   if (!config) {
@@ -65,7 +65,7 @@ int env_command(const Invocation& call) {
   const int printed = print(json ? for_programs(*config, warnings) : for_people(*config));
   if (!json) {
     for (const std::string& warning : warnings) {
-      base::tell(fmt::format("xpurun: warning: {}\n", warning));
+      base::write_stderr(fmt::format("xpurun: warning: {}\n", warning));
     }
   }
   // A value that run would refuse is an error here too.

@@ -88,7 +88,7 @@ int print_spans(const std::string& path, bool json) {
 
 int events_command(const Invocation& call) {
   if (call.words.operands.empty()) {
-    return complain_usage(call, base::told("events needs event files or run directories"));
+    return complain_usage(call, base::cli_text("events needs event files or run directories"));
   }
   const bool json = call.words.settings.has("json");
   int status = 0;
@@ -96,8 +96,8 @@ int events_command(const Invocation& call) {
     const std::vector<std::string> files = files_of(operand);
     if (files.empty()) {
       status =
-          complain({.what = base::told("no event file below {}", base::sanitize(operand)),
-                    .cause = base::told(
+          complain({.what = base::cli_text("no event file below {}", base::sanitize(operand)),
+                    .cause = base::cli_text(
                         "event files are written while --timing is on, for ranks that use a GPU or PyTorch")},
                    kExitFailure);
     }

@@ -27,7 +27,7 @@ int help_command(const Invocation& call) {
     return print(overview_help(columns));
   }
   if (names.size() > 1) {
-    return complain_usage(call, base::told("help explains one command at a time"));
+    return complain_usage(call, base::cli_text("help explains one command at a time"));
   }
   if (const CommandSpec* command = find_command(names.front())) {
     return print(command_help(*command, columns));
@@ -36,10 +36,10 @@ int help_command(const Invocation& call) {
   for (const CommandSpec& c : command_table()) {
     known.emplace_back(c.name);
   }
-  std::string what = base::told("there is no command {}", base::sanitize(names.front()));
+  std::string what = base::cli_text("there is no command {}", base::sanitize(names.front()));
   base::Error error = usage_error(std::move(what), call.command);
   if (const auto near = base::closest(names.front(), known)) {
-    error.what += base::told("; did you mean {}?", *near);
+    error.what += base::cli_text("; did you mean {}?", *near);
     error.hint = fmt::format("xpurun help {}", *near);
   }
   return complain(error, call.command.usage_status);
@@ -58,7 +58,7 @@ int completions_command(const Invocation& call) {
       return print(completion_script(Shell::fish));
     }
   }
-  return complain_usage(call, base::told("completions needs the name of one shell: bash, zsh or fish"));
+  return complain_usage(call, base::cli_text("completions needs the name of one shell: bash, zsh or fish"));
 }
 
 }  // namespace xpurun::launcher

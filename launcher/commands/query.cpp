@@ -204,20 +204,20 @@ int query_command(const Invocation& call) {
     const auto it =
         std::find_if(questions.begin(), questions.end(), [&](const auto& q) { return q.name == ask->value; });
     if (it == questions.end()) {
-      return complain_usage(call, base::told("unknown question \"{}\"; --list shows the ready questions",
-                                             base::sanitize(ask->value)));
+      return complain_usage(call, base::cli_text("unknown question \"{}\"; --list shows the ready questions",
+                                                 base::sanitize(ask->value)));
     }
     sql = it->sql;
   } else if (save == nullptr) {
     if (operands.empty()) {
-      return complain_usage(call, base::told("no question; give SQL, --ask NAME or --list"));
+      return complain_usage(call, base::cli_text("no question; give SQL, --ask NAME or --list"));
     }
     sql = operands.front();
     std::error_code ec;
     if (std::filesystem::exists(sql, ec)) {
       return complain_usage(
-          call, base::told("no question; {} is a file or directory: give SQL or --ask NAME before it",
-                           base::sanitize(sql)));
+          call, base::cli_text("no question; {} is a file or directory: give SQL or --ask NAME before it",
+                               base::sanitize(sql)));
     }
     operands.erase(operands.begin());
   }

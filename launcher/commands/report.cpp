@@ -135,7 +135,7 @@ int from_page(const Invocation& call, const std::string& path) {
 
 int show(const Invocation& call, const model::RunDir& dir, const report::BuildResult& built) {
   for (const std::string& note : built.notes) {
-    base::tell(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
+    base::write_stderr(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
   }
   const Format format = format_of(call);
   if (format == Format::json) {
@@ -180,12 +180,12 @@ base::Status share_with_group(const model::RunDir& dir, const std::vector<std::s
   }
   for (const std::string& folder : folders) {
     if (::chmod(folder.c_str(), 0750) != 0 && errno != ENOENT) {
-      return base::fail_errno(base::told("cannot make {} readable for the group", folder));
+      return base::fail_errno(base::cli_text("cannot make {} readable for the group", folder));
     }
   }
   for (const std::string& file : files) {
     if (::chmod(file.c_str(), 0640) != 0) {
-      return base::fail_errno(base::told("cannot make {} readable for the group", file));
+      return base::fail_errno(base::cli_text("cannot make {} readable for the group", file));
     }
   }
   return {};
@@ -276,18 +276,19 @@ int report_command(const Invocation& call) {
   if (const Setting* from = call.words.settings.find("from")) {
     return operands.empty()
                ? from_page(call, from->value)
-               : complain_usage(call, base::told("report takes --from or a run directory, not both"));
+               : complain_usage(call, base::cli_text("report takes --from or a run directory, not both"));
   }
   const Setting* out = call.words.settings.find("out");
   if (operands.size() == 1 && report::is_flight_directory(operands.front())) {
     return flight_report(call, operands.front(), out);
   }
   if (operands.empty()) {
-    return complain_usage(call, base::told("report needs a run directory, or latest"));
+    return complain_usage(call, base::cli_text("report needs a run directory, or latest"));
   }
   if (operands.size() == 1 && out != nullptr) {
-    return complain_usage(call, base::told("--out needs a directory of Flight Recorder dumps or several run "
-                                           "directories; the report of one run is in its directory"));
+    return complain_usage(call,
+                          base::cli_text("--out needs a directory of Flight Recorder dumps or several run "
+                                         "directories; the report of one run is in its directory"));
   }
   std::vector<model::RunDir> dirs;
   for (const std::string& operand : operands) {

@@ -25,7 +25,7 @@ namespace {
 
 void say_origins(const RunOptions& options) {
   for (const model::OptionOrigin& origin : options.origins) {
-    base::tell(fmt::format("xpurun: {} = {} ({})\n", origin.name, origin.value, origin.source));
+    base::write_stderr(fmt::format("xpurun: {} = {} ({})\n", origin.name, origin.value, origin.source));
   }
 }
 
@@ -45,14 +45,14 @@ int run_command(const Invocation& call) {
   }
   if (options->verbosity >= 0) {
     for (const std::string& warning : misspelt_environment(config->env)) {
-      base::tell(fmt::format("xpurun: warning: {}\n", warning));
+      base::write_stderr(fmt::format("xpurun: warning: {}\n", warning));
     }
   }
   if (call.words.settings.has("print-config")) {
     return print(print_config(config->settings));
   }
   if (call.child.empty()) {
-    return complain({.what = base::told("no command to run"),
+    return complain({.what = base::cli_text("no command to run"),
                      .id = "E-USAGE",
                      .hint = "xpurun -- torchrun --nproc_per_node 8 train.py"},
                     call.command.usage_status);
@@ -65,17 +65,17 @@ int run_command(const Invocation& call) {
     return complain(error, error.id == base::kNotFound ? kExitNotFound : kExitNotExecutable);
   }
   if (const std::string option = misplaced_option(call.child); !option.empty() && options->verbosity >= 0) {
-    base::tell(
+    base::write_stderr(
         fmt::format("xpurun: warning: {} stands behind {} and is passed to it; options of xpurun "
                     "stand before the command\n",
                     option, base::sanitize(call.child.front())));
   }
   if (const std::string& library = options->preload_path;
       !library.empty() && ::access(library.c_str(), R_OK) != 0) {
-    return complain({.what = base::told("cannot read {}", base::sanitize(library)),
+    return complain({.what = base::cli_text("cannot read {}", base::sanitize(library)),
                      .sys_errno = errno,
                      .id = base::kUsage,
-                     .cause = base::told("--preload-library names this file"),
+                     .cause = base::cli_text("--preload-library names this file"),
                      .hint = "leave --preload-library out, or write --no-preload"},
                     call.command.usage_status);
   }

@@ -50,7 +50,7 @@ base::Result<model::RunDir> find_run(const std::string& runs_dir, const std::str
     }
   }
   if (name == "latest") {
-    return base::fail(base::Error{.what = base::told("no run in {}", base::sanitize(runs_dir)),
+    return base::fail(base::Error{.what = base::cli_text("no run in {}", base::sanitize(runs_dir)),
                                   .id = "E-NO-RUN",
                                   .hint = "xpurun runs --runs-dir DIR"});
   }
@@ -107,14 +107,14 @@ int runs_command(const Invocation& call) {
     return prune_runs(call, *runs_dir);
   }
   if (action == "list" || action == "show" || action == "prune") {
-    return complain_usage(call, base::told("runs {} has too many arguments", action));
+    return complain_usage(call, base::cli_text("runs {} has too many arguments", action));
   }
-  std::string what = base::told("runs can list, show and prune, not {}", base::sanitize(action));
+  std::string what = base::cli_text("runs can list, show and prune, not {}", base::sanitize(action));
   const bool removes = action == "rm" || action == "remove" || action == "delete" || action == "clean";
   const std::optional<std::string> near =
       removes ? std::optional<std::string>("prune") : base::closest(action, {"list", "show", "prune"});
   if (near) {
-    what += base::told("; did you mean {}?", *near);
+    what += base::cli_text("; did you mean {}?", *near);
   }
   return complain_usage(call, std::move(what));
 }

@@ -43,7 +43,7 @@ std::string plan_text(const std::vector<PruneChoice>& choices) {
 }
 
 bool agreed(const std::string& question) {
-  base::tell(question);
+  base::write_stderr(question);
   std::string answer;
   char c = 0;
   while (::read(STDIN_FILENO, &c, 1) == 1 && c != '\n') {
@@ -68,7 +68,7 @@ int prune_runs(const Invocation& call, const std::string& runs_dir) {
   const Settings& settings = call.words.settings;
   const PruneRules rules = read_rules(settings);
   if (!rules.any()) {
-    return complain_usage(call, base::told("prune needs a rule: --keep, --older-than or --max-size"));
+    return complain_usage(call, base::cli_text("prune needs a rule: --keep, --older-than or --max-size"));
   }
   const auto runs = list_runs(runs_dir);
   if (!runs) {
@@ -93,7 +93,8 @@ int prune_runs(const Invocation& call, const std::string& runs_dir) {
   }
   if (!settings.has("yes")) {
     if (!base::is_terminal(STDIN_FILENO)) {
-      return complain_usage(call, base::told("prune cannot ask here; use --yes, or --dry-run for a preview"));
+      return complain_usage(call,
+                            base::cli_text("prune cannot ask here; use --yes, or --dry-run for a preview"));
     }
     if (!agreed(base::tr("remove {} runs, {}? [y/N] ", choices.size(), base::human_size(bytes)))) {
       (void)print(base::tr("nothing removed") + "\n");

@@ -60,10 +60,10 @@ base::Result<Chosen> choose(const Settings& settings) {
     const Injection* found = find_injection(name);
     if (found == nullptr) {
       const auto close = base::closest(name, names_of(injections()));
-      return base::fail(
-          base::Error{.what = base::told("--inject: unknown injection '{}'{}", base::sanitize(name),
-                                         close ? base::told("; did you mean {}?", *close) : std::string()),
-                      .hint = "xpurun selftest --list"});
+      return base::fail(base::Error{
+          .what = base::cli_text("--inject: unknown injection '{}'{}", base::sanitize(name),
+                                 close ? base::cli_text("; did you mean {}?", *close) : std::string()),
+          .hint = "xpurun selftest --list"});
     }
     out.push_back(found);
   }
@@ -120,7 +120,7 @@ class Selftest {
       if (reason.empty()) {
         possible.push_back(injection);
       } else {
-        tell({.injection = injection, .outcome = TrialOutcome::skipped, .reason = reason});
+        report({.injection = injection, .outcome = TrialOutcome::skipped, .reason = reason});
       }
     }
     // Jobs on GPUs share them, and slow jobs must not slow each other: they are tried alone.
@@ -131,7 +131,7 @@ class Selftest {
     XPURUN_TRY_ASSIGN(std::string program, own_program());
     XPURUN_TRY_ASSIGN(TrialRunner runner,
                       TrialRunner::create(settings_, {.at_a_time = at_a_time}, std::move(program)));
-    XPURUN_TRY_ASSIGN(const int signal, runner.run(possible, [this](const Trial& trial) { tell(trial); }));
+    XPURUN_TRY_ASSIGN(const int signal, runner.run(possible, [this](const Trial& trial) { report(trial); }));
     if (signal != 0) {
       return kExitSignalBase + signal;
     }
@@ -140,7 +140,7 @@ class Selftest {
   }
 
  private:
-  void tell(Trial trial) {
+  void report(Trial trial) {
     if (!keep_ && !trial.directory.empty()) {
       std::error_code error;
       std::filesystem::remove_all(trial.directory, error);

@@ -43,7 +43,7 @@ base::Status read_time(const std::string& text, report::TimelineOptions& options
       colon == std::string::npos ? std::nullopt : parse_seconds(std::string_view(text).substr(colon + 1));
   if (!from || !until || (*until > 0 && *until <= *from)) {
     return base::fail(
-        base::told("--time: \"{}\" is not an interval in seconds such as 10:12.5", base::sanitize(text)));
+        base::cli_text("--time: \"{}\" is not an interval in seconds such as 10:12.5", base::sanitize(text)));
   }
   options.from_s = *from;
   options.until_s = *until;
@@ -54,8 +54,8 @@ base::Status read_only(const std::string& text, report::TimelineOptions& options
   for (const std::string_view word : base::split(text, ',')) {
     const auto category = model::from_name<report::Category>(word);
     if (!category) {
-      return base::fail(base::told("--only: \"{}\" is not one of {}", base::sanitize(word),
-                                   fmt::join(model::kNames<report::Category>, ", ")));
+      return base::fail(base::cli_text("--only: \"{}\" is not one of {}", base::sanitize(word),
+                                       fmt::join(model::kNames<report::Category>, ", ")));
     }
     options.only.insert(*category);
   }
@@ -81,7 +81,7 @@ base::Result<report::TimelineOptions> read_timeline_options(const Invocation& ca
     out.ranks = model::RankSet::parse(ranks);
     if (!out.ranks) {
       return base::fail(
-          base::told("--ranks: \"{}\" is not a list of ranks such as 0-7,12", base::sanitize(ranks)));
+          base::cli_text("--ranks: \"{}\" is not a list of ranks such as 0-7,12", base::sanitize(ranks)));
     }
   }
   if (const std::string time = value_of(call, "time"); !time.empty()) {
@@ -95,7 +95,7 @@ base::Result<report::TimelineOptions> read_timeline_options(const Invocation& ca
   }
   out.first_group = call.words.settings.has("first-group");
   if (out.first_group && !out.groups) {
-    return base::fail(base::told("--first-group needs --groups"));
+    return base::fail(base::cli_text("--first-group needs --groups"));
   }
   return out;
 }
@@ -184,11 +184,11 @@ int timeline_command(const Invocation& call) {
   options->out = out.empty() ? default_out(operands, *options) : out;
   const bool to_stdout = options->out == "-";
   if (to_stdout && options->format == report::TimelineFormat::chrome) {
-    return complain_usage(call, base::told("--format chrome writes one file per rank into a directory"));
+    return complain_usage(call, base::cli_text("--format chrome writes one file per rank into a directory"));
   }
   if (to_stdout && ::isatty(STDOUT_FILENO) != 0) {
-    return complain_usage(call,
-                          base::told("a trace cannot be printed on a terminal; name a file with -o FILE"));
+    return complain_usage(
+        call, base::cli_text("a trace cannot be printed on a terminal; name a file with -o FILE"));
   }
   PipelineExtra pipelines(*options);
   options->extra = &pipelines;
@@ -204,7 +204,7 @@ int timeline_command(const Invocation& call) {
     (void)complain(result->problems[i], kExitFailure);
   }
   if (result->problems.size() > kMostProblems) {
-    (void)complain({.what = base::told("and {} more files", result->problems.size() - kMostProblems)},
+    (void)complain({.what = base::cli_text("and {} more files", result->problems.size() - kMostProblems)},
                    kExitFailure);
   }
   const int status = result->problems.empty() ? 0 : kExitFailure;

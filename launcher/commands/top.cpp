@@ -42,7 +42,7 @@ base::Result<LiveStatus> ask(const std::string& control) {
 int ended(const model::RunDir& dir) {
   const auto run = model::load_run_manifest(dir.run_json());
   if (!run || run->outcome == model::RunOutcome::running) {
-    return complain({.what = base::told("the xpurun of this run no longer exists"),
+    return complain({.what = base::cli_text("the xpurun of this run no longer exists"),
                      .id = "E-CONTROL",
                      .hint = fmt::format("xpurun report {}", base::shell_quote(dir.path()))},
                     kExitFailure);
@@ -132,7 +132,7 @@ int top_command(const Invocation& call) {
   const auto& words = call.words.operands;
   if (words.size() > 1) {
     return complain_usage(
-        call, base::told("top takes one run directory; to run the program top: xpurun -- top ..."));
+        call, base::cli_text("top takes one run directory; to run the program top: xpurun -- top ..."));
   }
   if (auto checked = check_language(call); !checked) {
     return complain_usage(call, checked.error().what);

@@ -60,7 +60,7 @@ Facts more() {
 
 int version_command(const Invocation& call) {
   if (!call.words.operands.empty()) {
-    return complain_usage(call, base::told("version takes no arguments"));
+    return complain_usage(call, base::cli_text("version takes no arguments"));
   }
   // `xpurun --version` takes the options of run, where --verbose counts.
   const bool own = call.command.name == "version";

@@ -25,7 +25,7 @@ int exit_status_of(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-ProgramOutput tell(base::Result<DoctorChild> child, double timeout_s) {
+ProgramOutput output_of(base::Result<DoctorChild> child, double timeout_s) {
   if (!child) {
     return {};
   }
@@ -136,11 +136,11 @@ void DoctorChild::kill() {
 }
 
 ProgramOutput run_program(const std::vector<std::string>& argv, double timeout_s) {
-  return tell(DoctorChild::start(argv, current_environment()), timeout_s);
+  return output_of(DoctorChild::start(argv, current_environment()), timeout_s);
 }
 
 ProgramOutput run_function(const std::function<int()>& body, double timeout_s) {
-  return tell(DoctorChild::fork(body), timeout_s);
+  return output_of(DoctorChild::fork(body), timeout_s);
 }
 
 std::string find_program(const std::string& name) {

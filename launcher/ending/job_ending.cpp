@@ -105,22 +105,22 @@ void JobEnding::proceed() {
     case JobPhase::drained:
       record_and_report();
       break;
-    case JobPhase::telling:
+    case JobPhase::notifying:
     case JobPhase::finished:
       break;  // programs or the storage continue
     case JobPhase::reporting:
       if (!hooks_.reporting()) {
         // A requester may still wait for the files of a trace or a dump.
-        tell_the_end(
+        notify_of_the_end(
             [this] { parts_.storage.when_written(kLastPatienceS, [this](Written) { parts_.loop.stop(); }); });
       }
       break;
   }
 }
 
-void JobEnding::tell_the_end(std::function<void()> then) {
-  state_.phase = JobPhase::telling;
-  hooks_.tell_end([this, then = std::move(then)] {
+void JobEnding::notify_of_the_end(std::function<void()> then) {
+  state_.phase = JobPhase::notifying;
+  hooks_.notify_of_end([this, then = std::move(then)] {
     state_.phase = JobPhase::finished;
     then();
   });
@@ -137,7 +137,7 @@ void JobEnding::record_and_report() {
 void JobEnding::report_done() {
   if (state_.phase == JobPhase::reporting && !hooks_.reporting()) {
     hooks_.print_end();
-    tell_the_end([this] { parts_.loop.stop(); });
+    notify_of_the_end([this] { parts_.loop.stop(); });
   }
 }
 

@@ -33,7 +33,7 @@ class JobEnding {
     std::function<bool()> reporting;
     std::function<void()> print_end;
     // Runs the notifications about the end. Calls `done` once.
-    std::function<void(std::function<void()> done)> tell_end;
+    std::function<void(std::function<void()> done)> notify_of_end;
   };
 
   JobEnding(Parts parts, const std::string& run_dir, Hooks hooks);
@@ -63,7 +63,7 @@ class JobEnding {
  private:
   void settle_or_wait();
   void record_and_report();
-  void tell_the_end(std::function<void()> then);
+  void notify_of_the_end(std::function<void()> then);
 
   Parts parts_;
   std::string run_dir_;

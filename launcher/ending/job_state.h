@@ -12,7 +12,7 @@ enum class JobPhase {
   draining,   // the relay forwards the ranks' remaining output
   drained,    // like settled, for a dump that began in the meantime
   reporting,  // run.json is complete; the last report is being made
-  telling,    // the user's last programs are running (--on-event, plug-ins)
+  notifying,  // the user's last programs are running (--on-event, plug-ins)
   finished,   // waits for the last files
 };
 

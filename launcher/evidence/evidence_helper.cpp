@@ -168,7 +168,7 @@ void run_evidence_helper(const std::vector<std::string>& words) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto request = parse_evidence_words(words);
   if (!request) {
-    base::tell(base::to_text(request.error()));
+    base::write_stderr(base::to_text(request.error()));
     ::_exit(2);
   }
   // Never destroyed, because abandoned threads still use it.

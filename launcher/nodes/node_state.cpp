@@ -12,7 +12,7 @@ namespace xpurun::launcher {
 namespace {
 
 // Enough for all groups of a rank in today's training; states must stay small.
-constexpr size_t kMostTold = 64;
+constexpr size_t kMostReported = 64;
 
 std::string place_of(const model::RankObservation& o) {
   const model::CodeLocation& at = o.user_place;
@@ -22,7 +22,7 @@ std::string place_of(const model::RankObservation& o) {
 std::map<std::string, uint64_t> cut(const std::map<std::string, uint64_t>& calls) {
   std::map<std::string, uint64_t> out;
   for (const auto& [id, sequence] : calls) {
-    if (out.size() < kMostTold && id.size() <= kLongestName) {
+    if (out.size() < kMostReported && id.size() <= kLongestName) {
       out.emplace(id, sequence);
     }
   }

@@ -19,7 +19,7 @@ constexpr size_t kMostRecorded = 1000;
 
 }  // namespace
 
-void EventCommands::tell(const model::JobEvent& event) {
+void EventCommands::report(const model::JobEvent& event) {
   if (running_.size() < kMostRunning || event.event == model::JobEventKind::end) {
     start(event);
   } else if (waiting_.size() < kMostWaiting) {

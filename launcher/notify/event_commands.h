@@ -27,7 +27,7 @@ class EventCommands {
 
   // Runs the command now, or when an earlier command has ended. If too many wait already, the event is
   // recorded as not reported.
-  void tell(const model::JobEvent& event);
+  void report(const model::JobEvent& event);
   bool busy() const { return !running_.empty() || !waiting_.empty(); }
   // Called whenever the last command has ended.
   void on_idle(std::function<void()> idle) { idle_ = std::move(idle); }

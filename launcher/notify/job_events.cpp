@@ -33,38 +33,38 @@ JobEvent JobEvents::event(JobEventKind kind, std::string sentence) const {
   return out;
 }
 
-void JobEvents::tell(const JobEvent& event) {
+void JobEvents::report(const JobEvent& event) {
   if (parts_.options.on_event_kinds.contains(event.event)) {
-    tell_(event);
+    report_(event);
   }
 }
 
 void JobEvents::hang(const model::Stall& stall) {
-  if (stall.n == hang_told_ || stall.verdict.level != model::VerdictLevel::confirmed) {
+  if (stall.n == hang_reported_ || stall.verdict.level != model::VerdictLevel::confirmed) {
     return;
   }
-  hang_told_ = stall.n;
-  JobEvent told = event(JobEventKind::hang, stall.verdict.sentence);
-  told.ranks = stall.verdict.ranks;
-  told.verdict = stall.verdict;
-  told.has_verdict = true;
-  tell(told);
+  hang_reported_ = stall.n;
+  JobEvent reported = event(JobEventKind::hang, stall.verdict.sentence);
+  reported.ranks = stall.verdict.ranks;
+  reported.verdict = stall.verdict;
+  reported.has_verdict = true;
+  report(reported);
 }
 
 void JobEvents::recovered(const model::Stall& stall) {
-  if (stall.n != hang_told_) {
+  if (stall.n != hang_reported_) {
     return;
   }
   const bool restarted = stall.restarted_s >= 0;
   const double end_s = restarted ? stall.restarted_s : stall.cleared_s;
   const double still_s = end_s - stall.at_s + parts_.options.hang_timeout_s;
-  JobEvent told = event(JobEventKind::recovery,
-                        fmt::format("{} after {}", restarted ? "ranks started again" : "progress again",
-                                    base::human_duration(still_s)));
-  told.ranks = stall.verdict.ranks;
-  told.verdict = stall.verdict;
-  told.has_verdict = true;
-  tell(told);
+  JobEvent reported = event(JobEventKind::recovery,
+                            fmt::format("{} after {}", restarted ? "ranks started again" : "progress again",
+                                        base::human_duration(still_s)));
+  reported.ranks = stall.verdict.ranks;
+  reported.verdict = stall.verdict;
+  reported.has_verdict = true;
+  report(reported);
 }
 
 bool JobEvents::first_of_a_wave() {
@@ -84,12 +84,12 @@ void JobEvents::died(const TrackedProcess& process, base::WaitStatus status) {
   if (p.role != model::ProcessRole::rank || signal == 0 || !first_of_a_wave()) {
     return;
   }
-  JobEvent told = event(JobEventKind::crash, fmt::format("crash: rank {} (pid {}) died of {}", p.rank, p.pid,
-                                                         base::signal_name(signal)));
-  told.ranks = model::RankSet{p.rank};
-  told.pid = p.pid;
-  told.signal = signal;
-  tell(told);
+  JobEvent reported = event(JobEventKind::crash, fmt::format("crash: rank {} (pid {}) died of {}", p.rank,
+                                                             p.pid, base::signal_name(signal)));
+  reported.ranks = model::RankSet{p.rank};
+  reported.pid = p.pid;
+  reported.signal = signal;
+  report(reported);
 }
 
 void JobEvents::raised(const model::PythonException& exception) {
@@ -99,26 +99,27 @@ void JobEvents::raised(const model::PythonException& exception) {
       !first_of_a_wave()) {
     return;
   }
-  JobEvent told = event(JobEventKind::exception, fmt::format("exception: rank {} raised {}", exception.rank,
-                                                             model::headline(exception.chain.front())));
-  told.ranks = model::RankSet{exception.rank};
-  told.pid = exception.pid;
-  told.exception = exception;
-  told.has_exception = true;
-  tell(told);
+  JobEvent reported = event(
+      JobEventKind::exception,
+      fmt::format("exception: rank {} raised {}", exception.rank, model::headline(exception.chain.front())));
+  reported.ranks = model::RankSet{exception.rank};
+  reported.pid = exception.pid;
+  reported.exception = exception;
+  reported.has_exception = true;
+  report(reported);
 }
 
 void JobEvents::slower(const std::string& sentence) {
-  tell(event(JobEventKind::slow, sentence));
+  report(event(JobEventKind::slow, sentence));
 }
 
 void JobEvents::ended() {
   const model::Verdict& verdict = parts_.journal.manifest().verdict;
-  JobEvent told = event(JobEventKind::end, verdict.sentence);
-  told.ranks = verdict.ranks;
-  told.verdict = verdict;
-  told.has_verdict = true;
-  tell(told);
+  JobEvent reported = event(JobEventKind::end, verdict.sentence);
+  reported.ranks = verdict.ranks;
+  reported.verdict = verdict;
+  reported.has_verdict = true;
+  report(reported);
 }
 
 }  // namespace xpurun::launcher

@@ -24,8 +24,8 @@ class JobEvents {
     const RunOptions& options;
   };
   // `directory` of the run is absolute.
-  JobEvents(Parts parts, std::string directory, std::function<void(const model::JobEvent&)> tell)
-      : parts_(parts), directory_(std::move(directory)), tell_(std::move(tell)) {}
+  JobEvents(Parts parts, std::string directory, std::function<void(const model::JobEvent&)> report)
+      : parts_(parts), directory_(std::move(directory)), report_(std::move(report)) {}
 
   // The verdict on a stall, or a later verdict on the same stall. Only confirmed hangs are reported.
   void hang(const model::Stall& stall);
@@ -43,14 +43,14 @@ class JobEvents {
 
  private:
   model::JobEvent event(model::JobEventKind kind, std::string sentence) const;
-  void tell(const model::JobEvent& event);
+  void report(const model::JobEvent& event);
   // Failures that follow one another within a minute are a wave: all but the first mostly follow from it.
   bool first_of_a_wave();
 
   Parts parts_;
   std::string directory_;
-  std::function<void(const model::JobEvent&)> tell_;
-  int hang_told_ = 0;  // number of the last stall that was reported
+  std::function<void(const model::JobEvent&)> report_;
+  int hang_reported_ = 0;  // number of the last stall that was reported
   std::optional<base::MonoNs> last_failure_;
 };
 

@@ -25,7 +25,7 @@ Notifier::Notifier(Parts parts, LimitedProgram::Setup setup, std::string directo
       events_({parts.loop, parts.table, parts.ledger, parts.journal, parts.options}, directory_,
               [this](const model::JobEvent& event) {
                 if (!parts_.options.on_event.empty()) {
-                  commands_.tell(event);
+                  commands_.report(event);
                 }
               }),
       plugins_(parts.journal) {

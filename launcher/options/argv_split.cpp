@@ -42,19 +42,19 @@ std::optional<std::string> with_words_of(std::string_view word, const CommandSpe
 }
 
 std::string unknown_option(std::string_view word, const CommandSpec& command) {
-  std::string what = base::told("unknown option {}", word);
+  std::string what = base::cli_text("unknown option {}", word);
   if (is_torchrun_option(word)) {
-    return what + base::told(": it belongs to torchrun; write xpurun -- torchrun {} …", word);
+    return what + base::cli_text(": it belongs to torchrun; write xpurun -- torchrun {} …", word);
   }
   if (const auto near = base::closest(word, spellings(command))) {
-    return what + base::told("; did you mean {}?", *near);
+    return what + base::cli_text("; did you mean {}?", *near);
   }
   if (const auto near = with_words_of(word, command)) {
-    return what + base::told("; did you mean {}?", *near);
+    return what + base::cli_text("; did you mean {}?", *near);
   }
   for (const CommandSpec& other : command_table()) {
     if (word.starts_with("--") && find_option(other.options, word.substr(2)) != nullptr) {
-      return what + base::told(": it belongs to xpurun {}", other.name);
+      return what + base::cli_text(": it belongs to xpurun {}", other.name);
     }
   }
   return what;
@@ -68,7 +68,7 @@ struct OptionWord {
 };
 
 std::string no_value(std::string_view option) {
-  return base::told("option {} needs a value", option);
+  return base::cli_text("option {} needs a value", option);
 }
 
 OptionWord long_option(std::string_view word, const CommandSpec& command) {
@@ -87,7 +87,7 @@ OptionWord long_option(std::string_view word, const CommandSpec& command) {
     return takes_value(*o) ? OptionWord{.needs_value = option} : OptionWord{.plain = {option}};
   }
   if (!takes_value(*o)) {
-    return {.problem = base::told("option {} takes no value", option)};
+    return {.problem = base::cli_text("option {} takes no value", option)};
   }
   return eq + 1 == word.size() ? OptionWord{.problem = no_value(option)}
                                : OptionWord{.plain = {std::string(word)}};
@@ -98,7 +98,7 @@ OptionWord short_options(std::string_view word, const CommandSpec& command) {
   for (size_t i = 1; i < word.size(); ++i) {
     const OptionSpec* o = find_option(command.options, word[i]);
     if (o == nullptr) {
-      return {.problem = unknown_option(i == 1 ? word : base::told("-{} in {}", word[i], word), command)};
+      return {.problem = unknown_option(i == 1 ? word : base::cli_text("-{} in {}", word[i], word), command)};
     }
     const std::string option = fmt::format("--{}", o->name);
     if (!takes_value(*o)) {
@@ -138,8 +138,8 @@ tl::expected<ArgvSplit, UsageError> split_argv(const std::vector<std::string>& w
       if (operand && named == Named::not_yet) {
         if (const CommandSpec* command = find_command(word)) {
           if (command != &run && !out.own.empty()) {
-            return wrong(*command, base::told("{} before {} is an option of run; options of {} follow it",
-                                              out.own.front(), word, word));
+            return wrong(*command, base::cli_text("{} before {} is an option of run; options of {} follow it",
+                                                  out.own.front(), word, word));
           }
           out.command = command;
           named = Named::yes;

@@ -69,7 +69,7 @@ void explain_directory(base::Error& e, const Words& argv) {
   const fs::path directory = argv.front();
   e.sys_errno = 0;
   e.id = base::kNotExecutable;
-  e.cause = base::told("it is a directory, not a program");
+  e.cause = base::cli_text("it is a directory, not a program");
   std::error_code error;
   for (const char* name : {"__main__.py", "train.py", "main.py"}) {
     if (fs::exists(directory / name, error)) {
@@ -94,28 +94,28 @@ void explain_absence(base::Error& e, const Words& argv) {
   std::error_code error;
   if (const size_t blank = name.find(' '); blank != std::string::npos) {
     if (base::find_program(name.substr(0, blank))) {
-      e.cause = base::told("the program and its arguments are quoted as one word");
+      e.cause = base::cli_text("the program and its arguments are quoted as one word");
       e.hint = fmt::format("xpurun -- {}", name);
     }
     return;
   }
   if (is_torchrun_option(name)) {
-    e.cause = base::told("{} is an option of torchrun; torchrun is missing before it",
-                         name.substr(0, name.find('=')));
+    e.cause = base::cli_text("{} is an option of torchrun; torchrun is missing before it",
+                             name.substr(0, name.find('=')));
     e.hint = fmt::format("xpurun -- torchrun {}", quoted(argv));
     return;
   }
   if (name.find('/') == std::string::npos && fs::is_regular_file(name, error)) {
     const bool python = name.ends_with(".py");
-    e.cause = base::told("a file of this name is in this directory, which is not in PATH");
+    e.cause = base::cli_text("a file of this name is in this directory, which is not in PATH");
     e.hint = fmt::format("xpurun -- {}{}", python ? "python3 " : "./", quoted(argv));
     return;
   }
   if (const auto command = base::closest(name, own_commands())) {
-    e.cause = base::told("there is no such program; did you mean xpurun {}?", *command);
+    e.cause = base::cli_text("there is no such program; did you mean xpurun {}?", *command);
     e.hint = fmt::format("xpurun help {}", *command);
   } else if (const auto program = near_program(name)) {
-    e.cause = base::told("there is no such program; did you mean {}?", *program);
+    e.cause = base::cli_text("there is no such program; did you mean {}?", *program);
     e.hint = with_program(*program, argv);
   }
 }

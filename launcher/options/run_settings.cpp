@@ -119,7 +119,7 @@ class Reader {
 
 base::Error bad_value(const OptionSpec& option, const Setting& setting, const base::Error& why) {
   const std::string where =
-      setting.precedence == 0 ? std::string() : base::told(" (set in {})", setting.source);
+      setting.precedence == 0 ? std::string() : base::cli_text(" (set in {})", setting.source);
   if (setting.precedence >= static_cast<int>(FileLevel::project)) {
     return {.what = fmt::format("{}: {}: {}", setting.source, option.name, why.what),
             .id = "E-CONFIG",
@@ -199,8 +199,8 @@ base::Result<SlowCapture> slow_capture_of(const std::string& value) {
     return SlowCapture{.seconds = std::min(*seconds, kLongestSlowCaptureS)};
   }
   return base::fail(
-      base::told("'{}' is not a duration, such as 10s, a number of steps, such as 20steps, or off",
-                 base::sanitize(value)));
+      base::cli_text("'{}' is not a duration, such as 10s, a number of steps, such as 20steps, or off",
+                     base::sanitize(value)));
 }
 
 base::Status check_nats(const std::string& value) {
@@ -208,15 +208,15 @@ base::Status check_nats(const std::string& value) {
   if (word || value.starts_with("nats://") || value.starts_with("tls://")) {
     return {};
   }
-  return base::fail(base::told("'{}' is neither nats://HOST:PORT or tls://HOST:PORT nor auto or off",
-                               base::sanitize(model::redact_urls(value))));
+  return base::fail(base::cli_text("'{}' is neither nats://HOST:PORT or tls://HOST:PORT nor auto or off",
+                                   base::sanitize(model::redact_urls(value))));
 }
 
 base::Status check_number(const OptionSpec& o, const std::string& value, const std::string& shown) {
   const auto n = base::parse_int(value);
   const int64_t least = o.kind == ValueKind::number ? 1 : 0;
   if (!n || *n < least || *n > kLargestNumber) {
-    return base::fail(base::told("'{}' is not a number from {} to {}", shown, least, kLargestNumber));
+    return base::fail(base::cli_text("'{}' is not a number from {} to {}", shown, least, kLargestNumber));
   }
   return {};
 }
@@ -224,12 +224,12 @@ base::Status check_number(const OptionSpec& o, const std::string& value, const s
 base::Status check_duration(const OptionSpec& o, const std::string& value, const std::string& shown) {
   const auto s = base::parse_duration_s(value);
   if (!s) {
-    const std::string or_word = o.words.empty() ? "" : base::told(", or {}", o.words);
+    const std::string or_word = o.words.empty() ? "" : base::cli_text(", or {}", o.words);
     return base::fail(
-        base::told("'{}' is not a duration; write 90, 90s, 5m, 1.5h, 2d or 250ms{}", shown, or_word));
+        base::cli_text("'{}' is not a duration; write 90, 90s, 5m, 1.5h, 2d or 250ms{}", shown, or_word));
   }
   if (*s > kLongestDuration) {
-    return base::fail(base::told("'{}' is longer than three years", shown));
+    return base::fail(base::cli_text("'{}' is longer than three years", shown));
   }
   return {};
 }
@@ -238,15 +238,15 @@ base::Status check_port(const OptionSpec& o, const std::string& value, const std
   const auto n = base::parse_int(value);
   if (!n || *n < 1 || *n > 65535) {
     const auto words = base::join(words_of(o), ", ");
-    return base::fail(base::told("'{}' is not a port from 1 to 65535, nor one of {}", shown, words));
+    return base::fail(base::cli_text("'{}' is not a port from 1 to 65535, nor one of {}", shown, words));
   }
   return {};
 }
 
 base::Status no_such_word(const OptionSpec& o, const std::string& value, const std::string& shown) {
   const auto near = base::closest(value, words_of(o));
-  return base::fail(base::told("'{}' is not one of {}{}", shown, base::join(words_of(o), ", "),
-                               near ? base::told("; did you mean {}?", *near) : std::string()));
+  return base::fail(base::cli_text("'{}' is not one of {}{}", shown, base::join(words_of(o), ", "),
+                                   near ? base::cli_text("; did you mean {}?", *near) : std::string()));
 }
 
 // The value is none of the option's words.
@@ -259,21 +259,21 @@ base::Status check_free_value(const OptionSpec& o, const std::string& value, con
       return check_duration(o, value, shown);
     case ValueKind::size:
       if (!base::parse_size(value)) {
-        return base::fail(base::told("'{}' is not a size; write 4096, 64K, 500M or 10G", shown));
+        return base::fail(base::cli_text("'{}' is not a size; write 4096, 64K, 500M or 10G", shown));
       }
       return {};
     case ValueKind::choice:
       return no_such_word(o, value, shown);
     case ValueKind::share:
       if (!share_of(value)) {
-        return base::fail(base::told("'{}' is not a share from 0.0001% to 100%; write 0.1%", shown));
+        return base::fail(base::cli_text("'{}' is not a share from 0.0001% to 100%; write 0.1%", shown));
       }
       return {};
     case ValueKind::port:
       return check_port(o, value, shown);
     case ValueKind::on_off:
       if (!on_off(value)) {
-        return base::fail(base::told("'{}' is neither on nor off", shown));
+        return base::fail(base::cli_text("'{}' is neither on nor off", shown));
       }
       return {};
     case ValueKind::none:
@@ -288,7 +288,7 @@ base::Status check_free_value(const OptionSpec& o, const std::string& value, con
 }
 
 base::Status check_longer_than_zero(const std::string& value) {
-  return base::parse_duration_s(value) == 0.0 ? base::fail(base::told("must be longer than 0"))
+  return base::parse_duration_s(value) == 0.0 ? base::fail(base::cli_text("must be longer than 0"))
                                               : base::Status();
 }
 
@@ -329,7 +329,7 @@ base::Status check_run_value(const OptionSpec& o, const std::string& value) {
   XPURUN_TRY(check_value(o, value));
   const uint64_t size = o.kind == ValueKind::size ? base::parse_size(value).value_or(0) : 0;
   if (size > 0 && size < kSmallestSize) {
-    return base::fail(base::told("must be 0 or at least 1M"));
+    return base::fail(base::cli_text("must be 0 or at least 1M"));
   }
   for (const MeaningCheck& meaning : kMeaningChecks) {
     if (meaning.option == o.name) {
@@ -433,7 +433,8 @@ base::Result<JobEventKinds> parse_event_kinds(std::string_view list) {
     const auto kind = model::from_name<model::JobEventKind>(word);
     if (!kind) {
       const auto& names = model::kNames<model::JobEventKind>;
-      return base::fail(base::told("'{}' is not one of {}", base::sanitize(word), fmt::join(names, ", ")));
+      return base::fail(
+          base::cli_text("'{}' is not one of {}", base::sanitize(word), fmt::join(names, ", ")));
     }
     out.insert(*kind);
   }

@@ -79,7 +79,7 @@ std::string message_of(const po::error& error, bool has_percent, const Again& ag
     std::replace(message.begin(), message.end(), kPercent, '%');
     return message;
   }
-  return base::told("is not valid");
+  return base::cli_text("is not valid");
 }
 
 // Internal variables of xpurun that are not options.
@@ -225,8 +225,8 @@ base::Status add_config_text(Settings& settings, const CommandSpec& command, con
   if (const std::string line = line_with_colon(text); !line.empty()) {
     const size_t colon = line.find(':');
     return base::fail(
-        config_error(base::told("{}: a line is NAME = VALUE, not '{}'; did you mean {} = {}?", path, line,
-                                base::trim(line.substr(0, colon)), base::trim(line.substr(colon + 1)))));
+        config_error(base::cli_text("{}: a line is NAME = VALUE, not '{}'; did you mean {} = {}?", path, line,
+                                    base::trim(line.substr(0, colon)), base::trim(line.substr(colon + 1)))));
   }
   try {
     const auto parsed = parse(text);
@@ -236,18 +236,18 @@ base::Status add_config_text(Settings& settings, const CommandSpec& command, con
       if (option.unregistered) {
         const OptionSpec* other = find_option(command.options, key);
         std::string what = other != nullptr
-                               ? base::told("{}: {} cannot be set in a configuration file", path, key)
-                               : base::told("{}: {} is not an option", path, key);
+                               ? base::cli_text("{}: {} cannot be set in a configuration file", path, key)
+                               : base::cli_text("{}: {} is not an option", path, key);
         if (const auto near = base::closest(key, names_in_files(command)); near && other == nullptr) {
-          what += base::told("; did you mean {}?", *near);
+          what += base::cli_text("; did you mean {}?", *near);
         }
         return base::fail(config_error(std::move(what)));
       }
       if (option.value.empty() || option.value.front().empty()) {
-        return base::fail(config_error(base::told("{}: {} has no value", path, key)));
+        return base::fail(config_error(base::cli_text("{}: {} has no value", path, key)));
       }
       if (!values.emplace(key, option.value.front()).second) {
-        return base::fail(config_error(base::told("{}: {} is set twice", path, key)));
+        return base::fail(config_error(base::cli_text("{}: {} is set twice", path, key)));
       }
     }
     for (auto& [name, value] : values) {

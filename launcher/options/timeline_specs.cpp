@@ -25,7 +25,7 @@ std::optional<uint64_t> number(std::string_view text) {
 
 base::Status check_length(uint64_t steps, const std::string& shown) {
   if (steps > kMostTimelineSteps) {
-    return base::fail(base::told("'{}' has more than {} steps", shown, kMostTimelineSteps));
+    return base::fail(base::cli_text("'{}' has more than {} steps", shown, kMostTimelineSteps));
   }
   return {};
 }
@@ -33,7 +33,7 @@ base::Status check_length(uint64_t steps, const std::string& shown) {
 base::Result<TimelineSpec> first_steps(std::string_view value, const std::string& shown) {
   const auto last = number(value);
   if (!last) {
-    return base::fail(base::told("'{}': first: needs a number of steps, as in first:10", shown));
+    return base::fail(base::cli_text("'{}': first: needs a number of steps, as in first:10", shown));
   }
   XPURUN_TRY(check_length(*last, shown));
   return TimelineSpec{.first = 1, .last = *last};
@@ -45,10 +45,10 @@ base::Result<TimelineSpec> some_steps(std::string_view value, const std::string&
   const auto last = dash == std::string_view::npos ? first : number(value.substr(dash + 1));
   if (!first || !last) {
     return base::fail(
-        base::told("'{}': steps: needs the first and the last step, as in steps:100-110", shown));
+        base::cli_text("'{}': steps: needs the first and the last step, as in steps:100-110", shown));
   }
   if (*last < *first) {
-    return base::fail(base::told("'{}' ends before it begins", shown));
+    return base::fail(base::cli_text("'{}' ends before it begins", shown));
   }
   XPURUN_TRY(check_length(*last - *first + 1, shown));
   return TimelineSpec{.first = *first, .last = *last};
@@ -57,10 +57,10 @@ base::Result<TimelineSpec> some_steps(std::string_view value, const std::string&
 base::Result<TimelineSpec> every(std::string_view value, const std::string& shown) {
   const auto seconds = base::parse_duration_s(value);
   if (!seconds) {
-    return base::fail(base::told("'{}': every: needs a duration, as in every:10m", shown));
+    return base::fail(base::cli_text("'{}': every: needs a duration, as in every:10m", shown));
   }
   if (*seconds < kShortestEveryS || *seconds > kLongestEveryS) {
-    return base::fail(base::told("'{}' is not between 10 s and 7 days", shown));
+    return base::fail(base::cli_text("'{}' is not between 10 s and 7 days", shown));
   }
   return TimelineSpec{.kind = TimelineSpec::Kind::every, .every_s = *seconds};
 }
@@ -85,7 +85,7 @@ base::Result<TimelineSpec> spec_of(std::string_view entry) {
   if (word == "every") {
     return every(value, shown);
   }
-  return base::fail(base::told("'{}' is not first:N, steps:A-B or every:DURATION", shown));
+  return base::fail(base::cli_text("'{}' is not first:N, steps:A-B or every:DURATION", shown));
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ base::Result<std::vector<TimelineSpec>> timeline_specs(std::string_view list) {
     }
   }
   if (out.size() > kMostSpecs) {
-    return base::fail(base::told("more than {} time lines", kMostSpecs));
+    return base::fail(base::cli_text("more than {} time lines", kMostSpecs));
   }
   std::stable_sort(out.begin(), out.end(), [](const TimelineSpec& a, const TimelineSpec& b) {
     return std::tuple(a.kind, a.first) < std::tuple(b.kind, b.first);
@@ -113,10 +113,10 @@ base::Result<std::vector<TimelineSpec>> timeline_specs(std::string_view list) {
     const TimelineSpec& a = out[i - 1];
     const TimelineSpec& b = out[i];
     if (a.kind == TimelineSpec::Kind::every) {
-      return base::fail(base::told("{} and {}: only one time line can be periodic", a.text, b.text));
+      return base::fail(base::cli_text("{} and {}: only one time line can be periodic", a.text, b.text));
     }
     if (b.kind == TimelineSpec::Kind::steps && b.first <= a.last) {
-      return base::fail(base::told("{} and {} overlap", a.text, b.text));
+      return base::fail(base::cli_text("{} and {} overlap", a.text, b.text));
     }
   }
   return out;

@@ -48,14 +48,14 @@ base::Result<std::string> traced_functions(std::string_view list) {
     if (colon == std::string::npos || !is_dotted(std::string_view(name).substr(0, colon)) ||
         !is_dotted(std::string_view(name).substr(colon + 1))) {
       return base::fail(
-          base::told("'{}' is not module:function or module:Class.method", base::sanitize(given)));
+          base::cli_text("'{}' is not module:function or module:Class.method", base::sanitize(given)));
     }
     if (std::find(out.begin(), out.end(), name) == out.end()) {
       out.push_back(std::move(name));
     }
   }
   if (out.size() > kMostNames) {
-    return base::fail(base::told("more than {} functions", kMostNames));
+    return base::fail(base::cli_text("more than {} functions", kMostNames));
   }
   return base::join(out, ",");
 }

@@ -46,12 +46,12 @@ Screen::Screen(Screen&& other) noexcept
 base::Result<Screen> Screen::open() {
   Screen out;
   if (::tcgetattr(STDIN_FILENO, &out.saved_) != 0) {
-    return base::fail_errno(base::told("standard input is not a terminal"));
+    return base::fail_errno(base::cli_text("standard input is not a terminal"));
   }
   const sigset_t set = watched();
   out.signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!out.signals_ || ::sigprocmask(SIG_BLOCK, &set, &out.old_mask_) != 0) {
-    return base::fail_errno(base::told("cannot receive signals"));
+    return base::fail_errno(base::cli_text("cannot receive signals"));
   }
   out.open_ = true;
   out.enter();

@@ -51,7 +51,7 @@ struct Stream {
   wire::LogStream which;
   std::unique_ptr<LogFile> file;  // the file thread's
   uint64_t skipped = 0;           // bytes not given to the stalled file thread
-  bool told = false;
+  bool reported = false;
   std::string held;  // beginning of an unfinished line
   int pipes = 0;     // number of open pipes
 };
@@ -207,8 +207,8 @@ void RelayProcess::keep(size_t index, std::string_view bytes) {
   Stream& stream = *streams_[index];
   if (!files_->has_room()) {
     stream.skipped += bytes.size();
-    if (!stream.told) {
-      stream.told = true;
+    if (!stream.reported) {
+      stream.reported = true;
       say(fmt::format("the file system of {} does not answer: output of rank {} is only repeated here",
                       setup_.directory, stream.rank));
     }

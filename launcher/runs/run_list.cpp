@@ -116,7 +116,7 @@ base::Result<std::vector<RunEntry>> list_runs(const std::string& runs_dir) {
   std::vector<RunEntry> out;
   auto it = fs::directory_iterator(runs_dir, ec);
   if (ec) {
-    base::Error e = base::fail_errno(base::told("cannot read {}", runs_dir), ec.value()).value();
+    base::Error e = base::fail_errno(base::cli_text("cannot read {}", runs_dir), ec.value()).value();
     e.id = "E-NO-RUN";
     e.hint = "xpurun runs --runs-dir DIR";
     return base::fail(std::move(e));

@@ -48,7 +48,7 @@ model::Verdict slow_verdict(const model::SpeedReport& speed) {
 }
 
 std::vector<std::string> slow_differences(const model::SpeedReport& speed,
-                                          const std::vector<model::Slowdown>& told, int64_t fault_step) {
+                                          const std::vector<model::Slowdown>& reported, int64_t fault_step) {
   std::vector<std::string> out;
   if (speed.source == model::StepSource::none) {
     out.push_back(fmt::format("no stable step: {}", speed.why));
@@ -57,7 +57,7 @@ std::vector<std::string> slow_differences(const model::SpeedReport& speed,
   if (fault_step >= 0 && first != nullptr && !near_fault(first->since, fault_step)) {
     out.push_back(fmt::format("since step {} instead of {}", first->since, fault_step));
   }
-  for (const model::Slowdown& one : told) {
+  for (const model::Slowdown& one : reported) {
     if (fault_step < 0 || !near_fault(one.step, fault_step)) {
       out.push_back(fmt::format("while the job ran, step {} was reported as slower", one.step));
     }

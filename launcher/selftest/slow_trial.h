@@ -19,7 +19,7 @@ model::Verdict slow_verdict(const model::SpeedReport& speed);
 // The errors besides id and ranks: a begin other than that of the fault (`fault_step`; negative: there was no
 // fault), and warnings about a job that is not slow.
 std::vector<std::string> slow_differences(const model::SpeedReport& speed,
-                                          const std::vector<model::Slowdown>& told, int64_t fault_step);
+                                          const std::vector<model::Slowdown>& reported, int64_t fault_step);
 
 // Steps from the fault until a change was certain; negative: none was found.
 int64_t steps_to_find(const model::SpeedReport& speed, int64_t fault_step);

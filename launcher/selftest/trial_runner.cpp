@@ -90,7 +90,7 @@ void TrialRunner::ended(Iterator running) {
   running_.erase(running);
   const size_t strays = kill_strays();
   if (signal_ == 0) {
-    tell(trial, result_of(trial, base::WaitStatus(status), strays));
+    report(trial, result_of(trial, base::WaitStatus(status), strays));
     start_more();
   }
   if (running_.empty()) {
@@ -117,7 +117,7 @@ Trial TrialRunner::result_of(const Running& running, base::WaitStatus status, si
   return out;
 }
 
-void TrialRunner::tell(const Running& running, Trial trial) {
+void TrialRunner::report(const Running& running, Trial trial) {
   const auto now = cpu_use_now();
   const double others = running.before && now ? share_of_others(*running.before, *now) : 0;
   if (trial.outcome == TrialOutcome::wrong && trial.analysed && others > limits_.most_of_others) {

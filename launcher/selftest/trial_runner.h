@@ -63,7 +63,7 @@ class TrialRunner {
   void ended(Iterator running);
   Trial result_of(const Running& running, base::WaitStatus status, size_t strays) const;
   // Reports the result, unless other programs may be the reason for it: then the trial is repeated.
-  void tell(const Running& running, Trial trial);
+  void report(const Running& running, Trial trial);
   void interrupted(int signal);
   size_t kill_strays() const;
 

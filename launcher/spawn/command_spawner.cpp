@@ -17,7 +17,7 @@ base::Result<std::string> resolve_program(const std::string& name) {
     base::Error& e = found.error();
     const bool is_file = e.sys_errno == EACCES;
     e.id = is_file ? base::kNotExecutable : base::kNotFound;
-    e.hint = is_file ? base::told("chmod +x {0}, or name its interpreter: xpurun -- python {0}", name)
+    e.hint = is_file ? base::cli_text("chmod +x {0}, or name its interpreter: xpurun -- python {0}", name)
                      : fmt::format("command -v {}", base::shell_quote(name));
   }
   return found;

@@ -98,7 +98,7 @@ PreloadPlan plan_preload(const std::string& library, const std::string& program,
     case PreloadLimit::none:
       if (preloads_asan(value_of(env, "LD_PRELOAD"))) {
         out.reason = "LD_PRELOAD has AddressSanitizer: no stacks of memory faults, which it reports itself";
-        out.is_told = true;
+        out.is_reported = true;
       }
       break;
     case PreloadLimit::set_id:
@@ -110,7 +110,7 @@ PreloadPlan plan_preload(const std::string& library, const std::string& program,
     case PreloadLimit::asan:
     case PreloadLimit::asan_first:
       out.reason = fmt::format("{}: {}", reach.fact, reach.lost);
-      out.is_told = true;
+      out.is_reported = true;
       break;
   }
   if (reach.limit == PreloadLimit::asan_first) {
@@ -120,7 +120,7 @@ PreloadPlan plan_preload(const std::string& library, const std::string& program,
     out.path = *path;
   } else {
     out.reason = base::to_line(path.error());
-    out.is_told = true;
+    out.is_reported = true;
   }
   return out;
 }

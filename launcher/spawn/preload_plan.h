@@ -10,9 +10,9 @@
 namespace xpurun::launcher {
 
 struct PreloadPlan {
-  std::string path;      // for LD_PRELOAD; empty: without the library
-  std::string reason;    // why the library is left out or limited in the command itself; empty: no limit
-  bool is_told = false;  // print the reason at the start
+  std::string path;          // for LD_PRELOAD; empty: without the library
+  std::string reason;        // why the library is left out or limited in the command itself; empty: no limit
+  bool is_reported = false;  // print the reason at the start
 };
 
 // `program` is the file that will be executed, or empty; `env` is the command's environment without xpurun's

@@ -21,7 +21,7 @@ double SilenceWatch::limit_s(const Seen& seen) const {
 std::optional<double> SilenceWatch::look(const Seen& seen, base::MonoNs now, bool recorded) {
   if (!recorded) {
     blind_until_ = now;
-    told_ = false;
+    reported_ = false;
     return std::nullopt;
   }
   if (seen.last_end > last_end_) {
@@ -30,15 +30,15 @@ std::optional<double> SilenceWatch::look(const Seen& seen, base::MonoNs now, boo
     longest_pause_s_ =
         counts ? std::max(longest_pause_s_, base::ns_to_s(seen.last_end - last_end_)) : longest_pause_s_;
     last_end_ = seen.last_end;
-    told_ = false;
+    reported_ = false;
   }
   const double limit = limit_s(seen);
   const double silent = base::ns_to_s(now - std::max(last_end_, blind_until_));
-  if (told_ || last_end_ == 0 || limit < 0 || silent < limit ||
+  if (reported_ || last_end_ == 0 || limit < 0 || silent < limit ||
       (hang_timeout_s_ > 0 && limit >= hang_timeout_s_)) {
     return std::nullopt;
   }
-  told_ = true;
+  reported_ = true;
   return silent;
 }
 

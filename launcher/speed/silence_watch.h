@@ -32,7 +32,7 @@ class SilenceWatch {
   base::MonoNs last_end_ = 0;
   base::MonoNs blind_until_ = 0;  // ends of steps were not seen until then
   double longest_pause_s_ = 0;
-  bool told_ = false;  // the current silence was reported
+  bool reported_ = false;  // the current silence was reported
 };
 
 }  // namespace xpurun::launcher

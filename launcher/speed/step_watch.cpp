@@ -161,7 +161,7 @@ void StepWatch::restart(base::Rank reference) {
   without_reference_ = 0;
   detector_.emplace(gpu_ ? report::ChangeSettings{} : report::ChangeSettings::for_shared_cpus());
   pending_ = {};
-  fastest_s_ = told_s_ = 0;
+  fastest_s_ = reported_s_ = 0;
 }
 
 void StepWatch::every_call_timed(bool on, base::MonoNs now) {
@@ -200,27 +200,27 @@ void StepWatch::compare(base::Rank rank, const State& state, base::MonoNs begin,
 void StepWatch::judge(const model::StepChange& change) {
   fastest_s_ = fastest_s_ > 0 ? std::min(fastest_s_, change.before_s) : change.before_s;
   if (change.after_s <= fastest_s_ * (1 + kAsFast)) {
-    const bool was_told = told_s_ > 0;
-    fastest_s_ = told_s_ = 0;
+    const bool was_told = reported_s_ > 0;
+    fastest_s_ = reported_s_ = 0;
     if (was_told && as_fast_) {
-      tell(as_fast_, change);
+      report(as_fast_, change);
     }
     return;
   }
-  const double since_told = told_s_ > 0 ? change.after_s / told_s_ - 1 : threshold_;
+  const double since_told = reported_s_ > 0 ? change.after_s / reported_s_ - 1 : threshold_;
   if (change.share <= 0 || change.after_s / fastest_s_ - 1 < threshold_ || since_told < threshold_) {
     return;
   }
-  told_s_ = change.after_s;
-  ++told_;
-  model::StepChange told = change;
-  told.before_s = fastest_s_;
-  told.share = change.after_s / fastest_s_ - 1;
-  tell(slower_, told);
+  reported_s_ = change.after_s;
+  ++reported_;
+  model::StepChange reported = change;
+  reported.before_s = fastest_s_;
+  reported.share = change.after_s / fastest_s_ - 1;
+  report(slower_, reported);
 }
 
 // `change` with the numbers of steps, not of values.
-void StepWatch::tell(const Tell& to, model::StepChange change) const {
+void StepWatch::report(const Report& to, model::StepChange change) const {
   const Value& latest = values_[(detector_->steps() - 1) % kKept];
   const auto number = static_cast<size_t>(change.step);
   const bool known = number + kKept > detector_->steps() - 1;

@@ -25,14 +25,14 @@ class StepWatch {
   // `begin`: when the first slow step began, CLOCK_MONOTONIC; 0: unknown. The step is counted from the first
   // step that was seen; wall_ns is not set. The same for a job that is as fast again as before the reported
   // slowdown.
-  using Tell = std::function<void(const model::StepChange& change, base::MonoNs begin)>;
+  using Report = std::function<void(const model::StepChange& change, base::MonoNs begin)>;
   struct RankSteps {
     uint64_t steps = 0;
     double step_s = -1;  // mean of the last steps; negative: not known yet
   };
 
   // `threshold`: 0.2: report when a step takes 20 % longer than at the fastest level; 0: never.
-  StepWatch(double threshold, Tell slower, Tell as_fast = {})
+  StepWatch(double threshold, Report slower, Report as_fast = {})
       : threshold_(threshold), slower_(std::move(slower)), as_fast_(std::move(as_fast)) {}
 
   // `process` distinguishes the successive processes of a rank.
@@ -55,7 +55,7 @@ class StepWatch {
   // steps; negative: there is none.
   double median_step_s(base::MonoNs from, base::MonoNs until) const;
   bool uses_gpu() const { return gpu_; }
-  uint64_t slow_events() const { return told_; }
+  uint64_t slow_events() const { return reported_; }
 
  private:
   struct State {
@@ -85,18 +85,18 @@ class StepWatch {
   void end_step(base::Rank rank, State& state, base::MonoNs end);
   void compare(base::Rank rank, const State& state, base::MonoNs begin, int64_t duration_ns);
   void judge(const model::StepChange& change);
-  void tell(const Tell& to, model::StepChange change) const;
+  void report(const Report& to, model::StepChange change) const;
   void restart(base::Rank reference);
 
   double threshold_;
-  Tell slower_;
-  Tell as_fast_;
+  Report slower_;
+  Report as_fast_;
   bool gpu_ = false;
   base::MonoNs timed_from_ = 0;   // each call was timed from then
   base::MonoNs timed_until_ = 0;  // until then
   bool broken_ = false;
   base::MonoNs last_end_ = 0;
-  uint64_t told_ = 0;
+  uint64_t reported_ = 0;
   std::map<base::Rank, State> ranks_;
   // All ranks wait for each other, so a single rank shows the steps of the job.
   base::Rank reference_ = base::kNoRank;
@@ -107,7 +107,7 @@ class StepWatch {
   Value pending_;
   // The level before the job became slower; 0: it is as fast as ever.
   double fastest_s_ = 0;
-  double told_s_ = 0;  // last level that was reported; 0: none
+  double reported_s_ = 0;  // last level that was reported; 0: none
 };
 
 }  // namespace xpurun::launcher

@@ -177,14 +177,15 @@ base::Result<WriterProcess::Started> WriterProcess::start(const Open& open, doub
     ::waitpid(pid, nullptr, WNOHANG);
     return base::fail(std::move(answer.error()));
   }
-  base::Error told = answer->error.value_or(base::Error());
+  base::Error reported = answer->error.value_or(base::Error());
   if (answer->number == 0) {
     ::waitpid(pid, nullptr, 0);
-    return base::fail(std::move(told));
+    return base::fail(std::move(reported));
   }
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
-  return Started{.writer = WriterProcess(pid, std::move(ours)),
-                 .dir = {.path = told.what, .absolute = told.cause, .local = told.hint.front() == kLocal}};
+  return Started{
+      .writer = WriterProcess(pid, std::move(ours)),
+      .dir = {.path = reported.what, .absolute = reported.cause, .local = reported.hint.front() == kLocal}};
 }
 
 }  // namespace xpurun::launcher

@@ -96,7 +96,7 @@ std::vector<std::string> with_preload_setup(std::vector<std::string> env, const 
   const auto program = resolve_program(options.command.at(0));
   const PreloadPlan plan = plan_preload(absolute(*library), program.value_or(""), env);
   manifest.preload_reason = plan.reason;
-  if (plan.is_told) {
+  if (plan.is_reported) {
     base::log_warn("{}", plan.reason);
   }
   if (plan.path.empty()) {

@@ -227,7 +227,7 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
     }
     hooks_.dump([reply](const std::string& dir) { reply({{"ok", true}, {"dir", dir}}); });
   } else if (cmd == "status") {
-    tell_status(request, reply);
+    report_status(request, reply);
   } else if (cmd == "nodes") {
     ordered_json answer{{"ok", true}};
     answer.update(to_json(hooks_.nodes()));
@@ -262,12 +262,12 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
 
 // "job": the status covers the ranks of all nodes. "here": another node asks, so this node must not ask
 // further nodes.
-void ControlApi::tell_status(const nlohmann::json& request, const ControlServer::Reply& reply) {
+void ControlApi::report_status(const nlohmann::json& request, const ControlServer::Reply& reply) {
   const auto is_set = [&](const char* flag) {
     const auto found = request.find(flag);
     return found != request.end() && *found == true;
   };
-  const auto tell = [reply](const LiveStatus& status) {
+  const auto report = [reply](const LiveStatus& status) {
     ordered_json answer{{"ok", true}};
     answer.update(to_json(status));
     reply(answer);
@@ -278,12 +278,12 @@ void ControlApi::tell_status(const nlohmann::json& request, const ControlServer:
     if (is_set("job")) {
       hooks_.complete(status);
     }
-    tell(status);
+    report(status);
     return;
   }
   const ordered_json question = {{"cmd", "status"}, {"job", true}, {"here", true}};
   AskMessage ask{.node = informed, .verb = "status", .arguments = question.dump()};
-  hooks_.ask(std::move(ask), [this, tell](const std::vector<AnswersMessage>& answers) {
+  hooks_.ask(std::move(ask), [this, report](const std::vector<AnswersMessage>& answers) {
     LiveStatus status = hooks_.status();
     const auto other = answers.empty() ? base::Result<LiveStatus>(base::fail("no answer"))
                                        : live_status_from_json(answers.front().body);
@@ -292,7 +292,7 @@ void ControlApi::tell_status(const nlohmann::json& request, const ControlServer:
     } else {
       hooks_.complete(status);
     }
-    tell(status);
+    report(status);
   });
 }
 
@@ -361,17 +361,17 @@ void ControlApi::trace_python(const nlohmann::json& request, const ControlServer
     reply(refusal("bad_request", changed.error().what));
     return;
   }
-  tell_traced(parts_.loop.now() + base::s_to_ns(kTracedPatienceS), reply);
+  report_traced(parts_.loop.now() + base::s_to_ns(kTracedPatienceS), reply);
 }
 
 // Answers once no rank is pending, or at `until`. Always one interval later, so that problems that the ranks
 // report with the change are included.
-void ControlApi::tell_traced(base::MonoNs until, const ControlServer::Reply& reply) {
+void ControlApi::report_traced(base::MonoNs until, const ControlServer::Reply& reply) {
   const TracedState before = hooks_.traced();
   const bool pending = std::any_of(before.ranks.begin(), before.ranks.end(),
                                    [](const auto& r) { return r.follows == FollowsList::pending; });
   parts_.loop.after(kTracedLookS, [this, until, reply, again = pending && parts_.loop.now() < until] {
-    again ? tell_traced(until, reply) : reply(answer_of(hooks_.traced()));
+    again ? report_traced(until, reply) : reply(answer_of(hooks_.traced()));
   });
 }
 

@@ -76,11 +76,11 @@ class ControlApi {
   void ask_nodes(const nlohmann::json& request, const std::string& whom, const ControlServer::Reply& reply);
   std::string node_named(const std::string& text) const;
   nlohmann::ordered_json with_run_dir(nlohmann::ordered_json answer) const;
-  void tell_status(const nlohmann::json& request, const ControlServer::Reply& reply);
+  void report_status(const nlohmann::json& request, const ControlServer::Reply& reply);
   void set_level(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_capture(const nlohmann::json& request, const ControlServer::Reply& reply);
   void trace_python(const nlohmann::json& request, const ControlServer::Reply& reply);
-  void tell_traced(base::MonoNs until, const ControlServer::Reply& reply);
+  void report_traced(base::MonoNs until, const ControlServer::Reply& reply);
   void start_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   std::string token_path() const;

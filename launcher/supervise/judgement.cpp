@@ -122,7 +122,7 @@ VerdictHandler::Hooks Judgement::verdict_hooks() {
           .collecting_evidence = [this] { return evidence_.busy() || parts_.dumps.busy(); },
           .publish =
               [this](const model::Verdict& v) { publish(v, parts_.options.termination_log, dir_.absolute); },
-          .told = [this] { nodes_.verdict_told(); },
+          .reported = [this] { nodes_.verdict_reported(); },
           .say_sentence = [this](const model::Verdict& v) { parts_.messages.say(v.sentence, colour_of(v)); },
           .say_report =
               [this] {

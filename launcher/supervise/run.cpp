@@ -53,7 +53,7 @@ base::Error too_few_descriptors() {
 constexpr double kLastWordsS = 2;
 
 int complain(const base::Error& e, int status) {
-  base::tell(base::to_text(e));
+  base::write_stderr(base::to_text(e));
   return status;
 }
 

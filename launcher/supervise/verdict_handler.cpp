@@ -22,7 +22,7 @@ namespace {
 
 // False for a job that ended well, and for a job whose only process failed by itself: its own output has
 // already said everything.
-bool worth_telling(const model::Verdict& v, bool stalls, bool several_ranks) {
+bool worth_reporting(const model::Verdict& v, bool stalls, bool several_ranks) {
   if (v.kind == model::VerdictKind::none || v.kind == model::VerdictKind::running) {
     return stalls;
   }
@@ -164,18 +164,18 @@ void VerdictHandler::say_progress_again(const model::Stall& stall) {
 // While the job is being ended, reports still come in. The end of the run prints the last of them.
 void VerdictHandler::announce(const model::Verdict& verdict) {
   if (!parts_.job.is_ending() && verdict.sentence != announced_) {
-    tell(verdict);
+    report(verdict);
   }
 }
 
-void VerdictHandler::tell(const model::Verdict& verdict) {
+void VerdictHandler::report(const model::Verdict& verdict) {
   if (verdict.sentence.empty()) {
     return;
   }
   announced_ = verdict.sentence;
   hooks_.say_sentence(spoken(verdict));
   say_place();
-  hooks_.told();
+  hooks_.reported();
 }
 
 void VerdictHandler::say_place() {
@@ -276,10 +276,10 @@ void VerdictHandler::print_end() {
   }
   if (parts_.options.verbosity < 0 ||
       !(parts_.options.attaches() ||
-        worth_telling(run.verdict, !run.stalls.empty(), hooks_.several_ranks()))) {
+        worth_reporting(run.verdict, !run.stalls.empty(), hooks_.several_ranks()))) {
     return;
   }
-  tell(run.verdict);
+  report(run.verdict);
   model::Verdict words = spoken(run.verdict);
   const base::Speaking speaking(parts_.options.language);
   const std::string stacks = stacks_command(run.verdict);

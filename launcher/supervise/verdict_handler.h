@@ -35,7 +35,7 @@ class VerdictHandler {
     // Evidence of living processes is being collected. The report after it decides whether the job ends.
     std::function<bool()> collecting_evidence;
     std::function<void(const model::Verdict&)> publish;  // to receivers of verdicts beside the terminal
-    std::function<void()> told;                          // a verdict has been printed
+    std::function<void()> reported;                      // a verdict has been printed
     std::function<void(const model::Verdict&)> say_sentence;
     std::function<void()> say_report;  // prints where the page of the run is
     std::function<void(const std::string&)> say;
@@ -59,7 +59,7 @@ class VerdictHandler {
  private:
   void take_hang(const model::Verdict& verdict);
   void announce(const model::Verdict& verdict);
-  void tell(const model::Verdict& verdict);
+  void report(const model::Verdict& verdict);
   void say_place();
   void publish(const model::Verdict& verdict);
   // The verdict in the language of the run.

@@ -40,7 +40,7 @@ JobEnding::Hooks Supervisor::ending_hooks() {
           .request_report = [this] { return judgement_.request_report(); },
           .reporting = [this] { return judgement_.reporting(); },
           .print_end = [this] { judgement_.verdicts().print_end(); },
-          .tell_end = [this](std::function<void()> done) { notifier_.end(std::move(done)); }};
+          .notify_of_end = [this](std::function<void()> done) { notifier_.end(std::move(done)); }};
 }
 
 Watcher::Listener Supervisor::watch_listener() {
@@ -119,7 +119,7 @@ SignalHandler::Hooks Supervisor::signal_hooks() {
           .hide_status_line = [this] { display_.hide(); },
           .terminal_hung_up = [this] { ending_.terminal_hung_up(); },
           .give_up_logs = [this] { return logs_.give_up(); },
-          .stop_telling = [this] { notifier_.give_up("xpurun was interrupted"); },
+          .stop_notifying = [this] { notifier_.give_up("xpurun was interrupted"); },
           .kill_job = [this] { ending_.kill_now(); },
           .detach = [this] { ending_.detach(); },
           .say = say()};

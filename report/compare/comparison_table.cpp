@@ -36,11 +36,11 @@ TextTable comparison_table(const model::Comparison& comparison, size_t most) {
   out.all_rows = comparison.metrics.size();
   for (size_t i = 0; i < std::min(out.all_rows, most); ++i) {
     const model::ComparedMetric& m = comparison.metrics[i];
-    const bool told = m.judgement == model::Judgement::slower || m.judgement == model::Judgement::faster;
+    const bool reported = m.judgement == model::Judgement::slower || m.judgement == model::Judgement::faster;
     out.rows.push_back({metric_words(m.kind, base::sanitize(m.name)), short_number(m.a_s * 1e3),
                         short_number(m.b_s * 1e3),
                         m.effect < kLargestEffect ? fmt::format("{:+.1f}", m.effect * 100) : "",
-                        told && m.step_share != 0 ? fmt::format("{:+.1f}", m.step_share * 100) : "",
+                        reported && m.step_share != 0 ? fmt::format("{:+.1f}", m.step_share * 100) : "",
                         q_text(m), fmt::format("{:.2f}", m.superiority), std::string(name_of(m.judgement)),
                         m.ranks, rate_text(m.a_tflops), rate_text(m.b_tflops), fmt::format("{}", m.a_count),
                         fmt::format("{}", m.b_count)});

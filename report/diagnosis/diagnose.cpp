@@ -97,12 +97,12 @@ std::string dump_that_matters(const RunManifest& run) {
     return root->notice->dump;
   }
   // A dump of the other ranks at the time of a death shows which rank waited for which.
-  const auto told = std::find_if(run.dumps.begin(), run.dumps.end(), [&](const model::DumpRecord& d) {
+  const auto reported = std::find_if(run.dumps.begin(), run.dumps.end(), [&](const model::DumpRecord& d) {
     return root != nullptr && (d.why == model::DumpReason::death || d.why == model::DumpReason::crash) &&
            d.at_s + 1 >= root->at_s;
   });
-  if (told != run.dumps.end()) {
-    return told->dir;
+  if (reported != run.dumps.end()) {
+    return reported->dir;
   }
   const bool fresh = run.outcome == model::RunOutcome::running && run.stalls.empty() && !run.dumps.empty();
   return fresh && run.dumps.back().why == model::DumpReason::hang ? run.dumps.back().dir : std::string();

@@ -72,7 +72,7 @@ std::string thread_clause(const RankView& v) {
     return {};
   }
   std::string out;
-  std::set<std::string> told;
+  std::set<std::string> reported;
   const model::ThreadStack* main = v.stacks->main_thread();
   for (const model::ThreadStack& t : v.stacks->threads) {
     const bool users = called_frames(t.frames) < t.frames.size();
@@ -83,7 +83,7 @@ std::string thread_clause(const RankView& v) {
     const bool idle =
         wait && (waits_for_peers(wait->kind) || (wait->what == "queue" && !where.callee.ends_with(".put")));
     if (&t == main || &t == v.thread || idle || !users || owner_of(where.file) != CodeOwner::user ||
-        told.size() == kMostThreadPlaces || !told.insert(place(where)).second) {
+        reported.size() == kMostThreadPlaces || !reported.insert(place(where)).second) {
       continue;
     }
     out += wait ? tr("; its {} waits for a {} in {}", thread_words(t), tr(wait->what), place(where))

@@ -47,7 +47,7 @@ std::vector<model::Frame> crash_frames(const model::ThreadStack& thread);
 // The latest process of every rank of the run, ordered by rank. A restarted rank has several processes.
 std::vector<const model::ProcessRecord*> current_ranks(const model::RunManifest& run);
 // A rank that is the user's command without Python and without a launcher's variables, such as `sh job.sh`.
-// Whether xpurun has seen such a process before its end is chance, so that its end is told as that of the
+// Whether xpurun has seen such a process before its end is chance, so that its end is reported as that of the
 // command, as if it had not been seen.
 bool is_plain_command(const model::ProcessRecord& process);
 

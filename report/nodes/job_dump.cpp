@@ -122,17 +122,17 @@ void add_missing_ranks(const RunManifest& run, const JobDump& dump, MergedDump& 
                              .host = host});
     merged.absent.push_back(absent(rank, pid, host, reason));
   };
-  std::set<base::Rank> told;
+  std::set<base::Rank> reported;
   for (const model::RankObservation& o : all.ranks) {
-    told.insert(o.rank);
+    reported.insert(o.rank);
   }
   for (const model::DumpedProcess& p : all.processes) {
     if (p.role == model::ProcessRole::rank) {
-      told.insert(p.rank);
+      reported.insert(p.rank);
     }
   }
   for (const model::ProcessRecord* p : current_ranks(run)) {
-    if (!told.insert(p->rank).second) {
+    if (!reported.insert(p->rank).second) {
       continue;
     }
     const std::string& host = host_of(run, p->node);
@@ -153,7 +153,7 @@ void add_missing_ranks(const RunManifest& run, const JobDump& dump, MergedDump& 
       continue;
     }
     for (const base::Rank rank : node.ranks.ranks()) {
-      if (told.insert(rank).second) {
+      if (reported.insert(rank).second) {
         add(rank, 0, node.host, node.gap);
       }
     }

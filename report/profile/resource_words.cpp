@@ -18,7 +18,7 @@ using model::SamplingStatus;
 
 namespace {
 
-constexpr size_t kMostRanksTold = 8;
+constexpr size_t kMostRanksNamed = 8;
 
 std::string ranks_at_front(const model::RankSet& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "Rank" : "Ranks", ranks.brief());
@@ -127,14 +127,14 @@ std::vector<std::string> resource_sentences(const model::GpuCapture& capture) {
   if (std::string sentence = sampled_words(capture); !sentence.empty()) {
     out.push_back(std::move(sentence));
   }
-  size_t told = 0;
+  size_t reported = 0;
   size_t left_out = 0;
   std::map<std::string, model::RankSet> problems;
   for (const RankActivity& r : capture.ranks) {
     if (const std::string amounts = amount_of(r.sampling); !amounts.empty()) {
-      if (told < kMostRanksTold) {
+      if (reported < kMostRanksNamed) {
         out.push_back(fmt::format("Rank {}: {}.", r.rank, amounts));
-        ++told;
+        ++reported;
       } else {
         ++left_out;
       }

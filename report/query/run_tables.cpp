@@ -257,8 +257,8 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
   ClockAlignment clocks;
   int64_t first_ns = 0;
   for (const TraceSource& source : inputs.sources) {
-    std::vector<base::Error> told_later;
-    const Activity activity = read_source(source, told_later);
+    std::vector<base::Error> reported_later;
+    const Activity activity = read_source(source, reported_later);
     clocks.add(activity);
     if (!activity.slices.empty()) {
       const int64_t begin = activity.slices.front().begin_ns;

@@ -99,15 +99,15 @@ void put_waiting(data& page, const RunReport& report) {
 
 // Lines that stand elsewhere on the page are not repeated as evidence.
 void put_evidence(data& page, const RunReport& report) {
-  std::set<std::string> told(report.verdict.log_tail.lines.begin(), report.verdict.log_tail.lines.end());
+  std::set<std::string> reported(report.verdict.log_tail.lines.begin(), report.verdict.log_tail.lines.end());
   for (const Traceback& t : report.tracebacks.shown) {
     for (const std::string_view line : base::split(t.text, '\n')) {
-      told.emplace(line);
+      reported.emplace(line);
     }
   }
   std::vector<std::string> evidence = report.verdict.evidence;
   const size_t all = evidence.size();
-  std::erase_if(evidence, [&told](const std::string& line) { return told.contains(line); });
+  std::erase_if(evidence, [&reported](const std::string& line) { return reported.contains(line); });
   // The tail is announced by the line before it.
   if (evidence.size() < all && !evidence.empty() && !report.verdict.log_tail.lines.empty() &&
       evidence.front() == report.verdict.evidence.front()) {

@@ -23,7 +23,7 @@ def direct_output(root):
                 continue
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 if DIRECT.search(line.split("//")[0]):
-                    yield f"{name}:{number}: use base::tell() or base::put_out(): {line.strip()}"
+                    yield f"{name}:{number}: use base::write_stderr() or base::put_out(): {line.strip()}"
 
 
 def main():

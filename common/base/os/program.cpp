@@ -157,7 +157,7 @@ Result<std::string> find_program(const std::string& name) {
       worst = err == EACCES ? EACCES : worst;
     }
   }
-  return fail_errno(told("cannot run {}", shell_quote(name)), worst);
+  return fail_errno(cli_text("cannot run {}", shell_quote(name)), worst);
 }
 
 std::vector<char*> c_pointers(const std::vector<std::string>& strings) {

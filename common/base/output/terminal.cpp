@@ -45,7 +45,7 @@ size_t terminal_columns(int fd, size_t fallback) {
   return fallback;
 }
 
-void tell(std::string_view text) {
+void write_stderr(std::string_view text) {
   (void)write_all(STDERR_FILENO, sanitize_lines(text));
 }
 

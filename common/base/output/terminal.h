@@ -19,7 +19,7 @@ size_t terminal_columns(int fd, size_t fallback = 80);
 // can control the terminal (tests/lint/check_output.py).
 //
 // Writes a message to standard error. Failures are ignored, because they cannot be reported.
-void tell(std::string_view text);
+void write_stderr(std::string_view text);
 // Writes a command's output to standard output: unchanged to files and pipes, sanitized on a terminal.
 Status put_out(std::string_view text);
 

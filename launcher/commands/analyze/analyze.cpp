@@ -55,8 +55,8 @@ int analyze_command(const Invocation& call) {
   const Setting* baseline = settings.find("baseline");
   const std::string name = format == nullptr ? "text" : format->value;
   if (baseline != nullptr && name == "systrace") {
-    return complain_usage(call,
-                          base::told("--format systrace cannot contain a comparison; leave out --baseline"));
+    return complain_usage(
+        call, base::cli_text("--format systrace cannot contain a comparison; leave out --baseline"));
   }
   std::vector<std::string> operands = call.words.operands;
   if (operands.empty()) {

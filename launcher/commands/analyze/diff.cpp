@@ -55,14 +55,15 @@ int diff_command(const Invocation& call) {
   const auto ranks_a = ranks_of(settings, "ranks-a");
   const auto ranks_b = ranks_of(settings, "ranks-b");
   if (!ranks_a || !ranks_b) {
-    return complain_usage(call, base::told("--ranks-a and --ranks-b need a list of ranks, such as 0-7,12"));
+    return complain_usage(call,
+                          base::cli_text("--ranks-a and --ranks-b need a list of ranks, such as 0-7,12"));
   }
   std::vector<std::string> operands = call.words.operands;
   if (operands.size() == 1 && !ranks_a->empty() && !ranks_b->empty()) {
     operands.push_back(operands.front());
   }
   if (operands.size() != 2) {
-    return complain_usage(call, base::told("give two runs, or one run with --ranks-a and --ranks-b"));
+    return complain_usage(call, base::cli_text("give two runs, or one run with --ranks-a and --ranks-b"));
   }
   auto a = read_run_speed({operands[0]}, {.ranks = *ranks_a, .series = true});
   if (!a) {

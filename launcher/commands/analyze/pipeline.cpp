@@ -58,7 +58,7 @@ base::Result<report::PipelineOptions> read_pipeline_options(const Invocation& ca
   if (const std::string groups = pipeline_value_of(call, "groups"); !groups.empty()) {
     XPURUN_TRY_ASSIGN(out.groups, report::GroupOrder::parse(groups));
     if (!out.groups->has("pp")) {
-      return base::fail(base::told("--groups: type pp is missing"));
+      return base::fail(base::cli_text("--groups: type pp is missing"));
     }
   }
   return out;
@@ -80,7 +80,7 @@ base::Result<std::optional<WantedSteps>> read_steps(const std::string& text) {
   const auto last = dash == std::string_view::npos ? first : base::parse_int(words.substr(dash + 1));
   if (!first || !last || *first < 0 || *last < *first) {
     return base::fail(
-        base::told("--steps: \"{}\" is not a range of steps such as 10-12", base::sanitize(text)));
+        base::cli_text("--steps: \"{}\" is not a range of steps such as 10-12", base::sanitize(text)));
   }
   return std::optional<WantedSteps>({*first, *last});
 }
@@ -98,14 +98,14 @@ base::Result<std::string> svg_text(const model::PipelineReport& report,
           all.begin(), all.end(), [number](const model::PipelineStep& s) { return s.number < number; }));
     };
     if (before(wanted->first) == before(wanted->last + 1)) {
-      return base::fail(all.empty()
-                            ? base::told("no step was recorded")
-                            : base::told("the steps are {} to {}", all.front().number, all.back().number));
+      return base::fail(
+          all.empty() ? base::cli_text("no step was recorded")
+                      : base::cli_text("the steps are {} to {}", all.front().number, all.back().number));
     }
     steps = {before(wanted->first), before(wanted->last + 1) - 1};
   }
   std::string svg = report::gantt_svg(*slowest, steps, report::GanttUse::file);
-  return svg.empty() ? base::Result<std::string>(base::fail(base::told("these steps have no job"))) : svg;
+  return svg.empty() ? base::Result<std::string>(base::fail(base::cli_text("these steps have no job"))) : svg;
 }
 
 std::string people_text(const model::PipelineReport& report, size_t columns) {
@@ -143,10 +143,11 @@ int tell_problems(const std::vector<base::Error>& problems) {
 }
 
 base::Error no_pipeline(const report::PipelineOfRun& run) {
-  return {.what = run.ranks == 0 ? base::told("no rank has forward and backward jobs of a pipeline")
-                                 : base::told("no two ranks of one pipeline have forward and backward jobs"),
+  return {.what = run.ranks == 0
+                      ? base::cli_text("no rank has forward and backward jobs of a pipeline")
+                      : base::cli_text("no two ranks of one pipeline have forward and backward jobs"),
           .id = "E-NO-DATA",
-          .cause = base::told(
+          .cause = base::cli_text(
               "jobs come from marks of the program, from functions that --trace-python named, or from "
               "sends and receives of torch.distributed between backward passes"),
           .hint =
@@ -167,7 +168,7 @@ int pipeline_command(const Invocation& call) {
   }
   const std::string format = pipeline_value_of(call, "format");
   if (*steps && format != "svg") {
-    return complain_usage(call, base::told("--steps needs --format svg"));
+    return complain_usage(call, base::cli_text("--steps needs --format svg"));
   }
   const auto found = run_paths(call.words.operands);
   if (!found) {

@@ -33,23 +33,23 @@ base::Result<report::SpeedOfRun> read_run_speed(const std::vector<std::string>& 
   using Notes = const std::vector<std::string>*;
   for (const Notes notes : {Notes(&job.notes), Notes(&speed.notes)}) {
     for (const std::string& note : *notes) {
-      base::tell(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
+      base::write_stderr(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
     }
   }
   if (speed.ranks > 0) {
     return speed;
   }
   if (!reading.ranks.empty()) {
-    return base::fail({.what = base::told("no rank of {} has spans or timed calls in {}",
-                                          reading.ranks.brief(), base::sanitize(operands.front())),
+    return base::fail({.what = base::cli_text("no rank of {} has spans or timed calls in {}",
+                                              reading.ranks.brief(), base::sanitize(operands.front())),
                        .id = "E-NO-DATA",
-                       .cause = base::told("the run may have fewer ranks"),
+                       .cause = base::cli_text("the run may have fewer ranks"),
                        .hint = "xpurun analyze lists the ranks"});
   }
   return base::fail(
-      {.what = base::told("the run holds no spans and no timed calls"),
+      {.what = base::cli_text("the run holds no spans and no timed calls"),
        .id = "E-NO-DATA",
-       .cause = base::told(
+       .cause = base::cli_text(
            "no rank was a Python process with torch, or xpurun's Python hooks and timing were off"),
        .hint = "run the job without --no-python-hooks"});
 }

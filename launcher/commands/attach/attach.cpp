@@ -50,15 +50,15 @@ base::Status check_readable(base::Pid pid) {
     }
     refused = memory.last_errno() != 0 ? memory.last_errno() : refused;
   }
-  return base::fail(stackdump::explain_refusal(pid, refused).context(base::told("cannot watch the job")));
+  return base::fail(stackdump::explain_refusal(pid, refused).context(base::cli_text("cannot watch the job")));
 }
 
 // No other xpurun watches the process, and this one may.
 base::Status check_unwatched(base::Pid process) {
   if (const base::Pid supervisor = supervisor_of(process); supervisor != 0) {
-    return base::fail(base::Error{.what = base::told("process {} is already watched", process),
+    return base::fail(base::Error{.what = base::cli_text("process {} is already watched", process),
                                   .id = "E-BUSY",
-                                  .cause = base::told("xpurun (pid {}) started it", supervisor),
+                                  .cause = base::cli_text("xpurun (pid {}) started it", supervisor),
                                   .hint = "xpurun top"});
   }
   return check_readable(process);
@@ -67,14 +67,15 @@ base::Status check_unwatched(base::Pid process) {
 base::Result<base::Pid> watchable(const std::string& word) {
   const auto pid = base::parse_int(word);
   if (!pid || *pid <= 0 || *pid > INT32_MAX) {
-    return base::fail(base::Error{.what = base::told("'{}' is not a process id", base::sanitize(word)),
+    return base::fail(base::Error{.what = base::cli_text("'{}' is not a process id", base::sanitize(word)),
                                   .id = base::kUsage,
                                   .hint = "xpurun attach $(pgrep -o torchrun)"});
   }
   const auto process = static_cast<base::Pid>(*pid);
   XPURUN_TRY(stackdump::check_alive(process));
   if (process == ::getpid()) {
-    return base::fail(base::Error{.what = base::told("this is xpurun's own process"), .id = base::kUsage});
+    return base::fail(
+        base::Error{.what = base::cli_text("this is xpurun's own process"), .id = base::kUsage});
   }
   XPURUN_TRY(check_unwatched(process));
   return process;
@@ -99,7 +100,7 @@ base::Result<std::vector<base::Pid>> children_of(const std::string& list) {
     const auto pid = base::parse_int(base::trim(word));
     if (!pid || *pid <= 0 || *pid > INT32_MAX) {
       return base::fail(
-          base::Error{.what = base::told("--children: '{}' is not a process id", base::sanitize(word)),
+          base::Error{.what = base::cli_text("--children: '{}' is not a process id", base::sanitize(word)),
                       .id = base::kUsage,
                       .hint = "xpurun attach --children $(pgrep -o torchrun)"});
     }
@@ -116,7 +117,7 @@ base::Result<std::vector<base::Pid>> children_of(const std::string& list) {
     }
   }
   if (out.empty()) {
-    return base::fail(base::Error{.what = base::told("process {} has no children", base::sanitize(list)),
+    return base::fail(base::Error{.what = base::cli_text("process {} has no children", base::sanitize(list)),
                                   .id = "E-NO-PROCESS",
                                   .hint = "ps -e -o pid,ppid,args"});
   }
@@ -168,10 +169,10 @@ int attach_command(const Invocation& call) {
   const bool by_process = !named_processes(call).empty() || call.words.settings.has("children");
   if (!by_process && !by_step) {
     return complain_usage(
-        call, base::told("no process id; give that of torchrun, those of all ranks, or --slurm-step"));
+        call, base::cli_text("no process id; give that of torchrun, those of all ranks, or --slurm-step"));
   }
   if (by_process && by_step) {
-    return complain_usage(call, base::told("give process ids or --slurm-step, not both"));
+    return complain_usage(call, base::cli_text("give process ids or --slurm-step, not both"));
   }
   const auto config = run_config(call.words.settings);
   if (!config) {
@@ -183,7 +184,7 @@ int attach_command(const Invocation& call) {
   }
   if (options->on_hang == OnHang::restart && call.words.settings.has("on-hang")) {
     return complain_usage(
-        call, base::told("--on-hang restart needs a job that xpurun started; choose report or kill"));
+        call, base::cli_text("--on-hang restart needs a job that xpurun started; choose report or kill"));
   }
   options->language = chosen_language(config->settings, config->env);
   limit_to_watching(*options, call.words.settings);

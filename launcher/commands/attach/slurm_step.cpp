@@ -93,7 +93,7 @@ struct Answer {
 
 Answer ask_scontrol(const SlurmStep& wanted) {
   if (!base::find_program("scontrol")) {
-    return {.processes = {}, .problem = base::told("scontrol is not on PATH")};
+    return {.processes = {}, .problem = base::cli_text("scontrol is not on PATH")};
   }
   // Of the whole job, because scontrol takes no names of steps, such as batch. It prints the heading of its
   // table in any case, and errors on standard error.
@@ -101,12 +101,13 @@ Answer ask_scontrol(const SlurmStep& wanted) {
       run_program({"/bin/sh", "-c", "exec scontrol listpids \"$1\" 2>&1", "sh", wanted.job}, kScontrolLimitS);
   if (said.status == -1) {
     return {.processes = {},
-            .problem = base::told("scontrol did not answer within {:.0f} s", kScontrolLimitS)};
+            .problem = base::cli_text("scontrol did not answer within {:.0f} s", kScontrolLimitS)};
   }
   Answer out{.processes = listed_processes(said.output, wanted), .problem = {}};
   if (out.processes.empty()) {
     const std::string why = complaint_of(said.output);
-    out.problem = why.empty() ? base::told("scontrol lists no process") : fmt::format("scontrol: {}", why);
+    out.problem =
+        why.empty() ? base::cli_text("scontrol lists no process") : fmt::format("scontrol: {}", why);
   }
   return out;
 }
@@ -119,9 +120,9 @@ base::Result<SlurmStep> parse_slurm_step(std::string_view word) {
                       .step = dot == std::string_view::npos ? "" : step_name(word.substr(dot + 1))};
   if (!is_number(out.job) || (dot != std::string_view::npos && !is_step(out.step))) {
     return base::fail(
-        base::Error{.what = base::told("--slurm-step: '{}' is not JOB or JOB.STEP", base::sanitize(word)),
+        base::Error{.what = base::cli_text("--slurm-step: '{}' is not JOB or JOB.STEP", base::sanitize(word)),
                     .id = base::kUsage,
-                    .hint = base::told("squeue --steps lists them: 4242.0, 4242.batch")});
+                    .hint = base::cli_text("squeue --steps lists them: 4242.0, 4242.batch")});
   }
   return out;
 }
@@ -235,19 +236,19 @@ base::Result<std::vector<base::Pid>> processes_of_step(const SlurmStep& wanted, 
   }
   const bool hidden = has_foreign_processes(proc);
   const std::string own =
-      answer.processes.empty() ? answer.problem : base::told("only xpurun and its parents run in it");
+      answer.processes.empty() ? answer.problem : base::cli_text("only xpurun and its parents run in it");
   return base::fail(base::Error{
       .what = wanted.step.empty()
-                  ? base::told("no process of Slurm job {} is on this node", to_text(wanted))
-                  : base::told("no process of Slurm step {} is on this node", to_text(wanted)),
+                  ? base::cli_text("no process of Slurm job {} is on this node", to_text(wanted))
+                  : base::cli_text("no process of Slurm step {} is on this node", to_text(wanted)),
       .id = "E-NO-PROCESS",
-      .cause = hidden
-                   ? base::told("no control group or environment in /proc names it, as far as this user may "
-                                "read them; {}",
-                                own)
-                   : base::told("no control group or environment in /proc names it; {}", own),
-      .hint =
-          hidden ? base::told("run xpurun attach as the user of the job, or as root") : "squeue --steps"});
+      .cause = hidden ? base::cli_text(
+                            "no control group or environment in /proc names it, as far as this user may "
+                            "read them; {}",
+                            own)
+                      : base::cli_text("no control group or environment in /proc names it; {}", own),
+      .hint = hidden ? base::cli_text("run xpurun attach as the user of the job, or as root")
+                     : "squeue --steps"});
 }
 
 }  // namespace xpurun::launcher

@@ -41,7 +41,7 @@ base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
   nlohmann::ordered_json out{{"cmd", "capture"}, {"rate", base::parse_int(text("rate")).value_or(0)}};
   if (settings.has("steps")) {
     if (settings.has("duration")) {
-      return base::fail(base::told("give --steps or --duration, not both"));
+      return base::fail(base::cli_text("give --steps or --duration, not both"));
     }
     out["steps"] = base::parse_int(text("steps")).value_or(-1);
   } else {
@@ -50,8 +50,8 @@ base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
   if (const Setting* ranks = settings.find("ranks")) {
     const auto parsed = model::RankSet::parse(ranks->value);
     if (!parsed || parsed->empty()) {
-      return base::fail(base::told("--ranks: '{}' is not a list of ranks such as 2 or 0-3,7",
-                                   base::sanitize(ranks->value)));
+      return base::fail(base::cli_text("--ranks: '{}' is not a list of ranks such as 2 or 0-3,7",
+                                       base::sanitize(ranks->value)));
     }
     out["ranks"] = parsed->text();
   }
@@ -65,10 +65,10 @@ base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
 void tell_unknown(const NodeList& list) {
   const int unknown = list.expected - static_cast<int>(list.nodes.size());
   if (!list.reason.empty()) {
-    base::tell(fmt::format("xpurun: {}\n", base::sanitize(list.reason)));
+    base::write_stderr(fmt::format("xpurun: {}\n", base::sanitize(list.reason)));
   } else if (unknown > 0) {
-    base::tell(fmt::format("xpurun: {}\n",
-                           base::told("{} of {} nodes are not known to this node", unknown, list.expected)));
+    base::write_stderr(fmt::format(
+        "xpurun: {}\n", base::cli_text("{} of {} nodes are not known to this node", unknown, list.expected)));
   }
 }
 
@@ -77,9 +77,10 @@ base::Result<std::vector<CapturedNode>> capture(const model::RunDir& dir,
                                                 const nlohmann::ordered_json& request) {
   XPURUN_TRY_ASSIGN(const model::RunManifest run, model::load_run_manifest(dir.run_json()));
   if (run.outcome != model::RunOutcome::running) {
-    return base::fail(base::Error{.what = base::told("the run in {} has ended", base::sanitize(dir.path())),
-                                  .id = "E-CONTROL",
-                                  .hint = "xpurun analyze"});
+    return base::fail(
+        base::Error{.what = base::cli_text("the run in {} has ended", base::sanitize(dir.path())),
+                    .id = "E-CONTROL",
+                    .hint = "xpurun analyze"});
   }
   const ControlClient client(run.control);
   const bool nodes = request.contains("node");
@@ -133,8 +134,8 @@ int print_report(const model::CaptureReport& report, const std::vector<CapturedN
 int capture_command(const Invocation& call) {
   const Settings& settings = call.words.settings;
   if (!call.words.operands.empty()) {
-    return complain_usage(call, base::told("unknown option '{}'; use --run for the run directory",
-                                           base::sanitize(call.words.operands.front())));
+    return complain_usage(call, base::cli_text("unknown option '{}'; use --run for the run directory",
+                                               base::sanitize(call.words.operands.front())));
   }
   const auto request = request_from(settings);
   if (!request) {
@@ -150,17 +151,18 @@ int capture_command(const Invocation& call) {
     return complain(nodes.error(), kExitFailure);
   }
   for (const std::string& line : missing_lines(*nodes)) {
-    base::tell(fmt::format("xpurun: {}\n", line));
+    base::write_stderr(fmt::format("xpurun: {}\n", line));
   }
   if (std::all_of(nodes->begin(), nodes->end(), [](const CapturedNode& n) { return n.dir.empty(); })) {
-    return complain(base::Error{.what = base::told("no node was captured"), .id = "E-CONTROL"}, kExitFailure);
+    return complain(base::Error{.what = base::cli_text("no node was captured"), .id = "E-CONTROL"},
+                    kExitFailure);
   }
   const auto report = report_of(*nodes);
   if (!report) {
     return complain(report.error(), kExitFailure);
   }
   for (const std::string& note : settings.has("node") ? report->notes : std::vector<std::string>()) {
-    base::tell(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
+    base::write_stderr(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
   }
   return print_report(*report, *nodes, settings);
 }

@@ -48,8 +48,8 @@ CapturedNode captured_node(const nlohmann::json& answer, const NodeList& list, c
     const std::string error = text_at(reply, "error");
     out.has_ranks = text_at(reply, "code") != "no_ranks";
     out.error = status_of(answer) == kNoSuchNode
-                    ? base::told("there is no such node: xpurun nodes lists them")
-                : error.empty() ? base::told("no answer")
+                    ? base::cli_text("there is no such node: xpurun nodes lists them")
+                : error.empty() ? base::cli_text("no answer")
                                 : error;
   }
   return out;
@@ -61,7 +61,7 @@ void add_silent(const NodeList& list, std::vector<CapturedNode>& nodes) {
     const bool answered = std::any_of(nodes.begin(), nodes.end(),
                                       [&](const CapturedNode& known) { return known.node == n.node; });
     if (!answered && n.phase != model::NodePhase::ended) {
-      nodes.push_back({.node = n.node, .host = n.host, .error = base::told("no answer")});
+      nodes.push_back({.node = n.node, .host = n.host, .error = base::cli_text("no answer")});
     }
   }
 }
@@ -118,12 +118,12 @@ std::vector<std::string> missing_lines(const std::vector<CapturedNode>& nodes) {
     if (n.dir.empty() && (n.has_ranks || !captured)) {
       out.push_back(n.node.empty()
                         ? base::sanitize(n.error)
-                        : base::told("node {}: {}", base::sanitize(n.node), base::sanitize(n.error)));
+                        : base::cli_text("node {}: {}", base::sanitize(n.node), base::sanitize(n.error)));
     } else if (!n.dir.empty() && !n.readable) {
       out.push_back(
-          base::told("node {}: {}:{} cannot be read here; run xpurun analyze on that host, or on "
-                     "copies of the run directories of all nodes",
-                     base::sanitize(n.node), base::sanitize(n.host), base::sanitize(n.path())));
+          base::cli_text("node {}: {}:{} cannot be read here; run xpurun analyze on that host, or on "
+                         "copies of the run directories of all nodes",
+                         base::sanitize(n.node), base::sanitize(n.host), base::sanitize(n.path())));
     }
   }
   return out;

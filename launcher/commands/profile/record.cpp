@@ -58,8 +58,8 @@ base::Result<model::RankSet> ranks_given(const Settings& settings, std::string_v
   }
   const auto parsed = model::RankSet::parse(given->value);
   if (!parsed || parsed->empty()) {
-    return base::fail(base::Error{.what = base::told("--{}: '{}' is no list of ranks, such as 2 or 0-3,7",
-                                                     option, base::sanitize(given->value)),
+    return base::fail(base::Error{.what = base::cli_text("--{}: '{}' is no list of ranks, such as 2 or 0-3,7",
+                                                         option, base::sanitize(given->value)),
                                   .id = "E-USAGE"});
   }
   return *parsed;
@@ -75,7 +75,7 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   out.order.seconds = base::parse_duration_s(text_of(settings, "duration")).value_or(0);
   out.order.rate = static_cast<double>(base::parse_int(text_of(settings, "rate")).value_or(0));
   if (out.order.seconds <= 0 || out.order.rate < 1 || out.order.rate > 1000) {
-    return base::fail(base::told("--duration must be longer than 0, and --rate from 1 to 1000"));
+    return base::fail(base::cli_text("--duration must be longer than 0, and --rate from 1 to 1000"));
   }
   const std::string threads = text_of(settings, "threads");
   out.order.threads = threads == "all"   ? RecordThreads::all
@@ -86,7 +86,7 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   out.format = format_of(settings, out.out);
   if (!out.compared.empty() && (out.format == "folded" || out.format == "json")) {
     return base::fail(
-        base::told("--compare works with the formats text, svg and speedscope, not {}", out.format));
+        base::cli_text("--compare works with the formats text, svg and speedscope, not {}", out.format));
   }
   out.quiet = settings.has("quiet");
   return out;
@@ -106,9 +106,10 @@ base::Result<std::vector<DumpTarget>> targets_of_run(const std::string& word, bo
     }
   }
   if (run.outcome != model::RunOutcome::running || out.empty()) {
-    return base::fail(base::Error{.what = base::told("no rank of {} is alive", base::sanitize(dir.path())),
-                                  .id = "E-NO-PROCESS",
-                                  .hint = "xpurun runs"});
+    return base::fail(
+        base::Error{.what = base::cli_text("no rank of {} is alive", base::sanitize(dir.path())),
+                    .id = "E-NO-PROCESS",
+                    .hint = "xpurun runs"});
   }
   return out;
 }
@@ -120,7 +121,7 @@ base::Result<std::vector<DumpTarget>> targets_of(const Settings& settings) {
   }
   const Setting* words = settings.find("pid");
   if (words == nullptr) {
-    return base::fail(base::Error{.what = base::told("nothing to record: give --run DIR or --pid PID"),
+    return base::fail(base::Error{.what = base::cli_text("nothing to record: give --run DIR or --pid PID"),
                                   .id = base::kUsage,
                                   .hint = "xpurun help record"});
   }
@@ -157,8 +158,8 @@ std::string written(const report::Profile& profile, const RecordTask& task) {
 int record_command(const Invocation& call) {
   const Settings& settings = call.words.settings;
   if (!call.words.operands.empty()) {
-    return complain_usage(call, base::told("unknown option '{}'; use --pid for processes",
-                                           base::sanitize(call.words.operands.front())));
+    return complain_usage(call, base::cli_text("unknown option '{}'; use --pid for processes",
+                                               base::sanitize(call.words.operands.front())));
   }
   const auto task = read_task(settings);
   if (!task) {
@@ -180,11 +181,11 @@ int record_command(const Invocation& call) {
   profile->about = settings.has("run") ? settings.find("run")->value : "pid " + settings.find("pid")->value;
   for (const std::string& note : profile->notes) {
     if (!task->quiet) {
-      base::tell(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
+      base::write_stderr(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
     }
   }
   if (const auto missing = task->compared.minus(profile->ranks()); !missing.empty()) {
-    return complain({.what = base::told("--compare: rank {} was not recorded", missing.text())},
+    return complain({.what = base::cli_text("--compare: rank {} was not recorded", missing.text())},
                     kExitFailure);
   }
   const std::string text = written(*profile, *task);

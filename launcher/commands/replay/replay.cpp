@@ -54,7 +54,7 @@ base::Result<ReplayOptions> read_options(const Settings& settings) {
   if (const Setting* s = settings.find("ranks")) {
     const auto ranks = model::RankSet::parse(s->value);
     if (!ranks || ranks->empty()) {
-      return base::fail(base::told("--ranks needs a list of ranks, such as 0-7,12"));
+      return base::fail(base::cli_text("--ranks needs a list of ranks, such as 0-7,12"));
     }
     out.ranks = *ranks;
   }
@@ -64,14 +64,14 @@ base::Result<ReplayOptions> read_options(const Settings& settings) {
   if (const Setting* s = settings.find("factor")) {
     const auto factor = parse_factor(s->value);
     if (!factor) {
-      return base::fail(base::told("--factor needs a number between 0 and 1, such as 0.9"));
+      return base::fail(base::cli_text("--factor needs a number between 0 and 1, such as 0.9"));
     }
     out.factor = *factor;
   }
   if (const Setting* s = settings.find("device")) {
     const auto device = base::parse_int(s->value);
     if (!device || *device < 0 || *device > 1023) {
-      return base::fail(base::told("--device needs a GPU index, starting at 0"));
+      return base::fail(base::cli_text("--device needs a GPU index, starting at 0"));
     }
     out.device = static_cast<int>(*device);
   }
@@ -96,14 +96,14 @@ base::Result<report::OperationsOfRun> read_operations(const std::vector<std::str
   report::OperationsOfRun out = report::read_run_operations(job, options.ranks);
   out.notes.insert(out.notes.begin(), job.notes.begin(), job.notes.end());
   for (const std::string& note : out.notes) {
-    base::tell(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
+    base::write_stderr(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
   }
   if (out.operations.matmuls.empty() && !(options.collectives && !out.operations.collectives.empty())) {
     const std::string whose = options.ranks.empty() ? "the run holds" : "these ranks of the run hold";
     return base::fail(
         {.what = whose + " no timed matmuls",
          .id = "E-NO-DATA",
-         .cause = base::told("no rank called cuBLAS or cuBLASLt, or timing or the event files were off"),
+         .cause = base::cli_text("no rank called cuBLAS or cuBLASLt, or timing or the event files were off"),
          .hint = "run the job with --timing full, without --events off"});
   }
   return out;
@@ -138,7 +138,7 @@ base::Status replay_collectives(const report::RunOperations& run, const ReplayOp
                                 const vendor::Driver& driver, Libraries& libraries,
                                 report::Measurements& out) {
   if (run.collectives.empty()) {
-    base::tell("xpurun: note: the run holds no collectives that two ranks timed\n");
+    base::write_stderr("xpurun: note: the run holds no collectives that two ranks timed\n");
     return {};
   }
   XPURUN_TRY_ASSIGN(const vendor::Nccl nccl, libraries.nccl());

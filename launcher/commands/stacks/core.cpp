@@ -29,7 +29,7 @@ using nlohmann::json;
 constexpr double kOneCoreS = 600;
 
 // The JSON after a keyword of the helper's protocol (docs/stackdump.md); null if there is no such line.
-json told(const std::string& output, std::string_view keyword) {
+json reported(const std::string& output, std::string_view keyword) {
   for (const std::string_view line : base::split(output, '\n')) {
     if (line.starts_with(keyword) && line.substr(keyword.size()).starts_with(' ')) {
       const json out = json::parse(line.substr(keyword.size() + 1), nullptr, false);
@@ -56,19 +56,19 @@ base::Result<CoreProcess> read_core(const std::string& program, const StacksTask
   // The helper's errors are in its output too.
   const base::UniqueFd silence(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   XPURUN_TRY_ASSIGN(const std::string output, run_resolver(argv, kOneCoreS, silence.get(), progress));
-  if (const json error = told(output, "error"); !error.is_null()) {
+  if (const json error = reported(output, "error"); !error.is_null()) {
     const std::string hint = error.value("hint", "");
     return base::fail({.what = error.value("what", ""),
                        .id = error.value("id", ""),
                        .cause = error.value("cause", ""),
                        .hint = hint.empty() ? fmt::format("ls -l {}", base::shell_quote(core)) : hint});
   }
-  const json facts = told(output, "core");
+  const json facts = reported(output, "core");
   if (facts.is_null()) {
-    return base::fail(
-        {.what = base::told("{} could not be read", base::sanitize(core)),
-         .id = "E-CORE",
-         .cause = base::told("the reader of the file ended without a result, or reached its time limit")});
+    return base::fail({.what = base::cli_text("{} could not be read", base::sanitize(core)),
+                       .id = "E-CORE",
+                       .cause = base::cli_text(
+                           "the reader of the file ended without a result, or reached its time limit")});
   }
   CoreProcess result;
   XPURUN_TRY_ASSIGN(result.stacks, model::load_process_stacks(out));
@@ -129,10 +129,10 @@ int show_cores(const StacksTask& task) {
   identify(cores);
   std::vector<model::ProcessStacks> processes;
   for (CoreProcess& core : cores) {
-    tell(task, sentence(core.stacks));
+    report(task, sentence(core.stacks));
     // The text says this itself.
     if (!core.stacks.reason.empty() && task.chosen_format() != report::Format::text) {
-      tell(task, core.stacks.reason);
+      report(task, core.stacks.reason);
     }
     processes.push_back(std::move(core.stacks));
   }

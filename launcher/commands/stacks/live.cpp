@@ -97,9 +97,9 @@ bool tell_failures(const Taken& taken, const std::vector<base::Pid>& named) {
     if (is_missed(p, named)) {
       all = false;
       const std::string text = base::sanitize(model::reason_or_status(p.reason, p.status));
-      base::tell(fmt::format("xpurun: pid {}: {}\n", p.pid, text));
+      base::write_stderr(fmt::format("xpurun: pid {}: {}\n", p.pid, text));
       if (p.no_result) {
-        base::tell(taken.complaints);
+        base::write_stderr(taken.complaints);
       }
     }
   }

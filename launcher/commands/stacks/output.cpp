@@ -13,9 +13,9 @@
 
 namespace xpurun::launcher {
 
-void tell(const StacksTask& task, std::string_view text) {
+void report(const StacksTask& task, std::string_view text) {
   if (!task.quiet) {
-    base::tell(fmt::format("xpurun: {}\n", base::sanitize(text)));
+    base::write_stderr(fmt::format("xpurun: {}\n", base::sanitize(text)));
   }
 }
 
@@ -33,7 +33,7 @@ std::string written(report::Format format, report::StackSet set, const StacksTas
 int show_stacks(report::StackSet set, const StacksTask& task, const std::string& default_out_dir) {
   const report::Format format = task.chosen_format();
   for (const std::string& note : set.notes) {
-    tell(task, fmt::format("note: {}", note));
+    report(task, fmt::format("note: {}", note));
   }
   std::string dir = !task.out_file.empty() ? "" : (task.out_dir.empty() ? default_out_dir : task.out_dir);
   if (!dir.empty()) {
@@ -42,8 +42,8 @@ int show_stacks(report::StackSet set, const StacksTask& task, const std::string&
       return complain(pictures.error(), kExitFailure);
     }
     if (!pictures) {  // nobody asked for the pictures: a directory of somebody else's, for example
-      tell(task, fmt::format("note: no pictures, {}; --out DIR puts them elsewhere",
-                             base::to_line(pictures.error())));
+      report(task, fmt::format("note: no pictures, {}; --out DIR puts them elsewhere",
+                               base::to_line(pictures.error())));
       dir.clear();
     }
   }
@@ -55,13 +55,13 @@ int show_stacks(report::StackSet set, const StacksTask& task, const std::string&
     return 0;
   }
   if (report::is_binary(format) && base::is_terminal(STDOUT_FILENO)) {
-    return complain({.what = base::told("{} cannot be shown on a terminal", report::name_of(format)),
+    return complain({.what = base::cli_text("{} cannot be shown on a terminal", report::name_of(format)),
                      .hint = "xpurun stacks ... --out stacks.pb.gz"},
                     kExitFailure);
   }
   const int status = print(written(format, std::move(set), task));
   if (!dir.empty()) {
-    tell(task, fmt::format("open {}/merged.svg", base::shell_quote(dir)));
+    report(task, fmt::format("open {}/merged.svg", base::shell_quote(dir)));
   }
   return status;
 }
@@ -72,7 +72,7 @@ int write_xpu_timer_compat(const StacksTask& task) {
     return complain(merged.error(), kExitFailure);
   }
   for (const std::string& note : merged->notes) {
-    tell(task, fmt::format("note: {}", note));
+    report(task, fmt::format("note: {}", note));
   }
   const std::string dir = task.out_dir.empty() ? task.paths.front() : task.out_dir;
   if (auto made = base::make_dirs(dir); !made) {
@@ -85,7 +85,7 @@ int write_xpu_timer_compat(const StacksTask& task) {
     if (auto written = base::write_file_atomic(path, *text); !written) {
       return complain(written.error(), kExitFailure);
     }
-    tell(task, fmt::format("wrote {}", base::shell_quote(path)));
+    report(task, fmt::format("wrote {}", base::shell_quote(path)));
   }
   return 0;
 }

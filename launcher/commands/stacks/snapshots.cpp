@@ -55,7 +55,7 @@ base::Status resolve_one(const std::string& program, const StacksTask& task, con
   }
   XPURUN_TRY(run_resolver(argv, kOneSnapshotS, -1, progress));
   if (::access(out.c_str(), F_OK) != 0) {
-    return base::fail({.what = base::told("cannot resolve the stacks of {}", base::sanitize(snapshot)),
+    return base::fail({.what = base::cli_text("cannot resolve the stacks of {}", base::sanitize(snapshot)),
                        .id = "E-NO-STACKS"});
   }
   return {};
@@ -68,9 +68,9 @@ base::Status resolve_snapshots(const StacksTask& task, const std::string& direct
   const auto snapshots = snapshots_below(task.paths);
   if (snapshots.empty()) {
     return base::fail(
-        {.what = base::told("there is no snapshot in {}", base::sanitize(task.paths.front())),
+        {.what = base::cli_text("there is no snapshot in {}", base::sanitize(task.paths.front())),
          .id = "E-NO-STACKS",
-         .cause = base::told("--symbols, --sysroot and --unwinder resolve *.snapshot files again"),
+         .cause = base::cli_text("--symbols, --sysroot and --unwinder resolve *.snapshot files again"),
          .hint = "xpurun stacks without them"});
   }
   size_t made = 0;
@@ -88,7 +88,7 @@ base::Status resolve_snapshots(const StacksTask& task, const std::string& direct
     if (done) {
       ++made;
     } else {
-      tell(task, base::to_line(done.error()));
+      report(task, base::to_line(done.error()));
       last = std::move(done);
     }
   }

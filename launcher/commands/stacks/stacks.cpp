@@ -90,7 +90,7 @@ int dump_and_merge(const StacksTask& task) {
     return complain(run.error(), kExitFailure);
   }
   if (run->outcome != model::RunOutcome::running) {
-    tell(task, fmt::format("the run has ended ({}): these are the stacks it left", name_of(run->outcome)));
+    report(task, fmt::format("the run has ended ({}): these are the stacks it left", name_of(run->outcome)));
     return merge({dir->path()}, task);
   }
   const auto dumped = ControlClient(run->control).dump(kDumpTimeoutS);
@@ -100,7 +100,7 @@ int dump_and_merge(const StacksTask& task) {
   if (dir->dumps().empty()) {
     return complain(dumped.error(), kExitFailure);
   }
-  tell(task, fmt::format("no new dump, {}: these are the stacks there are", base::to_line(dumped.error())));
+  report(task, fmt::format("no new dump, {}: these are the stacks there are", base::to_line(dumped.error())));
   return merge({dir->path()}, task);
 }
 
@@ -112,7 +112,7 @@ int stacks_command(const Invocation& call) {
     return complain_usage(call, task.error().what);
   }
   if (task->compat_xpu_timer && task->paths.size() != 1) {
-    return complain_usage(call, base::told("--compat takes one directory"));
+    return complain_usage(call, base::cli_text("--compat takes one directory"));
   }
   if (!task->cores.empty()) {
     return show_cores(*task);
@@ -131,13 +131,13 @@ int stacks_command(const Invocation& call) {
       }
       path = found->path();
     } else if (kind_of(path) == PathKind::nothing) {
-      return complain({.what = base::told("{} does not exist", base::sanitize(path)),
+      return complain({.what = base::cli_text("{} does not exist", base::sanitize(path)),
                        .id = "E-NO-STACKS",
                        .hint = base::parse_int(path) ? fmt::format("xpurun stacks --pid {}", path)
                                                      : std::string("xpurun runs list")},
                       kExitFailure);
     } else if (kind_of(path) == PathKind::file && is_core_file(path)) {
-      return complain({.what = base::told("{} is a core file", base::sanitize(path)),
+      return complain({.what = base::cli_text("{} is a core file", base::sanitize(path)),
                        .id = "E-NO-STACKS",
                        .hint = fmt::format("xpurun stacks --core {}", base::shell_quote(path))},
                       kExitFailure);

@@ -96,41 +96,42 @@ base::Status check_source(const StacksTask& task, const Settings& settings) {
       (task.paths.empty() ? 0 : 1) + (task.run.empty() ? 0 : 1) + (task.live() ? 1 : 0) + (core ? 1 : 0);
   if (sources == 0) {
     return base::fail(
-        base::told("stacks needs a directory with dumps, --run latest, --pid PID or --core FILE"));
+        base::cli_text("stacks needs a directory with dumps, --run latest, --pid PID or --core FILE"));
   }
   if (core && !task.paths.empty()) {
     return base::fail(
-        base::told("--core takes at most one program; several core files: --core FILE --core FILE"));
+        base::cli_text("--core takes at most one program; several core files: --core FILE --core FILE"));
   }
   if (sources > 1) {
-    return base::fail(base::told("stacks takes directories, --run, --pid or --core, not several of them"));
+    return base::fail(
+        base::cli_text("stacks takes directories, --run, --pid or --core, not several of them"));
   }
   if (core && task.cores.empty()) {
-    return base::fail(base::told("--core needs a file"));
+    return base::fail(base::cli_text("--core needs a file"));
   }
   for (const char* name :
        {"children", "deadline", "stop", "samples", "interval", "snapshots", "gpu-stacks"}) {
     if (!task.live() && settings.has(name)) {
-      return base::fail(base::told("--{} needs --pid or --pid-file", name));
+      return base::fail(base::cli_text("--{} needs --pid or --pid-file", name));
     }
   }
   if (!task.live() && !core && settings.has("locals")) {
-    return base::fail(base::told("--locals needs --pid, --pid-file or --core"));
+    return base::fail(base::cli_text("--locals needs --pid, --pid-file or --core"));
   }
   if (task.paths.size() > 1 && task.out_dir.empty() && task.out_file.empty()) {
-    return base::fail(base::told("several directories need --out"));
+    return base::fail(base::cli_text("several directories need --out"));
   }
   if (task.keep_snapshots && task.out_dir.empty()) {
-    return base::fail(base::told("--snapshots needs --out DIR"));
+    return base::fail(base::cli_text("--snapshots needs --out DIR"));
   }
   if (task.paths.empty() && !core && !task.sysroot.empty()) {
-    return base::fail(base::told("--sysroot needs snapshots or core files"));
+    return base::fail(base::cli_text("--sysroot needs snapshots or core files"));
   }
   if ((task.resolve_again || core) && task.unwinder == "gdb") {
-    return base::fail(base::told("--unwinder gdb needs --pid or --pid-file"));
+    return base::fail(base::cli_text("--unwinder gdb needs --pid or --pid-file"));
   }
   if (task.deadline_s <= 0 || task.interval_s < 0) {
-    return base::fail(base::told("--deadline must be longer than 0"));
+    return base::fail(base::cli_text("--deadline must be longer than 0"));
   }
   return {};
 }

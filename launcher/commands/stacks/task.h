@@ -61,6 +61,6 @@ base::Status resolve_snapshots(const StacksTask& task, const std::string& direct
 base::Result<std::string> run_resolver(const std::vector<std::string>& argv, double limit_s, int stderr_fd,
                                        base::Progress& progress);
 // A line on standard error unless --quiet.
-void tell(const StacksTask& task, std::string_view text);
+void report(const StacksTask& task, std::string_view text);
 
 }  // namespace xpurun::launcher

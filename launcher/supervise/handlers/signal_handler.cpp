@@ -57,8 +57,8 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
   if (parts_.job.has_ended() && parts_.job.may_write_logs() && hooks_.give_up_logs()) {
     return;
   }
-  if (parts_.job.phase == JobPhase::telling) {
-    hooks_.stop_telling();
+  if (parts_.job.phase == JobPhase::notifying) {
+    hooks_.stop_notifying();
     return;
   }
   const base::MonoNs now = parts_.loop.now();

@@ -31,8 +31,8 @@ class SignalHandler {
     std::function<void(DumpRequest)> dump;
     std::function<void()> hide_status_line;
     std::function<void()> terminal_hung_up;
-    std::function<bool()> give_up_logs;  // our streams may have no reader; false: there is no relay
-    std::function<void()> stop_telling;  // ends the programs that the end of the run waits for
+    std::function<bool()> give_up_logs;    // our streams may have no reader; false: there is no relay
+    std::function<void()> stop_notifying;  // ends the programs that the end of the run waits for
     std::function<void()> kill_job;
     std::function<void()> detach;  // from a job that xpurun has not started
     std::function<void(const std::string&)> say;

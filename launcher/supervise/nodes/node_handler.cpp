@@ -70,7 +70,7 @@ NodeChannel::Hooks NodeHandler::link_hooks() {
   return {.started = [this](base::Pid pid) { hooks_.started(pid); },
           .up =
               [this] {
-                state_.tell();
+                state_.report();
                 decision_.repeat_claim();
               },
           .received = [this](FromHelper message) { received(std::move(message)); },
@@ -109,7 +109,7 @@ void NodeHandler::rank_found() {
     verdict_.forget();
   }
   // A round on a failure may end without a verdict, and the restarted ranks can fail again.
-  failure_told_ = failure_told_ && decision_.is_open_on_failure();
+  failure_reported_ = failure_reported_ && decision_.is_open_on_failure();
   auto wanted = join_.look();
   if (!wanted) {
     return;
@@ -145,9 +145,9 @@ void NodeHandler::received(FromHelper message) {
     base::log_info("joined the other nodes at {}, {} of them live, {} judges", joined->server, joined->nodes,
                    joined->elected);
     decision_.joined(*joined);
-    cut_off_told_ = false;
+    cut_off_reported_ = false;
   } else if (auto* alone = std::get_if<AloneMessage>(&message)) {
-    if (!std::exchange(cut_off_told_, true)) {
+    if (!std::exchange(cut_off_reported_, true)) {
       base::log_warn("cut off from the other nodes: {}", alone->reason);
     }
     cut_off(alone->reason);
@@ -231,7 +231,7 @@ bool NodeHandler::claim_stall() {
 
 bool NodeHandler::stall_raised() {
   state_.set_stalled(true);
-  state_.tell();
+  state_.report();
   if (verdict_.about_to_be_forgotten()) {
     verdict_.forget();  // this is another stall
   }
@@ -262,7 +262,7 @@ bool NodeHandler::stall_cleared() {
   parts_.loop.cancel(std::exchange(aftermath_, 0));
   escalated_ = false;
   claim_again_ = false;
-  state_.tell();
+  state_.report();
   if (decision_.others_stalled()) {
     return true;
   }
@@ -286,16 +286,16 @@ void NodeHandler::notice_stalls() {
 
 // A failure during a round on a failure belongs to that round: the round's dumps wait for it.
 void NodeHandler::rank_failed(base::Rank rank) {
-  if (failure_told_ || verdict_.is_failure() || decision_.is_open_on_failure()) {
+  if (failure_reported_ || verdict_.is_failure() || decision_.is_open_on_failure()) {
     return;
   }
-  state_.tell();
-  failure_told_ = decision_.claim(ClaimReason::death, {rank});
+  state_.report();
+  failure_reported_ = decision_.claim(ClaimReason::death, {rank});
 }
 
 // A launcher that fails by itself, without a failed rank before, is the first failure of the job.
 void NodeHandler::command_ended() {
-  state_.tell();
+  state_.report();
   hand_out_wait_.command_ended();
   decision_.hurry(kVerdictAfterTheEndS);
   if (parts_.job.ended_by_us || hooks_.was_interrupted()) {
@@ -309,7 +309,7 @@ void NodeHandler::command_ended() {
   if (parts_.job.command_status.succeeded() && (hung || !leads())) {
     end_wait_.begin();
   } else if (!leads()) {
-    failure_told_ = decision_.claim(ClaimReason::death, {}) || failure_told_;
+    failure_reported_ = decision_.claim(ClaimReason::death, {}) || failure_reported_;
   }
 }
 
@@ -393,7 +393,7 @@ void NodeHandler::decided(const VerdictMessage& message) {
   if (passed) {
     end_wait_.begin();
   }
-  state_.tell();
+  state_.report();
   // Deferred: the caller still uses the state that the end of the run would change.
   parts_.loop.after(0, [this] { hooks_.idle(); });
 }
@@ -418,7 +418,7 @@ void NodeHandler::judge_alone(const std::string& why) {
   parts_.loop.after(0, [this] { hooks_.idle(); });
 }
 
-void NodeHandler::verdict_told() {
+void NodeHandler::verdict_reported() {
   if (const std::string hint = join_.hint(); !hint.empty()) {
     hooks_.say(hint);
   }

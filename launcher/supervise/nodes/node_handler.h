@@ -20,7 +20,7 @@
 #include "launcher/supervise/nodes/job_join.h"
 #include "launcher/supervise/nodes/job_verdict.h"
 #include "launcher/supervise/nodes/ordered_dump.h"
-#include "launcher/supervise/nodes/state_teller.h"
+#include "launcher/supervise/nodes/state_publisher.h"
 #include "launcher/supervise/reporting/report_runner.h"
 #include "launcher/watch/watcher.h"
 
@@ -104,7 +104,7 @@ class NodeHandler {
   // The verdict of a report whose page is still being made: the other nodes do not wait for the page.
   void take_verdict(const ReportResult& result) { verdict_.take_verdict(result); }
   // After each reported verdict: explains once how to join, if there are other nodes.
-  void verdict_told();
+  void verdict_reported();
 
   bool helper_ended(base::Pid pid, base::WaitStatus status) { return link_->helper_ended(pid, status); }
   bool is_helper(base::Pid pid) const { return pid > 0 && link_->pid() == pid; }
@@ -147,20 +147,20 @@ class NodeHandler {
   JobJoin join_;
   JointDecision decision_;
   std::unique_ptr<NodeChannel> link_;
-  StateTeller state_;
+  StatePublisher state_;
   OrderedDump dump_;
   JobVerdict verdict_;
   EndWait end_wait_;
   HandOutWait hand_out_wait_;
   NodeQuestions questions_;
-  bool cut_off_told_ = false;
+  bool cut_off_reported_ = false;
 
   base::MonoNs failed_at_ = 0;  // when a verdict on a failure came into force
   base::MonoNs last_death_ = 0;
   EventLoop::TimerId aftermath_ = 0;
-  bool escalated_ = false;     // this node's stall has outlasted --busy-timeouts
-  bool claim_again_ = false;   // the stall has outlasted --busy-timeouts during a round
-  bool failure_told_ = false;  // the other nodes know of a failed rank of this node
+  bool escalated_ = false;         // this node's stall has outlasted --busy-timeouts
+  bool claim_again_ = false;       // the stall has outlasted --busy-timeouts during a round
+  bool failure_reported_ = false;  // the other nodes know of a failed rank of this node
   base::MonoNs last_foreign_stall_ = 0;
 };
 

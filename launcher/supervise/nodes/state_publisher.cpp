@@ -1,4 +1,4 @@
-#include "launcher/supervise/nodes/state_teller.h"
+#include "launcher/supervise/nodes/state_publisher.h"
 
 #include "launcher/nodes/node_limits.h"
 
@@ -8,14 +8,14 @@ namespace xpurun::launcher {
 
 // The helper itself sends "ended" as its last message: until then this node takes part in rounds and may
 // judge.
-NodePhase StateTeller::phase() const {
+NodePhase StatePublisher::phase() const {
   if (parts_.job.is_ending()) {
     return NodePhase::ending;
   }
   return stalled_ ? NodePhase::stalled : NodePhase::running;
 }
 
-void StateTeller::tell() {
+void StatePublisher::report() {
   parts_.loop.cancel(std::exchange(timer_, 0));
   if (!hooks_.heard()) {
     return;
@@ -28,7 +28,7 @@ void StateTeller::tell() {
                .still_s = longest_still_s(ranks),
                .exit_status = parts_.journal.manifest().exit_status,
                .ranks = ranks_on_node(ranks, hooks_.calls())});
-  timer_ = parts_.loop.after(kStateIntervalS, [this] { tell(); });
+  timer_ = parts_.loop.after(kStateIntervalS, [this] { report(); });
 }
 
 }  // namespace xpurun::launcher

@@ -1,5 +1,5 @@
-// StateTeller: sends the state of this node's part of the job to the helper every 2 s, and on request. Event
-// loop's thread only.
+// StatePublisher: sends the state of this node's part of the job to the helper every 2 s, and on request.
+// Event loop's thread only.
 #pragma once
 
 #include "launcher/ending/job_state.h"
@@ -12,7 +12,7 @@
 
 namespace xpurun::launcher {
 
-class StateTeller {
+class StatePublisher {
  public:
   struct Parts {
     EventLoop& loop;
@@ -26,13 +26,13 @@ class StateTeller {
     std::function<NewestCalls()> calls;
   };
 
-  StateTeller(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
-  ~StateTeller() { stop(); }
-  StateTeller(const StateTeller&) = delete;
-  StateTeller& operator=(const StateTeller&) = delete;
+  StatePublisher(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
+  ~StatePublisher() { stop(); }
+  StatePublisher(const StatePublisher&) = delete;
+  StatePublisher& operator=(const StatePublisher&) = delete;
 
   // Sends now, then every 2 s while the helper runs.
-  void tell();
+  void report();
   void stop() { parts_.loop.cancel(timer_); }
   void set_stalled(bool stalled) { stalled_ = stalled; }
   bool stalled() const { return stalled_; }

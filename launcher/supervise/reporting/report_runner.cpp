@@ -115,11 +115,11 @@ void ReportRunner::read_output() {
   if (n == 0 && std::exchange(reading_, false)) {
     loop_.remove(helper_.output());
   }
-  tell_verdict();
+  report_verdict();
 }
 
 // Reports the verdict before the process ends, because the page may take seconds longer.
-void ReportRunner::tell_verdict() {
+void ReportRunner::report_verdict() {
   if (has_verdict_ || output_.find('\n') == std::string::npos) {
     return;
   }

@@ -65,7 +65,7 @@ class ReportRunner {
   void written(Written how);
   void start();
   void read_output();
-  void tell_verdict();
+  void report_verdict();
   void expire();
   void finish(std::string problem);
 

@@ -38,7 +38,7 @@ constexpr double kOldestNewsSeconds = 60;
 
 // The time at which Python raised the exception, by the host's clock, so that times of all ranks are
 // comparable.
-double told_at(const model::PythonException& x, const RunManifest& run) {
+double reported_at(const model::PythonException& x, const RunManifest& run) {
   const double wall_s = (static_cast<double>(x.wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
   const bool known = x.wall_ns > 0 && run.started_wall_ns > 0;
   // Another node may have reported an exception before this node's run began.
@@ -157,7 +157,8 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const Record
   }
   e.exception = last_word(records.exceptions.of(p.node, p.pid), p);
   if (e.exception != nullptr) {
-    e.at_s = p.death.happened ? std::min(e.at_s, told_at(*e.exception, run)) : told_at(*e.exception, run);
+    e.at_s =
+        p.death.happened ? std::min(e.at_s, reported_at(*e.exception, run)) : reported_at(*e.exception, run);
   }
   if (e.raised()) {
     // Dying takes time: destructors run, crash in turn, or the launcher runs out of patience and sends a

@@ -241,8 +241,8 @@ void add_traceback(const PythonException& exception, std::vector<std::string>& o
     }
   }
   for (const ExceptionLink& link : exception.chain) {
-    const bool told = link.type.ends_with("RemoteTraceback");  // the traceback above
-    if (!told && (link.relation == model::Relation::cause || link.relation == model::Relation::context)) {
+    const bool reported = link.type.ends_with("RemoteTraceback");  // the traceback above
+    if (!reported && (link.relation == model::Relation::cause || link.relation == model::Relation::context)) {
       out.push_back(link.relation == model::Relation::cause ? tr("raised from {}", words_of(link))
                                                             : tr("while handling {}", words_of(link)));
       break;

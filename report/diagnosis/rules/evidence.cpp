@@ -218,7 +218,7 @@ std::string how_with_cause(const Ending& e, size_t processes) {
 }
 
 // Whether the verdict's sentence already reports this end, with its time.
-bool is_told(const Ending& e, const Verdict& verdict, const model::RunManifest& run) {
+bool is_reported(const Ending& e, const Verdict& verdict, const model::RunManifest& run) {
   const bool of_end = verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit ||
                       verdict.kind == VerdictKind::exception;
   return of_end && e.process->pid == verdict.pid && verdict.ranks.contains(e.process->rank) &&
@@ -246,7 +246,7 @@ void add_endings(const Scene& scene, const Verdict& verdict, std::vector<std::st
       continue;
     }
     const model::RunManifest& run = scene.facts.run;
-    if (is_plain_command(*e.process) || is_told(e, verdict, run)) {
+    if (is_plain_command(*e.process) || is_reported(e, verdict, run)) {
       continue;  // the sentence says the same
     }
     // The failure of a launcher after a failure of its ranks is expected.
@@ -324,9 +324,9 @@ void add_dump(const Scene& scene, const Verdict& verdict, std::vector<std::strin
 
 // Stalls that ended by themselves or by a restart of the ranks.
 void add_past_stalls(const Scene& scene, std::vector<std::string>& out) {
-  const model::Stall* told = stall_that_matters(scene.facts.run);
+  const model::Stall* reported = stall_that_matters(scene.facts.run);
   for (const model::Stall& i : scene.facts.run.stalls) {
-    if (i.cleared_s < 0 || &i == told) {
+    if (i.cleared_s < 0 || &i == reported) {
       continue;
     }
     // A stall is raised after the hang timeout. The verdict's seconds do not help: a second report on the

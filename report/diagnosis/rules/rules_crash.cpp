@@ -460,13 +460,13 @@ std::optional<Verdict> left_early(const Scene& scene) {
   v.exit_code = 0;
   v.confidence = left.at_once ? Confidence::medium : Confidence::low;
   const double later_s = failure->at_s - first.at_s;
-  const bool told = left.ranks.size() == 1 && first.exception != nullptr && !first.raised();
+  const bool reported = left.ranks.size() == 1 && first.exception != nullptr && !first.raised();
   const std::string lost = lost_peer_words(*failure);
-  std::string headline =
-      tr("{} left early ({}) {}; {} {} {}", scene.names(left.ranks),
-         told ? exit_words(*first.exception) : tr("exit status 0"), after_words(scene.facts.run, first.at_s),
-         scene.names({failure->process->rank}), lost.empty() ? how_it_ended(*failure) : lost,
-         later_s < 0.05 ? tr("at once") : tr("{} later", base::human_duration(later_s)));
+  std::string headline = tr("{} left early ({}) {}; {} {} {}", scene.names(left.ranks),
+                            reported ? exit_words(*first.exception) : tr("exit status 0"),
+                            after_words(scene.facts.run, first.at_s), scene.names({failure->process->rank}),
+                            lost.empty() ? how_it_ended(*failure) : lost,
+                            later_s < 0.05 ? tr("at once") : tr("{} later", base::human_duration(later_s)));
   const auto& [ended, failed] = aftermath_of(scene, *failure);
   if (!failed.empty()) {
     headline += tr(", then {} failed", rank_words(failed));

@@ -31,7 +31,7 @@ constexpr double kRow = 26;
 constexpr double kMostEffect = 1;  // longer bars are cut
 constexpr size_t kMostName = 56;
 
-bool is_told(const model::ComparedMetric& m) {
+bool is_reported(const model::ComparedMetric& m) {
   return m.judgement == model::Judgement::slower || m.judgement == model::Judgement::faster;
 }
 
@@ -72,7 +72,7 @@ data rows_of(const TextTable& table) {
 std::string effect_plot(const model::Comparison& comparison) {
   std::vector<const model::ComparedMetric*> shown;
   for (const model::ComparedMetric& m : comparison.metrics) {
-    if ((is_told(m) || m.kind == model::MetricKind::step) && shown.size() < kMostBars) {
+    if ((is_reported(m) || m.kind == model::MetricKind::step) && shown.size() < kMostBars) {
       shown.push_back(&m);
     }
   }
@@ -111,9 +111,9 @@ std::string effect_plot(const model::Comparison& comparison) {
 
 std::string comparison_page(const model::Comparison& comparison) {
   data page;
-  const bool step_differs = !comparison.metrics.empty() && is_told(comparison.metrics.front());
+  const bool step_differs = !comparison.metrics.empty() && is_reported(comparison.metrics.front());
   const bool slower = step_differs && comparison.metrics.front().effect > 0;
-  const bool any = std::any_of(comparison.metrics.begin(), comparison.metrics.end(), is_told);
+  const bool any = std::any_of(comparison.metrics.begin(), comparison.metrics.end(), is_reported);
   page.set("lang", base::spoken() == base::Language::chinese ? "zh-CN" : "en");
   page.set("look", slower ? "bad" : any ? "suspected" : "");
   page.set("icon", slower ? "!" : any ? "≠" : "=");

@@ -65,7 +65,7 @@ void put_slowdowns(PageData& page, const model::RunManifest& run) {
     d.set("share", percent(slowdown.share));
     d.set("before", short_seconds(slowdown.before_s));
     d.set("after", short_seconds(slowdown.after_s));
-    d.set("told", clock_time(slowdown.at_s, run));
+    d.set("reported", clock_time(slowdown.at_s, run));
     d.set("cleared", end_of(slowdown, run));
     rows.push_back(d);
   }

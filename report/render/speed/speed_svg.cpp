@@ -25,7 +25,7 @@ constexpr double kLowestRow = 3;
 constexpr double kHighestRow = 24;
 // Upper bounds of the levels but the last one.
 constexpr std::array<double, kHeatLevels - 1> kBounds = {0.02, 0.05, 0.10, 0.15, 0.20, 0.30};
-constexpr size_t kMostTold = 100;
+constexpr size_t kMostReported = 100;
 // Of a change.
 constexpr double kLabelWidth = 150;
 constexpr double kLabelHeight = 15;
@@ -72,16 +72,16 @@ std::string text(double x, double y, const char* anchor, const std::string& word
 // A triangle on the upper edge of the plot, whose point is at the step.
 std::string triangle(const Plot& plot, int64_t step, bool slower, const std::string& words) {
   const double x = plot.x(static_cast<double>(step));
-  return fmt::format(R"(<path class="told {}" d="M{:.1f} {}l-6 {}h12z"><title>{}</title></path>)"
+  return fmt::format(R"(<path class="reported {}" d="M{:.1f} {}l-6 {}h12z"><title>{}</title></path>)"
                      "\n",
                      slower ? "slower" : "faster", x, slower ? kTop : kTop - 10, slower ? -10 : 10,
                      escape_attribute(words));
 }
 
-std::string told_marks(const Plot& plot, int64_t steps, const std::vector<model::Slowdown>& told) {
+std::string reported_marks(const Plot& plot, int64_t steps, const std::vector<model::Slowdown>& reported) {
   std::string out;
-  for (size_t i = 0; i < std::min(told.size(), kMostTold); ++i) {
-    const model::Slowdown& one = told[i];
+  for (size_t i = 0; i < std::min(reported.size(), kMostReported); ++i) {
+    const model::Slowdown& one = reported[i];
     if (one.step >= 0 && one.step < steps) {
       out += triangle(plot, one.step, true,
                       base::tr("reported while the job ran: {} slower since step {}", percent(one.share),
@@ -97,7 +97,7 @@ std::string told_marks(const Plot& plot, int64_t steps, const std::vector<model:
 
 }  // namespace
 
-std::string step_plot(const model::SpeedReport& speed, const std::vector<model::Slowdown>& told) {
+std::string step_plot(const model::SpeedReport& speed, const std::vector<model::Slowdown>& reported) {
   const Plot plot(speed);
   if (speed.series.empty() || !(plot.top() > 0)) {
     return "";
@@ -131,7 +131,7 @@ std::string step_plot(const model::SpeedReport& speed, const std::vector<model::
                     ? base::tr("step {}: {} slower", grouped(change.step), percent(std::abs(change.share)))
                     : base::tr("step {}: {} faster", grouped(change.step), percent(std::abs(change.share))));
   }
-  return out + told_marks(plot, speed.steps, told) + "</svg>\n";
+  return out + reported_marks(plot, speed.steps, reported) + "</svg>\n";
 }
 
 size_t heat_level(double share) {

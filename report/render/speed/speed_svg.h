@@ -12,7 +12,7 @@ namespace xpurun::report {
 // Time of a step over the number of the step, with the changes marked by lines, and the reports while the job
 // ran marked by triangles: down where the job became slower, up where it was as fast as before. Empty without
 // a series.
-std::string step_plot(const model::SpeedReport& speed, const std::vector<model::Slowdown>& told = {});
+std::string step_plot(const model::SpeedReport& speed, const std::vector<model::Slowdown>& reported = {});
 
 // Ranks over steps, by the time that a rank did not wait. At most a few hundred kB for any number of ranks
 // and steps. Empty for a single rank.

@@ -40,7 +40,7 @@ struct EndingScene : test::JobScene {
                         },
                     .reporting = [this] { return reporting; },
                     .print_end = teller("print"),
-                    .tell_end =
+                    .notify_of_end =
                         [this](std::function<void()> done) {
                           if (has_programs) {
                             tell("tell");
@@ -112,7 +112,7 @@ TEST_CASE("the programs of the user are awaited after the verdict has been print
     s.run_for(0.1);
     CHECK(s.told() == Told{"command ended", "drain", "record", "no report", "tell"});
   }
-  CHECK(s.phase() == JobPhase::telling);
+  CHECK(s.phase() == JobPhase::notifying);
   s.ending.proceed();
   s.ending.report_done();
   CHECK(s.told().empty());

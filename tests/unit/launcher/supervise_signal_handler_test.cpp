@@ -34,7 +34,7 @@ struct SignalHandlerScene : test::JobScene {
                                tell("give up logs");
                                return relay;
                              },
-                         .stop_telling = teller("stop telling"),
+                         .stop_notifying = teller("stop telling"),
                          .kill_job = teller("kill"),
                          .detach = teller("detach"),
                          .say =
@@ -68,7 +68,7 @@ TEST_CASE("signals with a meaning for the supervisor") {
 
 TEST_CASE("an interrupt ends the wait for the user's programs") {
   SignalHandlerScene s;
-  s.job.phase = JobPhase::telling;
+  s.job.phase = JobPhase::reporting;
   CHECK(s.on(SIGTERM, kFromProcess) == Told{"stop telling"});
   CHECK(s.on(SIGINT, kFromTerminal) == Told{"stop telling"});
 }

@@ -29,7 +29,7 @@ struct VerdictHandlerScene : test::JobScene {
                            .hang_passed = [this](const model::Stall&) { ++passed; },
                            .collecting_evidence = [this] { return collecting; },
                            .publish = [this](const model::Verdict& v) { published.push_back(v.sentence); },
-                           .told = [this] { ++times_told; },
+                           .reported = [this] { ++times_told; },
                            .say_sentence = [this](const model::Verdict& v) { tell(v.sentence); },
                            .say_report = [this] { tell("report"); },
                            .say = [this](const std::string& line) { tell(line); }}};

@@ -190,7 +190,7 @@ TEST_CASE("what became slower while the job ran is in the section Speed and in t
   // Without the begin of its first step: since it was reported.
   has(R"(<tr><th scope="row">03:46:55 UTC</th><td class="num">8,000</td>)");
   has("<td>03:46:55 UTC</td><td>not seen</td></tr>");
-  has(R"(class="told slower")");
+  has(R"(class="reported slower")");
   has("the job has been 23 % slower since step 4,120 (03:31:45 UTC): 210 ms instead of 171 ms per step; as "
       "fast as before since step 5,000</li>");
   has(R"(<i class="slow" style="left:49.50%;width:10.50%"></i>)");

@@ -188,7 +188,7 @@ namespace {
 
 // Without the numbers of calls: the supervisor gets these with the dumps, and for a thousand nodes they would
 // be most of the list.
-std::vector<RankOnNode> told_ranks(const StateMessage& s) {
+std::vector<RankOnNode> reported_ranks(const StateMessage& s) {
   std::vector<RankOnNode> out;
   out.reserve(s.ranks.size());
   for (const RankOnNode& r : s.ranks) {
@@ -216,7 +216,7 @@ NodeInfo Membership::info(const Member& m, const Member* chosen, MonoNs now) con
           .elected = chosen == &m,
           .exit_status = s.exit_status,
           .expected = m.state.expected,
-          .ranks = told_ranks(s)};
+          .ranks = reported_ranks(s)};
 }
 
 std::vector<NodeInfo> Membership::infos(MonoNs now) const {

@@ -286,7 +286,7 @@ void NodeLogic::measure_clocks() {
   }
 }
 
-void NodeLogic::tell_supervisor() {
+void NodeLogic::report_to_supervisor() {
   const Member* chosen = members_.elected(now());
   if (connected_ && !said_joined_ && chosen != nullptr) {
     said_joined_ = true;
@@ -329,7 +329,7 @@ void NodeLogic::tick() {
     }
   }
   // "joined" comes before the first request of a dump.
-  tell_supervisor();
+  report_to_supervisor();
   rounds_.tick();
 }
 

@@ -81,7 +81,7 @@ class NodeLogic {
   bool dispatch(const Message& message, base::MonoNs at, int64_t wall_ns);
   void publish_state();
   void measure_clocks();
-  void tell_supervisor();
+  void report_to_supervisor();
   void repeat_act();
   std::set<std::string> living_others();
   base::MonoNs now() const { return outlet_.now(); }

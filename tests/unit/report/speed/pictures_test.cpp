@@ -76,9 +76,9 @@ TEST_CASE("what was told while the job ran is marked at its step, and nothing ou
   const std::string svg =
       step_plot(speed, {{.step = 50, .share = 0.23, .cleared_step = 75}, {.step = 100}, {.step = -1}});
   // 70 + step / 100 * 922
-  CHECK(svg.find(R"(<path class="told slower" d="M531.0 16l-6 -10h12z">)") != std::string::npos);
+  CHECK(svg.find(R"(<path class="reported slower" d="M531.0 16l-6 -10h12z">)") != std::string::npos);
   CHECK(svg.find("reported while the job ran: 23 % slower since step 50") != std::string::npos);
-  CHECK(svg.find(R"(<path class="told faster" d="M761.5 6l-6 10h12z">)") != std::string::npos);
+  CHECK(svg.find(R"(<path class="reported faster" d="M761.5 6l-6 10h12z">)") != std::string::npos);
   CHECK(svg.find("as fast as before since step 75") != std::string::npos);
   CHECK(svg.find("class=\"told") == svg.find("class=\"told slower"));
   CHECK(svg.rfind("class=\"told") == svg.rfind("class=\"told faster"));
