@@ -1,5 +1,5 @@
 """Kills every process involved at random moments while a debugger attaches: no target may be left
-stopped. XPURUN_ATTACK_KILLS sets the number of kills (40; a long run has 1000)."""
+stopped. XPURUN_ATTACK_KILLS sets the number of kills (20, or 40 in the long lane; a campaign has 1000)."""
 
 import os
 import random
@@ -11,8 +11,10 @@ import tempfile
 import time
 import unittest
 
+from lane import LONG
+
 STACKDUMP = os.environ["XPURUN_STACKDUMP"]
-KILLS = int(os.environ.get("XPURUN_ATTACK_KILLS", "40"))
+KILLS = int(os.environ.get("XPURUN_ATTACK_KILLS", "40" if LONG else "20"))
 SEED = int(os.environ.get("XPURUN_ATTACK_SEED", "1"))
 SIGSTOP_BIT = 1 << (signal.SIGSTOP - 1)
 

@@ -9,6 +9,7 @@ import tempfile
 import time
 import unittest
 
+import xpurun_test
 from segment import FULL, LIGHT, OFF, FakeSupervisor, Segment
 
 BUILD = os.environ["XPURUN_TEST_BUILD"]
@@ -412,4 +413,4 @@ class Profiler(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    xpurun_test.in_shards(3)

@@ -8,6 +8,7 @@ import time
 import unittest
 
 import segment
+import xpurun_test
 from segment import FULL, LIGHT, OFF, FakeSupervisor, Segment
 
 BUILD = os.environ["XPURUN_TEST_BUILD"]
@@ -590,4 +591,4 @@ class Timing(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    xpurun_test.in_shards(3)
