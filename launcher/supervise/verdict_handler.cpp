@@ -107,8 +107,8 @@ void VerdictHandler::publish(const model::Verdict& verdict) {
 
 bool VerdictHandler::stall_cleared() {
   model::Stall* stall = parts_.journal.open_stall();
-  if (stall == nullptr) {
-    return false;
+  if (stall == nullptr || parts_.job.ended_by_us) {
+    return false;  // ranks that are being ended move, too
   }
   stall->cleared_s = parts_.journal.elapsed_s();
   if (stall->action == model::HangAction::restart && stall->restarted_s < 0) {

@@ -19,6 +19,7 @@ class Crash(xpurun_test.Case):
         self.assertIn(verdict["sentence"], result.stderr)
         return result, verdict
 
+    @long
     def test_null_pointer_in_c(self):
         result, verdict = self.job("segv")
         self.assertEqual((verdict["kind"], verdict["signal"], result.returncode), ("crash", 11, 139))

@@ -272,6 +272,7 @@ class Nodes(xpurun_test.Case):
         self.assertNotIn(0, statuses, sentence)
 
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
+    @long
     def test_an_exception_on_the_second_node_is_the_first_failure_of_all_nodes(self):
         statuses, sentence = self.check_first_failure("raise", 3, 2, 2, "ValueError: bad batch", "ddp_job.py")
         self.assertNotIn(0, statuses, sentence)

@@ -27,6 +27,7 @@ class Case(hosts_test.Case):
 class TwoNodes(Case):
     hosts = 2
 
+    @long
     def test_torchrun_and_a_server_that_restarts_during_the_dump(self):
         server = self.serve()
         client = self.client()

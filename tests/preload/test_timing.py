@@ -591,4 +591,4 @@ class Timing(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    xpurun_test.in_shards(3)
+    xpurun_test.in_shards(4)

@@ -68,7 +68,7 @@ TEST_CASE("signals with a meaning for the supervisor") {
 
 TEST_CASE("an interrupt ends the wait for the user's programs") {
   SignalHandlerScene s;
-  s.job.phase = JobPhase::reporting;
+  s.job.phase = JobPhase::notifying;
   CHECK(s.on(SIGTERM, kFromProcess) == Told{"stop telling"});
   CHECK(s.on(SIGINT, kFromTerminal) == Told{"stop telling"});
 }

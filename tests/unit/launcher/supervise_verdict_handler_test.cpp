@@ -124,6 +124,19 @@ TEST_CASE("only a confirmed hang ends the job, once") {
   CHECK(s.take(VerdictHandlerScene::hang()).empty());
 }
 
+TEST_CASE("ranks that move while xpurun ends them make no progress") {
+  VerdictHandlerScene s;
+  s.open_stall();
+  s.options.on_hang = OnHang::kill;
+  s.options.grace_s = 30;
+  CHECK(s.take(VerdictHandlerScene::hang()).back() == "END");
+  s.job.ended_by_us = true;
+  CHECK_FALSE(s.verdicts.stall_cleared());
+  CHECK(s.told().empty());
+  CHECK(s.passed == 0);
+  CHECK(s.journal.manifest().verdict.kind == model::VerdictKind::hang);
+}
+
 TEST_CASE("a report that comes while the job is being ended is told at the end of the run") {
   VerdictHandlerScene s;
   s.open_stall();
