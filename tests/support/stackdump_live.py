@@ -51,6 +51,32 @@ def need(program):
         raise unittest.SkipTest(f"{program} is not installed")
 
 
+def settle(pid):
+    """Returns when all threads of the process sleep, seen twice, or when it has computed for 0.15 s: it has then gone
+    on from its line of output to where it stays, on a busy machine too."""
+    def threads():
+        stats = []
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/stat") as f:
+                stats.append(f.read().rsplit(")", 1)[1].split())
+        return stats
+
+    def cpu_s(stats):
+        return sum(int(one[11]) + int(one[12]) for one in stats) / os.sysconf("SC_CLK_TCK")
+
+    end, asleep = time.monotonic() + 30, 0
+    try:
+        begin = cpu_s(threads())
+        while asleep < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+            now = threads()
+            asleep = 0 if any(one[0] == "R" for one in now) else asleep + 1
+            if cpu_s(now) - begin > 0.15:
+                return
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # ended, or a thread of it
+
+
 class Target:
     """A Python program that prints a line when it has reached its position."""
 
@@ -66,7 +92,7 @@ class Target:
         self.first_line = ""
         if wait and select.select([self.process.stdout], [], [], 20)[0]:
             self.first_line = self.process.stdout.readline().strip()
-        time.sleep(0.15)
+        settle(self.pid)
 
     def __enter__(self):
         return self
@@ -98,7 +124,7 @@ class Program:
         self.first_line = ""
         if select.select([self.process.stdout], [], [], 30)[0]:
             self.first_line = self.process.stdout.readline().strip()
-        time.sleep(0.1)
+        settle(self.pid)
 
     def __enter__(self):
         return self
