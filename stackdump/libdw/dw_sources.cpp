@@ -2,6 +2,7 @@
 #include "common/base/os/child.h"
 #include "common/base/os/io.h"
 #include "common/base/os/program.h"
+#include "common/base/sanitizer.h"
 #include "common/base/strings.h"
 #include "stackdump/libdw/dw_engine.h"
 #include "stackdump/libdw/dw_session.h"
@@ -23,11 +24,7 @@ namespace xpurun::stackdump {
 namespace {
 
 constexpr rlim_t kMaxHeap = rlim_t{1} << 30;
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kLimitHeap = false;  // the shadow memory counts as data
-#else
-constexpr bool kLimitHeap = true;
-#endif
+constexpr bool kLimitHeap = !base::kAddressSanitizer;  // the shadow memory counts as data
 constexpr size_t kMaxAnswer = size_t{16} << 20;
 
 std::string text(const char* s) {

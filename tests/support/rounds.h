@@ -2,16 +2,14 @@
 // build without sanitizers has checked the property in all rounds.
 #pragma once
 
+#include "common/base/sanitizer.h"
+
 #include <cstddef>
 
 namespace xpurun::tests {
 
 constexpr size_t rounds(size_t all) {
-#ifdef __SANITIZE_ADDRESS__
-  return all / 5;
-#else
-  return all;
-#endif
+  return base::kAddressSanitizer ? all / 5 : all;
 }
 
 }  // namespace xpurun::tests
