@@ -51,7 +51,8 @@ tl::unexpected<base::Error> refuse(const std::vector<std::string>& argv, base::T
 
 }  // namespace
 
-base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t limit_ns, base::Pid target) {
+base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t limit_ns, base::Pid target,
+                                  int64_t detach_ns) {
   // ptrace cannot stop a thread in state D. gdb would wait for it until its time limit.
   if (const base::Tid tid = target == 0 ? 0 : long_sleeper(target); tid != 0) {
     return refuse(argv, tid);
@@ -60,6 +61,7 @@ base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t 
   XPURUN_TRY_ASSIGN(base::Pipe err, base::make_pipe());
   XPURUN_TRY_ASSIGN(TracerGuard guard, TracerGuard::start({.argv = argv,
                                                            .limit_ns = limit_ns,
+                                                           .detach_ns = detach_ns,
                                                            .target = target,
                                                            .out = out.write_end.get(),
                                                            .err = err.write_end.get()}));

@@ -120,13 +120,16 @@ model::Frame frame_of(const model::GpuKernel& k) {
   return f;
 }
 
+// cuda-gdb sets breakpoints to attach. On a busy machine it needs seconds to remove them.
+constexpr int64_t kCudaDetachNs = 10'000'000'000;
+
 base::Result<std::vector<model::GpuKernel>> ask(base::Pid pid, const DebuggerSettings& settings) {
   // Nothing of the user's settings is loaded: -nx and auto-load off keep .gdbinit and scripts in the target's
   // directories from running.
   auto ran = run_tool({settings.cuda_gdb, "-nx", "-q", "-batch", "-iex", "set auto-load off", "-iex",
                        "set width 0", "-iex", "set pagination off", "-iex", "set confirm off", "-p",
                        std::to_string(pid), "-ex", "info cuda kernels"},
-                      settings.gpu_limit_ns, pid);
+                      settings.gpu_limit_ns, pid, kCudaDetachNs);
   if (!ran) {
     return base::fail(std::move(ran.error()));
   }

@@ -27,8 +27,6 @@ namespace {
 constexpr int kGuardPollMs = 20;
 constexpr int64_t kSleepCheckNs = 100'000'000;
 constexpr int64_t kLongestSleepNs = 500'000'000;
-constexpr int64_t kDetachNs = 2'000'000'000;    // to detach after SIGTERM
-constexpr int64_t kStopAfterNs = 300'000'000;   // of these
 constexpr int64_t kPatienceNs = 2'000'000'000;  // patience with a killed debugger that does not end
 
 // The environment that a debugger needs. Rank variables would make the debugger look like a rank, and
@@ -104,18 +102,14 @@ bool end_children(int64_t patience_ns) {
 // stands at a breakpoint continues. After SIGKILL such a thread dies of SIGTRAP, and the target with it. A
 // gdb that waits for a running target wakes up when the target stops. It would send SIGINT for that purpose,
 // which the filter drops; a SIGSTOP that is left over is taken back by the repair.
-void ask_to_detach(base::Pid tool, const TargetRepair& repair) {
+void ask_to_detach(base::Pid tool, int64_t patience_ns, const TargetRepair& repair) {
   ::kill(tool, SIGTERM);
-  const base::MonoNs begin = base::mono_ns();
+  repair.stop_traced();
+  const base::MonoNs deadline = base::mono_ns() + patience_ns;
   siginfo_t ended{};
-  bool has_stopped = false;
   // WNOWAIT leaves the child to be reaped by end_children().
   while (::waitid(P_PID, static_cast<id_t>(tool), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         ended.si_pid == 0 && base::mono_ns() < begin + kDetachNs) {
-    if (!has_stopped && base::mono_ns() >= begin + kStopAfterNs) {
-      repair.stop_traced();
-      has_stopped = true;
-    }
+         ended.si_pid == 0 && base::mono_ns() < deadline) {
     ::poll(nullptr, 0, kGuardPollMs);
   }
 }
@@ -193,7 +187,7 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
     report = watch(tool, *child, lifeline);
   }
   if (report.end == ToolEnd::timed_out) {
-    ask_to_detach(*child, repair);
+    ask_to_detach(*child, tool.detach_ns, repair);
   }
   const bool left = !base::ProcFs().children(::getpid()).empty();
   const bool clean = report.end == ToolEnd::exited && WIFEXITED(report.wait_status) &&

@@ -139,18 +139,18 @@ class Hang(xpurun_test.Case):
     def test_by_default_it_is_told_and_the_job_goes_on(self):
         p = self.start_xpurun("--hang-timeout", TIMEOUT, "--",
                               *xpurun_test.torchrun(self.dir / "log", "--guilty", 1, "--fault", "stop", "--steps", 60))
-        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict",
-                      60)
+        # On a busy machine, ranks that import for longer than the timeout are a stall of their own before.
+        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict().get("state") == "stopped",
+                      "verdict")
         pid = self.rank_pids()[1]
-        self.assertEqual(self.verdict()["pid"], pid)
+        self.assertEqual((self.verdict()["kind"], self.verdict()["pid"]), ("hang", pid))
         os.kill(pid, signal.SIGCONT)
         _, stderr = p.communicate(timeout=60)
         self.assertEqual(p.returncode, 0, stderr)
         run = self.manifest()
-        self.assertEqual(len(run["stalls"]), 1)
-        self.assertEqual(run["stalls"][0]["verdict"]["state"], "stopped")
-        self.assertGreater(run["stalls"][0]["cleared_s"], 0)
-        self.assertEqual(len([d for d in run["dumps"] if d["why"] == "hang"]), 1)
+        stall, = [one for one in run["stalls"] if one["verdict"].get("state") == "stopped"]
+        self.assertGreater(stall["cleared_s"], 0)
+        self.assertEqual(len([d for d in run["dumps"] if d["dir"] == stall["dump"]]), 1)
         self.assertEqual(self.verdict()["kind"], "none")
         # Immediately if the diagnosis is ready before the end of the job, else at the end.
         self.assertRegex(stderr, "progress again|made the job stand still")
