@@ -74,16 +74,16 @@ std::string driver_version() {
 
 Finding driver() {
   const std::string module = driver_version();
-  const ProgramOutput reported = run_function(ask_driver, kDriverLimitS);
+  const ProgramOutput answer = run_function(ask_driver, kDriverLimitS);
   std::vector<int64_t> numbers;
-  for (std::string_view word : base::split(base::trim(reported.output), ' ')) {
+  for (std::string_view word : base::split(base::trim(answer.output), ' ')) {
     numbers.push_back(base::parse_int(word).value_or(-1));
   }
-  const bool answered = reported.status == 0 && numbers.size() == 3;
+  const bool answered = answer.status == 0 && numbers.size() == 3;
   const int64_t version = answered ? numbers[0] : 0;
   const int64_t devices = answered ? numbers[1] : 0;
   const int64_t started = answered ? numbers[2] : 0;
-  if (!answered && module.empty() && reported.status == 2) {
+  if (!answered && module.empty() && answer.status == 2) {
     return {.check = "cuda",
             .grade = Grade::none,
             .text = tr("no NVIDIA driver on this host; hangs and crashes are still found")};
@@ -91,10 +91,10 @@ Finding driver() {
   if (!answered || started != 0) {
     return {.check = "cuda",
             .grade = Grade::warn,
-            .text = reported.status == -1  ? tr("the driver did not answer within {:.0f} s", kDriverLimitS)
-                    : answered             ? tr("cuInit fails with error {}", started)
-                    : reported.status == 2 ? tr("driver {} is loaded, but libcuda.so.1 is not found", module)
-                                           : tr("libcuda.so.1 exists, but does not answer"),
+            .text = answer.status == -1  ? tr("the driver did not answer within {:.0f} s", kDriverLimitS)
+                    : answered           ? tr("cuInit fails with error {}", started)
+                    : answer.status == 2 ? tr("driver {} is loaded, but libcuda.so.1 is not found", module)
+                                         : tr("libcuda.so.1 exists, but does not answer"),
             .lost = tr("GPU times; the training itself will probably fail"),
             .remedy = tr("nvidia-smi; in a container: start it with --gpus all")};
   }
@@ -119,7 +119,7 @@ TorchPlaces find_torch(const DoctorContext& context) {
   if (python.empty()) {
     return {};
   }
-  const ProgramOutput reported =
+  const ProgramOutput answer =
       run_program({python, "-c",
                    "import importlib.util as u\n"
                    "def at(name):\n"
@@ -132,8 +132,8 @@ TorchPlaces find_torch(const DoctorContext& context) {
                    "print(at('nvidia.nccl'))\n"
                    "print(at('triton'))\n"},
                   kPythonLimitS);
-  const auto lines = base::split(reported.output, '\n');
-  if (reported.status != 0 || lines.size() < 3) {
+  const auto lines = base::split(answer.output, '\n');
+  if (answer.status != 0 || lines.size() < 3) {
     return {};
   }
   return {.torch = std::string(lines[0]), .nccl = std::string(lines[1]), .triton = std::string(lines[2])};
@@ -146,10 +146,10 @@ Finding nccl(const TorchPlaces& places, const std::vector<std::string>& linked) 
   }
   tries.emplace_back("libnccl.so.2");
   for (const std::string& library : tries) {
-    const ProgramOutput reported = run_function([&] { return ask_nccl(library); }, kLibraryLimitS);
-    const auto words = base::split(base::trim(reported.output), ' ');
+    const ProgramOutput answer = run_function([&] { return ask_nccl(library); }, kLibraryLimitS);
+    const auto words = base::split(base::trim(answer.output), ' ');
     const auto code = base::parse_int(words.front());
-    if (reported.status == 0 && words.size() == 2 && code) {
+    if (answer.status == 0 && words.size() == 2 && code) {
       return judge_nccl(static_cast<int>(*code), std::string(words[1]));
     }
   }

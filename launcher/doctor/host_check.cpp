@@ -123,9 +123,9 @@ Finding debugger(const std::string& name, Grade absent, std::string lost) {
             .lost = absent == Grade::none ? "" : std::move(lost),
             .remedy = absent == Grade::none ? std::string() : tr("install {}", name)};
   }
-  const ProgramOutput reported = run_program({path, "--version"}, kDebuggerLimitS);
-  const std::string version = base::sanitize(reported.output.substr(0, reported.output.find('\n')));
-  if (reported.status != 0) {
+  const ProgramOutput answer = run_program({path, "--version"}, kDebuggerLimitS);
+  const std::string version = base::sanitize(answer.output.substr(0, answer.output.find('\n')));
+  if (answer.status != 0) {
     return {.check = name,
             .grade = Grade::warn,
             .text = tr("{} --version fails", path),

@@ -113,12 +113,12 @@ base::Result<double> dump(base::Pid pid) {
   XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
   XPURUN_TRY_ASSIGN(const auto directory, base::TemporaryDirectory::create("xpurun-doctor"));
   const std::string file = directory.path() + "/stacks.json";
-  const ProgramOutput reported = run_program(
+  const ProgramOutput answer = run_program(
       {program, "--pid", fmt::format("{}", pid), "--out", file, "--deadline-ms", "1000"}, kDumpLimitS);
   const auto stacks = model::load_process_stacks(file);
-  if (reported.status != 0 || !stacks) {
-    return base::fail(reported.status == -1 ? tr("no dump within {:.0f} s", kDumpLimitS)
-                                            : tr("the dump failed: {}", base::trim(reported.output)));
+  if (answer.status != 0 || !stacks) {
+    return base::fail(answer.status == -1 ? tr("no dump within {:.0f} s", kDumpLimitS)
+                                          : tr("the dump failed: {}", base::trim(answer.output)));
   }
   for (const model::ThreadStack& thread : stacks->threads) {
     for (const model::Frame& frame : thread.frames) {

@@ -52,10 +52,10 @@ std::vector<std::string> library_dirs_of_python(const std::string& python) {
   if (program.empty()) {
     return {};
   }
-  const ProgramOutput reported = run_program({program, "-c", kAskPython}, kPythonLimitS);
+  const ProgramOutput answer = run_program({program, "-c", kAskPython}, kPythonLimitS);
   std::vector<std::string> out;
-  for (const std::string_view line : base::split(reported.output, '\n')) {
-    if (reported.status == 0 && !line.empty()) {
+  for (const std::string_view line : base::split(answer.output, '\n')) {
+    if (answer.status == 0 && !line.empty()) {
       out.emplace_back(line);
     }
   }

@@ -67,20 +67,30 @@ std::string why_none(StreamKind kind) {
   return std::string(later("the process ended before its standard error was examined"));
 }
 
+// Lines of a traceback's own: its frames, and what joins it with the next one.
+bool continues_traceback(std::string_view line) {
+  return base::trim(line).empty() || line.front() == ' ' ||
+         line.starts_with("During handling of the above exception") ||
+         line.starts_with("The above exception was the direct cause");
+}
+
 // A process that a signal has killed prints no traceback at its end: one at the end of a shared file is that
-// of a rank that failed later, perhaps cut off. Complete, a traceback is indented lines and one line of the
-// message.
+// of a rank that failed later, perhaps cut off. Complete, a traceback is frames and one line of the message.
+// torch puts "[rank0]: " before each line.
 std::string_view without_last_tracebacks(std::string_view text) {
   constexpr std::string_view kHead = "Traceback (most recent call last):";
   for (size_t at = text.rfind(kHead); at != std::string_view::npos; at = text.rfind(kHead)) {
+    const size_t begin = text.rfind('\n', at) + 1;  // 0 on the first line
+    const std::string_view prefix = text.substr(begin, at - begin);
     const auto lines = base::split(text.substr(at), '\n');
-    const auto unindented = std::count_if(lines.begin() + 1, lines.end(), [](std::string_view line) {
-      return !base::trim(line).empty() && line.front() != ' ';
+    const auto others = std::count_if(lines.begin() + 1, lines.end(), [&](std::string_view line) {
+      line.remove_prefix(line.starts_with(prefix) ? prefix.size() : 0);
+      return !continues_traceback(line);
     });
-    if (unindented > 1) {
+    if (others > 1) {
       break;  // other output came after the traceback
     }
-    text = text.substr(0, at);
+    text = text.substr(0, begin);
   }
   return text;
 }
@@ -182,7 +192,7 @@ TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::Run
   look_for_assert(*text);
   out.file = stream.path;
   out.shared = sharing(run, *process);
-  if (verdict.kind == VerdictKind::crash && !out.shared.empty()) {
+  if (verdict.kind == VerdictKind::crash && !verdict.exception.present() && !out.shared.empty()) {
     out.lines = last_lines(without_last_tracebacks(*text), kTailLines);
   }
   if (out.lines.empty() && (verdict.kind != VerdictKind::exception || out.shared.empty())) {

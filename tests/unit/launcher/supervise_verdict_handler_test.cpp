@@ -43,6 +43,13 @@ struct VerdictHandlerScene : test::JobScene {
     v.sentence = "hang: rank 1";
     return v;
   }
+  void end_for_hang() {
+    open_stall();
+    options.on_hang = OnHang::kill;
+    options.grace_s = 30;
+    CHECK(take(hang()).back() == "END");
+    job.ended_by_us = true;
+  }
   Told take(const model::Verdict& verdict, const std::string& problem = "") {
     verdicts.take({.verdict = verdict, .problem = problem});
     return told();
@@ -126,11 +133,7 @@ TEST_CASE("only a confirmed hang ends the job, once") {
 
 TEST_CASE("ranks that move while xpurun ends them make no progress") {
   VerdictHandlerScene s;
-  s.open_stall();
-  s.options.on_hang = OnHang::kill;
-  s.options.grace_s = 30;
-  CHECK(s.take(VerdictHandlerScene::hang()).back() == "END");
-  s.job.ended_by_us = true;
+  s.end_for_hang();
   CHECK_FALSE(s.verdicts.stall_cleared());
   CHECK(s.told().empty());
   CHECK(s.passed == 0);
@@ -139,11 +142,7 @@ TEST_CASE("ranks that move while xpurun ends them make no progress") {
 
 TEST_CASE("a report that comes while the job is being ended is told at the end of the run") {
   VerdictHandlerScene s;
-  s.open_stall();
-  s.options.on_hang = OnHang::kill;
-  s.options.grace_s = 30;
-  CHECK(s.take(VerdictHandlerScene::hang()).back() == "END");
-  s.job.ended_by_us = true;
+  s.end_for_hang();
   CHECK(s.take(VerdictHandlerScene::hang()).empty());
   s.verdicts.print_end();
   CHECK(s.told() == kAnnounced);

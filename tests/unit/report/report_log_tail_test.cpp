@@ -84,6 +84,21 @@ TEST_CASE("a crash: tracebacks of other ranks at the end of a shared file are le
     s.write(s.log, own + whole + cut);
     CHECK(s.tail().lines == Lines{"fatal: no table"});
   }
+  SUBCASE("chained") {
+    s.write(s.log, own + whole + "\nDuring handling of the above exception, another exception occurred:\n\n" +
+                       whole);
+    CHECK(s.tail().lines == Lines{"fatal: no table"});
+  }
+  SUBCASE("with torch's name of the rank before each line") {
+    s.write(s.log, own + "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"job.py\", line 3\n" +
+                       "[rank0]: RuntimeError: Connection closed by peer\n");
+    CHECK(s.tail().lines == Lines{"fatal: no table"});
+  }
+  SUBCASE("kept if the crashed rank has raised an exception before") {
+    s.verdict.exception.type = "ValueError";
+    s.write(s.log, own + whole);
+    CHECK(s.tail().lines.size() == 5);
+  }
   SUBCASE("kept before other output") {
     s.write(s.log, whole + own);
     CHECK(s.tail().lines.size() == 5);
