@@ -26,7 +26,7 @@ struct ToolOutput {
 // time. `detach_ns`: after the time limit, for a tool that sets breakpoints in the target, which must be
 // removed before the tool may be killed.
 base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t limit_ns,
-                                  base::Pid target = 0, int64_t detach_ns = kDetachNs);
+                                  base::Pid target = 0, int64_t detach_ns = 0);
 
 // Whether a program of this name can be run. A name with a slash is not looked up in PATH.
 bool tool_exists(const std::string& program);

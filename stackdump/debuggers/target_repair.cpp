@@ -64,14 +64,6 @@ void TargetRepair::after_tracer(TracerEnd end) const {
   }
 }
 
-void TargetRepair::stop_traced() const {
-  const auto status = base::ProcFs().status(pid_);
-  if (pid_ != 0 && !target_gone() && status && status->tracer_pid != 0) {
-    // For one thread, like the SIGSTOP of PTRACE_ATTACH: kill() would look like the stop of a user.
-    ::syscall(SYS_tgkill, pid_, pid_, SIGSTOP);
-  }
-}
-
 bool TargetRepair::target_gone() const {
   pollfd target{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
   return pidfd_ ? ::poll(&target, 1, 0) > 0 : ::kill(pid_, 0) != 0;

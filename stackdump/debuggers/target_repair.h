@@ -20,9 +20,6 @@ class TargetRepair {
  public:
   explicit TargetRepair(base::Pid pid);  // 0: no process
 
-  // Stops the main thread with SIGSTOP if a debugger traces the process and the process runs: the debugger
-  // gets an event. after_tracer(TracerEnd::killed) takes the stop back.
-  void stop_traced() const;
   // Does nothing to a process that was already stopped before the debugger started.
   void after_tracer(TracerEnd end) const;
   // Whether the process has ended. Without a pidfd (before Linux 5.3), a reused pid counts as the process.

@@ -4,7 +4,6 @@
 #include "common/base/os/child.h"
 #include "common/base/os/procfs.h"
 #include "common/base/os/program.h"
-#include "stackdump/debuggers/interrupt_filter.h"
 
 #include <fmt/format.h>
 
@@ -67,7 +66,6 @@ base::Result<base::Pid> start_tool(const GuardedTool& tool) {
                               .own_group = true,
                               .before_exec = [guard = ::getpid()] {
                                 base::end_with_parent(guard);
-                                drop_interrupts();  // without the filter, the tool works as well
                                 for (const int signal : {SIGPIPE, SIGTERM, SIGHUP, SIGINT}) {
                                   ::signal(signal, SIG_DFL);
                                 }
@@ -100,11 +98,10 @@ bool end_children(int64_t patience_ns) {
 
 // gdb detaches at SIGTERM unless it is blocked: it removes its breakpoints from the target, and a thread that
 // stands at a breakpoint continues. After SIGKILL such a thread dies of SIGTRAP, and the target with it. A
-// gdb that waits for a running target wakes up when the target stops. It would send SIGINT for that purpose,
-// which the filter drops; a SIGSTOP that is left over is taken back by the repair.
-void ask_to_detach(base::Pid tool, int64_t patience_ns, const TargetRepair& repair) {
+// debugger without breakpoints is not asked: while gdb waits for the target, gdb passes the request on as
+// SIGINT, and if gdb ends before it has taken that signal back, the target dies of it.
+void ask_to_detach(base::Pid tool, int64_t patience_ns) {
   ::kill(tool, SIGTERM);
-  repair.stop_traced();
   const base::MonoNs deadline = base::mono_ns() + patience_ns;
   siginfo_t ended{};
   // WNOWAIT leaves the child to be reaped by end_children().
@@ -186,8 +183,8 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
   if (child) {
     report = watch(tool, *child, lifeline);
   }
-  if (report.end == ToolEnd::timed_out) {
-    ask_to_detach(*child, tool.detach_ns, repair);
+  if (report.end == ToolEnd::timed_out && tool.detach_ns > 0) {
+    ask_to_detach(*child, tool.detach_ns);
   }
   const bool left = !base::ProcFs().children(::getpid()).empty();
   const bool clean = report.end == ToolEnd::exited && WIFEXITED(report.wait_status) &&

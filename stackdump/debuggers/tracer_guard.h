@@ -31,14 +31,12 @@ struct GuardReport {
 };
 static_assert(std::is_trivially_copyable_v<GuardReport>);
 
-inline constexpr int64_t kDetachNs = 2'000'000'000;
-
 struct GuardedTool {
   std::vector<std::string> argv;  // argv[0] is looked up in PATH
   int64_t limit_ns = 0;
-  int64_t detach_ns = kDetachNs;  // to detach after SIGTERM, before SIGKILL
-  base::Pid target = 0;           // the process that the tool traces; 0: none
-  int out = -1;                   // standard output and error of the tool
+  int64_t detach_ns = 0;  // to detach after SIGTERM, before SIGKILL; 0: killed at once
+  base::Pid target = 0;   // the process that the tool traces; 0: none
+  int out = -1;           // standard output and error of the tool
   int err = -1;
 };
 
