@@ -119,22 +119,32 @@ std::string first_of(const Environment& a, const Environment& b, std::initialize
   return "";
 }
 
-std::string run_identifier(const IdentitySources& s) {
-  if (!s.name.empty()) {
-    return s.name;
-  }
-  // torchrun's default is the same for every job.
-  if (std::string id = first_of(s.rank, s.own, {"TORCHELASTIC_RUN_ID"}); !id.empty() && id != "none") {
-    return id;
-  }
+std::string scheduler_identifier(const IdentitySources& s) {
   if (const std::string job = first_of(s.rank, s.own, {"SLURM_JOB_ID"}); !job.empty()) {
     return fmt::format("slurm-{}-{}", job, first_of(s.own, s.rank, {"SLURM_STEP_ID"}));
   }
-  if (std::string id = first_of(s.rank, s.own, {"JOB_UID", "PMIX_NAMESPACE"}); !id.empty()) {
-    return id;
+  return first_of(s.rank, s.own, {"JOB_UID", "PMIX_NAMESPACE"});
+}
+
+JobMark mark_of(const IdentitySources& s, int world_size) {
+  // torchrun's default is the same for every job.
+  const std::string id = first_of(s.rank, s.own, {"TORCHELASTIC_RUN_ID"});
+  return {.run_id = id == "none" ? "" : id,
+          .scheduler = scheduler_identifier(s),
+          .address = first_of(s.rank, s.own, {"MASTER_ADDR"}),
+          .port = first_of(s.rank, s.own, {"MASTER_PORT"}),
+          .world_size = world_size};
+}
+
+// The name comes first: the launcher's variables may differ between the nodes (MASTER_ADDR=localhost on one
+// of them). Jobs of one name are told apart by their marks.
+std::string run_identifier(const std::string& name, const JobMark& mark) {
+  for (const std::string& id : {name, mark.run_id, mark.scheduler}) {
+    if (!id.empty()) {
+      return id;
+    }
   }
-  const std::string address = first_of(s.rank, s.own, {"MASTER_ADDR"});
-  return address.empty() ? "" : fmt::format("{}-{}", address, first_of(s.rank, s.own, {"MASTER_PORT"}));
+  return mark.address.empty() ? "" : fmt::format("{}-{}", mark.address, mark.port);
 }
 
 std::vector<base::Rank> ranks_beside(const RankPlace& rank) {
@@ -152,8 +162,9 @@ std::vector<base::Rank> ranks_beside(const RankPlace& rank) {
 }  // namespace
 
 JobIdentity job_identity(const IdentitySources& s) {
-  JobIdentity out{.run = run_identifier(s), .master_address = first_of(s.rank, s.own, {"MASTER_ADDR"})};
   const RankPlace rank = place_of_rank(s.rank);
+  JobIdentity out{.mark = mark_of(s, rank.world_size)};
+  out.run = run_identifier(s.name, out.mark);
   out.world_size = rank.world_size;
   out.local_ranks = ranks_beside(rank);
   const Place above = place_from_above(s.own);

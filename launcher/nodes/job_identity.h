@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/ids.h"
+#include "launcher/nodes/job_mark.h"
 
 #include <map>
 #include <string>
@@ -27,13 +28,11 @@ struct JobIdentity {
   int world_size = 0;                   // 0: not known
   std::vector<base::Rank> local_ranks;  // expected on this node; empty: not known
   std::string run;                      // what all nodes of the job share; empty: nothing
-  std::string master_address;           // MASTER_ADDR; may be empty
+  JobMark mark;
 
   bool several_nodes() const { return nodes > 1; }
   // What keeps this node from joining the others, and the option that helps; empty: nothing.
   std::string missing() const;
-
-  friend bool operator==(const JobIdentity&, const JobIdentity&) = default;
 };
 
 // Without the environment of a rank, `nodes` rests on what the user gave: a launcher of several jobs of one

@@ -39,7 +39,7 @@ StartMessage start_message(const RunOptions& options, const JobIdentity& identit
           .tls_key = n.key,
           .automatic = n.automatic(),
           .secret_file = n.secret_file,
-          .master_addr = identity.master_address,
+          .mark = identity.mark,
           .directory = own.directory,
           .hang_timeout_s = options.hang_timeout_s,
           .gather_timeout_s = verdict_limit_s(options) - kForJudgingS,

@@ -27,7 +27,7 @@ void fields(V& visit, M& m) {
   visit("tls_key", m.tls_key);
   visit("auto", m.automatic);
   visit("secret_file", m.secret_file);
-  visit("master_addr", m.master_addr);
+  visit("mark", m.mark);
   visit("directory", m.directory);
   visit("hang_timeout_s", m.hang_timeout_s);
   visit("gather_timeout_s", m.gather_timeout_s);

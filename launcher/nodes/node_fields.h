@@ -20,6 +20,15 @@ void fields(V& visit, R& r) {
   visit("sequence", r.sequence, WhenEmpty::omit);
 }
 
+template <typename V, Self<JobMark> M>
+void fields(V& visit, M& m) {
+  visit("run_id", m.run_id, WhenEmpty::omit);
+  visit("scheduler", m.scheduler, WhenEmpty::omit);
+  visit("address", m.address, WhenEmpty::omit);
+  visit("port", m.port, WhenEmpty::omit);
+  visit("world_size", m.world_size, WhenEmpty::omit);
+}
+
 template <typename V, Self<StateMessage> S>
 void fields(V& visit, S& s) {
   visit("phase", s.phase);

@@ -7,6 +7,7 @@
 #include "common/base/result.h"
 #include "common/model/names.h"
 #include "common/model/verdict.h"
+#include "launcher/nodes/job_mark.h"
 #include "launcher/nodes/node_limits.h"
 
 #include <cstdint>
@@ -64,7 +65,7 @@ struct StartMessage {
   std::string tls_key;           // path
   bool automatic = false;        // --nats auto; "auto" in JSON
   std::string secret_file;       // where node rank 0 leaves URL and token; empty: in the shared directory
-  std::string master_addr;       // MASTER_ADDR: where node rank 0 listens
+  JobMark mark;                  // its address: where node rank 0 listens
   std::string directory;         // absolute path of the run directory
   double hang_timeout_s = 0;     // 0: no hang detection
   double gather_timeout_s = 20;  // from the request for a dump until `gathered`, at most

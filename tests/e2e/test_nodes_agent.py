@@ -49,6 +49,18 @@ class NodesAgent(nodes_test.Case):
             self.assertEqual((copy / name).read_bytes(), (agent.directory / name).read_bytes())
             self.assertFalse((copy / "dumps/1-hang/rank-1.snapshot").exists())
 
+    def test_two_jobs_of_one_name_are_strangers(self):
+        self.start_server()
+        first = self.start_agent(0, nodes=2, mark={"address": "h0", "port": "29500", "world_size": 4})
+        stranger = self.start_agent(1, nodes=2, mark={"address": "h0", "port": "31111", "world_size": 4})
+        for agent in (first, stranger):
+            agent.wait("joined")
+            # After the time in which others are waited for, each judges alone.
+            agent.wait_for_elected(agent.node, [agent.node])
+        peer = self.start_agent(1, nodes=2, host="host1b", node="n1b", mark={"address": "localhost", "port": "29500"})
+        first.wait_for_elected("n0", ["n0", "n1b"])
+        peer.wait_for_elected("n0", ["n0", "n1b"])
+
     def test_nodes_join_and_measure_their_clocks(self):
         self.start_server()
         agents = self.start_job(3)
@@ -314,7 +326,7 @@ class NodesAgent(nodes_test.Case):
 
     def test_a_server_of_the_job_itself(self):
         secret = self.dir / "secret.json"
-        auto = {"auto": True, "url": "", "token": "", "master_addr": "127.0.0.1", "secret_file": str(secret)}
+        auto = {"auto": True, "url": "", "token": "", "mark": {"address": "127.0.0.1"}, "secret_file": str(secret)}
         agents = [self.start_agent(1, nodes=2, **auto)]
         self.assertIn("rank 0", agents[0].wait("alone")["reason"])
         agents.insert(0, self.start_agent(0, nodes=2, **auto))
@@ -346,7 +358,7 @@ class NodesAgent(nodes_test.Case):
 
     def test_the_server_of_a_killed_helper_ends(self):
         secret = self.dir / "secret.json"
-        agent = self.start_agent(0, auto=True, url="", token="", master_addr="127.0.0.1", secret_file=str(secret))
+        agent = self.start_agent(0, auto=True, url="", token="", mark={"address": "127.0.0.1"}, secret_file=str(secret))
         agent.wait("joined")
         port = int(json.loads(secret.read_text())["url"].rsplit(":", 1)[1])
         self.kill(agent)
@@ -385,7 +397,7 @@ class NodesAgent(nodes_test.Case):
     def test_a_server_that_cannot_be_started_is_an_error(self):
         for address, word in ("", "MASTER_ADDR"), ('x"; include y', "address"), ("192.0.2.1", "192.0.2.1"):
             with self.subTest(address=address):
-                agent = self.start_agent(0, auto=True, url="", master_addr=address, run=f"run{len(address)}")
+                agent = self.start_agent(0, auto=True, url="", mark={"address": address}, run=f"run{len(address)}")
                 self.assertIn(word, agent.wait("failed")["reason"])
 
     def test_a_secret_file_that_others_could_have_written(self):

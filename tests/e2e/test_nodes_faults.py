@@ -134,8 +134,8 @@ class Elected(hosts_test.Case):
         self.serve()
         job, nodes = self.start_job(3, 1)
         self.wait_all_live(nodes)
-        job.stuck(2)
         client = self.client()
+        job.stuck(2)
         self.hear(client, "dump")
         nodes[0].process.kill()
         # The next node takes over; what it cannot know makes it less sure.

@@ -52,6 +52,9 @@ Agent::~Agent() {
   background_.reset();
   transport_.reset();
   server_.reset();
+  if (!secret_file_.empty()) {
+    remove_secret(secret_file_, secret_);
+  }
 }
 
 base::Result<int> Agent::run() {
@@ -157,15 +160,16 @@ void Agent::start_server() {
       start_.secret_file.empty() ? default_secret_file(start_.directory, start_.run) : start_.secret_file;
   const auto ready = [this, token = *token, secret_file](const std::string& url) {
     // Written only when the server answers: the other nodes connect as soon as they see the file.
-    if (const auto written = write_secret(secret_file, {.run = start_.run, .url = url, .token = token});
-        !written) {
+    secret_ = {.run = start_.run, .mark = start_.mark, .url = url, .token = token};
+    if (const auto written = write_secret(secret_file, secret_); !written) {
       fail(to_line(written.error()));
       return;
     }
+    secret_file_ = secret_file;
     connect(url, token);
   };
   server_ = std::make_unique<Server>(
-      loop_, start_.master_addr, start_.directory + "/nats-server", *token,
+      loop_, start_.mark.address, start_.directory + "/nats-server", *token,
       Server::Handlers{.ready = ready, .failed = [this](const std::string& reason) { fail(reason); }});
   if (const auto started = server_->start(); !started) {
     fail(to_line(started.error()));
@@ -175,7 +179,7 @@ void Agent::start_server() {
 void Agent::look_for_secret() {
   const std::string path =
       start_.secret_file.empty() ? default_secret_file(start_.directory, start_.run) : start_.secret_file;
-  const auto secret = read_secret(path, start_.run);
+  const auto secret = read_secret(path, start_.run, start_.mark);
   if (!secret) {
     logic_->unreachable(to_line(secret.error()));
   } else if (*secret) {

@@ -4,6 +4,7 @@
 
 #include "launcher/nodes/agent/background.h"
 #include "launcher/nodes/agent/protocol/node_logic.h"
+#include "launcher/nodes/agent/secret.h"
 #include "launcher/nodes/agent/server.h"
 #include "launcher/nodes/agent/supervisor_channel.h"
 #include "launcher/nodes/agent/transport.h"
@@ -51,6 +52,8 @@ class Agent {
   uint64_t instance_ = 0;
   std::string prefix_;  // of the job's subjects, with the last dot
   std::unique_ptr<Server> server_;
+  std::string secret_file_;  // that this node has written; empty: none
+  Secret secret_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<NodeLogic> logic_;
   std::unique_ptr<Background> background_;

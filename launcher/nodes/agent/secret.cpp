@@ -1,8 +1,8 @@
 #include "launcher/nodes/agent/secret.h"
 
 #include "common/base/os/io.h"
-#include "common/model/json_fields.h"
 #include "launcher/nodes/agent/protocol/wire.h"
+#include "launcher/nodes/node_fields.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace xpurun::nodes {
 
@@ -52,12 +53,22 @@ std::string default_secret_file(const std::string& run_directory, const std::str
 }
 
 base::Status write_secret(const std::string& path, const Secret& secret) {
-  const nlohmann::ordered_json j = {
+  nlohmann::ordered_json j = {
       {"schema", kSchema}, {"run", secret.run}, {"url", secret.url}, {"token", secret.token}};
+  model::JsonWriter writer(j);
+  writer("mark", secret.mark);
   return base::write_file_atomic(path, j.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-base::Result<std::optional<Secret>> read_secret(const std::string& path, const std::string& run) {
+void remove_secret(const std::string& path, const Secret& written) {
+  const auto now = read_secret(path, written.run, written.mark);
+  if (now && *now && (*now)->token == written.token) {
+    ::unlink(path.c_str());
+  }
+}
+
+base::Result<std::optional<Secret>> read_secret(const std::string& path, const std::string& run,
+                                                const launcher::JobMark& mark) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) {
     if (errno == ENOENT) {
@@ -76,7 +87,9 @@ base::Result<std::optional<Secret>> read_secret(const std::string& path, const s
       return base::fail(path + " is not a secret file of xpurun");
     }
     Secret out{.run = j.value("run", ""), .url = j.value("url", ""), .token = j.value("token", "")};
-    if (out.run != run) {
+    model::JsonReader reader(j);
+    reader("mark", out.mark);
+    if (out.run != run || !launcher::may_be_one_job(out.mark, mark)) {
       return std::nullopt;
     }
     if (out.url.empty() || out.token.empty()) {

@@ -101,7 +101,29 @@ TEST_CASE("the ranks of a node follow from one of them") {
   const JobIdentity found = job_identity({.rank = kTorchrun});
   CHECK(found.local_ranks == std::vector<base::Rank>{4, 5, 6, 7});
   CHECK(found.world_size == 8);
-  CHECK(found.master_address == "h0");
+  CHECK(found.mark.address == "h0");
+  CHECK(found.mark.port == "29500");
+  CHECK(found.mark.run_id.empty());
+}
+
+TEST_CASE("marks tell jobs of one name apart") {
+  const JobMark here = {.scheduler = "slurm-1-0", .address = "h0", .port = "29500", .world_size = 8};
+  const auto may_be = [&here](JobMark other) {
+    CHECK(may_be_one_job(other, here) == may_be_one_job(here, other));
+    return may_be_one_job(here, other);
+  };
+  CHECK(may_be(here));
+  CHECK(may_be({}));
+  CHECK(may_be({.address = "127.0.0.1", .port = "29500"}));
+  CHECK(may_be({.scheduler = "slurm-2-0", .address = "h0", .port = "29500"}));
+  CHECK_FALSE(may_be({.scheduler = "slurm-2-0"}));
+  CHECK_FALSE(may_be({.scheduler = "slurm-1-0", .port = "29501"}));
+  CHECK_FALSE(may_be({.address = "h1", .port = "29500"}));
+  CHECK_FALSE(may_be({.address = "h0", .port = "29500", .world_size = 4}));
+  // torchrun forms a job again with another port and other ranks.
+  const JobMark again = {.run_id = "j", .address = "h1", .port = "30000", .world_size = 4};
+  CHECK(may_be_one_job({.run_id = "j", .address = "h0", .port = "29500", .world_size = 8}, again));
+  CHECK_FALSE(may_be_one_job({.run_id = "k", .address = "h1", .port = "30000", .world_size = 4}, again));
 }
 
 TEST_CASE("what keeps a node from joining is named with its option") {

@@ -55,7 +55,7 @@ TEST_CASE("the first message has what the options and the identity say") {
   options.nodes.token = "geheim";
   options.evidence_timeout_s = 60;
   const JobIdentity identity{
-      .nodes = 4, .node_rank = 2, .world_size = 8, .run = "job.7", .master_address = "h0"};
+      .nodes = 4, .node_rank = 2, .world_size = 8, .run = "job.7", .mark = {.address = "h0"}};
   const StartMessage m =
       start_message(options, identity, {.host = "h2", .directory = "/r", .living = {4, 5}});
   CHECK(m.automatic);

@@ -113,6 +113,22 @@ TEST_CASE("a name, a node rank and a rank belong to one connection as long as th
   CHECK(m.hear("b", 2, at(13)) == nullptr);
 }
 
+TEST_CASE("a node of another job of the same name is a stranger, whichever comes first") {
+  Self me = self(1, 2, 2);
+  me.mark = {.address = "h0", .port = "29500", .world_size = 2};
+  Membership m(me, kStart);
+  m.connected(kStart);
+  m.set_own(state(1, {1}), kStart);
+  NodeState stranger = state(0, {0});
+  stranger.mark = {.address = "h0", .port = "31111", .world_size = 2};
+  CHECK_FALSE(m.take("a", 10, stranger, at(1)));
+  CHECK(m.hear("a", 10, at(1)) == nullptr);
+  CHECK(m.living(at(1)) == 1);
+  NodeState peer = state(0, {0});
+  peer.mark = {.address = "localhost", .port = "29500", .world_size = 2};
+  CHECK(m.take("b", 11, peer, at(2)));
+}
+
 TEST_CASE("the next helper of the same supervisor takes the place of the killed one at once") {
   Membership m = joined(self(1, 3, 6), {2, 3});
   CHECK(m.take("a", kOther + 1, state(0, {0, 1}), at(1)));

@@ -15,28 +15,37 @@ TEST_CASE("the secret file is private, and is read for its own run only") {
   const auto scratch = base::TemporaryDirectory::create("xpurun-secret-");
   REQUIRE(scratch);
   const std::string path = scratch->path() + "/secret";
-  CHECK_FALSE(read_secret(path, "job")->has_value());
+  CHECK_FALSE(read_secret(path, "job", {})->has_value());
   REQUIRE(write_secret(path, {.run = "job", .url = "nats://h:1", .token = "t"}));
   struct stat info {};
   REQUIRE(::stat(path.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0600);
-  const auto read = read_secret(path, "job");
+  const auto read = read_secret(path, "job", {});
   REQUIRE((read && read->has_value()));
   CHECK((*read)->url == "nats://h:1");
   CHECK((*read)->token == "t");
-  CHECK_FALSE(read_secret(path, "another job")->has_value());
+  CHECK_FALSE(read_secret(path, "another job", {})->has_value());
+  // A job of the same name that runs elsewhere.
+  REQUIRE(write_secret(path, {.run = "job", .mark = {.port = "29500"}, .url = "nats://h:1", .token = "t"}));
+  CHECK(read_secret(path, "job", {.port = "29500"})->has_value());
+  CHECK_FALSE(read_secret(path, "job", {.port = "29501"})->has_value());
+  // Another job's file stays.
+  remove_secret(path, {.run = "job", .token = "another"});
+  CHECK(read_secret(path, "job", {})->has_value());
+  remove_secret(path, {.run = "job", .token = "t"});
+  CHECK_FALSE(read_secret(path, "job", {})->has_value());
   for (const char* text : {"", "{}", "[]", R"({"schema":"xpurun.nats/1","run":"job"})",
                            R"({"schema":"xpurun.nats/1","run":3})"}) {
     REQUIRE(base::write_file_atomic(path, text));
-    CHECK_FALSE(read_secret(path, "job"));
+    CHECK_FALSE(read_secret(path, "job", {}));
   }
   REQUIRE(write_secret(path, {.run = "job", .url = "nats://h:1", .token = "t"}));
   REQUIRE(::chmod(path.c_str(), 0640) == 0);
-  CHECK_FALSE(read_secret(path, "job"));
+  CHECK_FALSE(read_secret(path, "job", {}));
   REQUIRE(::chmod(path.c_str(), 0600) == 0);
   const std::string link = scratch->path() + "/link";
   REQUIRE(::symlink(path.c_str(), link.c_str()) == 0);
-  CHECK_FALSE(read_secret(link, "job"));
+  CHECK_FALSE(read_secret(link, "job", {}));
 }
 
 TEST_CASE("the secret lies beside the run directory under the name of the run") {

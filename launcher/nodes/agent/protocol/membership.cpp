@@ -76,7 +76,7 @@ bool Membership::believable(const std::string& node, const NodeState& state, Mon
   const bool rank_exists = self_.nodes == 0 || state.node_rank < self_.nodes;
   const base::Rank last = self_.world_size > 0 ? self_.world_size : kMostRanksOfJob;
   const auto exists = [last](base::Rank r) { return r < last; };
-  if (!rank_exists || state.node_rank == self_.node_rank ||
+  if (!may_be_one_job(self_.mark, state.mark) || !rank_exists || state.node_rank == self_.node_rank ||
       !std::all_of(state.expected.begin(), state.expected.end(), exists) ||
       !std::all_of(state.state.ranks.begin(), state.state.ranks.end(),
                    [&](const RankOnNode& r) { return exists(r.rank); })) {

@@ -1,7 +1,8 @@
 // Membership: which nodes of the job are known, which live, and which is elected: the living node with the
 // smallest node rank that has heard the others. Pure: the caller passes the times. A node joins with its
-// first state. A state is dropped as a stranger's if its node name, its node rank or its ranks belong to
-// another living connection. The next helper of the same supervisor is not a stranger.
+// first state. A state is dropped as a stranger's if its mark is of another job, or if its node name, its
+// node rank or its ranks belong to another living connection. The next helper of the same supervisor is not a
+// stranger.
 #pragma once
 
 #include "common/base/clock.h"
@@ -22,6 +23,7 @@ struct Self {
   int node_rank = 0;
   int nodes = 0;       // of the job; 0: not known
   int world_size = 0;  // 0: not known
+  launcher::JobMark mark;
 };
 
 struct Member {

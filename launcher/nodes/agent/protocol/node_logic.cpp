@@ -30,7 +30,8 @@ Self self_of(const StartMessage& start, uint64_t instance) {
           .instance = instance,
           .node_rank = start.node_rank,
           .nodes = start.nodes,
-          .world_size = start.world_size};
+          .world_size = start.world_size,
+          .mark = start.mark};
 }
 
 }  // namespace
@@ -132,6 +133,7 @@ void NodeLogic::publish_state() {
   next_state_ = now() + s_to_ns(kStateIntervalS);
   members_.set_own({.node_rank = start_.node_rank,
                     .host = start_.host,
+                    .mark = start_.mark,
                     .expected = start_.local_ranks,
                     .claim = rounds_.claim(),
                     .state = state_},

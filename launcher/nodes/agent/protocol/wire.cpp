@@ -34,6 +34,7 @@ template <typename V, model::Self<NodeState> S>
 void fields(V& visit, S& s) {
   visit("node_rank", s.node_rank);
   visit("host", s.host);
+  visit("mark", s.mark);
   visit("expected", s.expected);
   visit("eligible", s.eligible);
   claim_fields(visit, s.claim);
@@ -134,10 +135,14 @@ bool sane(const RankOnNode& r) {
          std::all_of(r.sequence.begin(), r.sequence.end(), [](const auto& s) { return short_name(s.first); });
 }
 
+bool sane(const JobMark& m) {
+  return short_text(m.run_id) && short_text(m.scheduler) && short_text(m.address) && short_text(m.port);
+}
+
 bool sane(const NodeState& s) {
-  return s.node_rank >= 0 && s.node_rank < kMostNodes && short_name(s.host) && sane_ranks(s.expected) &&
-         s.claim.stall >= 0 && s.state.exit_status >= -1 && s.state.exit_status < 256 &&
-         sane_ranks(s.claim.ranks) && s.state.ranks.size() <= kMostRanksOfNode &&
+  return s.node_rank >= 0 && s.node_rank < kMostNodes && short_name(s.host) && sane(s.mark) &&
+         sane_ranks(s.expected) && s.claim.stall >= 0 && s.state.exit_status >= -1 &&
+         s.state.exit_status < 256 && sane_ranks(s.claim.ranks) && s.state.ranks.size() <= kMostRanksOfNode &&
          std::all_of(s.state.ranks.begin(), s.state.ranks.end(), [](const RankOnNode& r) { return sane(r); });
 }
 bool sane(const DumpCall& d) {

@@ -19,6 +19,7 @@ namespace xpurun::nodes {
 using launcher::ActMessage;
 using launcher::ClaimReason;
 using launcher::DumpOutcome;
+using launcher::JobMark;
 using launcher::StateMessage;
 using launcher::VerdictMessage;
 
@@ -37,6 +38,7 @@ struct NodeState {
   static constexpr std::string_view kType = "state";
   int node_rank = 0;
   std::string host;
+  JobMark mark;
   std::vector<base::Rank> expected;
   bool eligible = false;  // hears the other nodes long enough to be elected
   Claim claim;
