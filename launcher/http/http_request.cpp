@@ -1,10 +1,12 @@
 #include "launcher/http/http_request.h"
 
+#include "common/base/ascii_case.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <arpa/inet.h>
 
 namespace xpurun::launcher {
 
@@ -19,14 +21,6 @@ bool is_token(std::string_view text) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
            std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
   });
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return out;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -61,6 +55,37 @@ const std::string* HttpRequest::header(std::string_view name) const {
   return nullptr;
 }
 
+namespace {
+
+// "[::1]:80" and "h:80" without the port; empty if it is none of these.
+std::string_view host_of(std::string_view text) {
+  const size_t end = text.starts_with('[') ? text.find(']') + 1 : std::min(text.find(':'), text.size());
+  const std::string_view port = text.substr(end);
+  const bool good = port.empty() || (port.size() > 1 && port[0] == ':' &&
+                                     port.find_first_not_of("0123456789", 1) == std::string_view::npos);
+  return good ? text.substr(0, end) : std::string_view();
+}
+
+bool is_address(std::string_view host) {
+  if (host.size() > 2 && host.starts_with('[') && host.ends_with(']')) {
+    return host.substr(1, host.size() - 2).find_first_not_of("0123456789abcdefABCDEF:.") ==
+           std::string_view::npos;
+  }
+  in_addr parsed{};
+  return ::inet_pton(AF_INET, std::string(host).c_str(), &parsed) == 1;
+}
+
+}  // namespace
+
+bool HttpRequest::is_from_a_web_page(std::string_view own_name) const {
+  if (header("origin") != nullptr) {
+    return true;
+  }
+  const std::string* field = header("host");
+  const std::string host = base::lower(field == nullptr ? "localhost" : host_of(*field));
+  return host != "localhost" && !is_address(host) && (own_name.empty() || host != base::lower(own_name));
+}
+
 HttpParse parse_http(std::string_view input) {
   const size_t end = input.find("\r\n\r\n");
   if (end > kMostHttpHead) {  // npos too
@@ -84,7 +109,11 @@ HttpParse parse_http(std::string_view input) {
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) {
       return refused(400);
     }
-    out.request.headers.emplace_back(lower(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
+    const std::string name = base::lower(line.substr(0, colon));
+    if (name == "host" && out.request.header(name) != nullptr) {
+      return refused(400);
+    }
+    out.request.headers.emplace_back(name, trimmed(line.substr(colon + 1)));
   }
   if (out.request.header("transfer-encoding") != nullptr) {
     return refused(501);

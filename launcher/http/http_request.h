@@ -18,6 +18,10 @@ struct HttpRequest {
 
   // The first header of this name (in lower case), or nullptr.
   const std::string* header(std::string_view name) const;
+  // Whether a web page makes this request: a browser then sends the page's address as Origin or, after DNS
+  // rebinding, a Host that is a name of somebody else. Addresses of IP, localhost and `own_name`, the name of
+  // this host, cannot be rebound.
+  bool is_from_a_web_page(std::string_view own_name) const;
 };
 
 struct HttpResponse {

@@ -1,5 +1,7 @@
 #include "launcher/http/http_server.h"
 
+#include "common/base/os/host.h"
+
 #include <fmt/format.h>
 
 #include <arpa/inet.h>
@@ -77,7 +79,11 @@ void HttpServer::received(StreamServer::Id id, std::string& input) {
     answer(id, {.status = parsed.status, .body = "unknown request\n"}, true);
   } else if (parsed.state == HttpParse::State::complete) {
     input.clear();
-    handle(id, parsed.request);
+    if (parsed.request.is_from_a_web_page(base::host_name())) {
+      answer(id, {.status = 403, .body = "not for web pages; ask for localhost or 127.0.0.1\n"}, true);
+    } else {
+      handle(id, parsed.request);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #include "launcher/os/stream_server.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -38,16 +39,30 @@ int StreamServer::descriptor(Id id) const {
 }
 
 void StreamServer::take(base::UniqueFd connection) {
-  if (clients_.size() >= limits_.most_clients) {
+  if (clients_.size() >= limits_.most_clients && !make_room()) {
     // Best effort: the connection is closed right afterwards in any case.
     (void)!::send(connection.get(), limits_.too_many.data(), limits_.too_many.size(),
                   MSG_NOSIGNAL | MSG_DONTWAIT);
     return;
   }
   const Id id = next_++;
-  clients_[id].fd = std::move(connection);
-  set_deadline(id, limits_.request_s);
+  Client& client = clients_[id];
+  client.fd = std::move(connection);
+  client.since = loop_.now();
+  set_timer(client, id, limits_.request_s);
   watch(id);
+}
+
+bool StreamServer::make_room() {
+  // By age, because the ids grow.
+  const auto silent = std::find_if(clients_.begin(), clients_.end(), [this](const auto& entry) {
+    return !entry.second.has_asked && loop_.now() - entry.second.since >= base::s_to_ns(limits_.silent_s);
+  });
+  if (silent == clients_.end()) {
+    return false;
+  }
+  drop(silent->first);
+  return true;
 }
 
 void StreamServer::watch(Id id) {
@@ -184,13 +199,19 @@ void StreamServer::drop(Id id) {
 
 void StreamServer::set_deadline(Id id, double seconds) {
   if (Client* client = find(id)) {
-    loop_.cancel(client->deadline);
-    client->deadline = loop_.after(seconds, [this, id] { drop(id); });
+    client->has_asked = true;
+    set_timer(*client, id, seconds);
   }
+}
+
+void StreamServer::set_timer(Client& client, Id id, double seconds) {
+  loop_.cancel(client.deadline);
+  client.deadline = loop_.after(seconds, [this, id] { drop(id); });
 }
 
 void StreamServer::clear_deadline(Id id) {
   if (Client* client = find(id)) {
+    client->has_asked = true;
     loop_.cancel(std::exchange(client->deadline, 0));
   }
 }

@@ -24,8 +24,11 @@ class StreamServer {
 
   struct Limits {
     size_t most_clients = 64;
-    std::string too_many;    // sent to a client beyond the limit; may be empty
-    double request_s = 10;   // until the first complete request; then the owner sets the deadlines
+    std::string too_many;   // sent to a client beyond the limit; may be empty
+    double request_s = 10;  // until the first complete request; then the owner sets the deadlines
+    // Beyond the limit, the oldest client without a complete request makes room if it is older than this:
+    // else a stranger's silent connections would keep everybody out.
+    double silent_s = 1;
     size_t most_unsent = 0;  // bytes waiting in our buffer; a client with more is dropped
   };
   struct Handlers {
@@ -71,10 +74,15 @@ class StreamServer {
     bool reads = true;
     bool finishing = false;
     uint32_t watched = 0;  // epoll events
+    base::MonoNs since = 0;
+    bool has_asked = false;  // the owner has set its deadline
     EventLoop::TimerId deadline = 0;
   };
 
   void take(base::UniqueFd connection);
+  // False if every client has asked, or has come just now.
+  bool make_room();
+  void set_timer(Client& client, Id id, double seconds);
   void ready(Id id, uint32_t events);
   void read_some(Id id);
   void end_input(Id id);

@@ -1,9 +1,9 @@
 #include "report/flight_recorder/collective_words.h"
 
+#include "common/base/ascii_case.h"
 #include "common/base/strings.h"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
 namespace xpurun::report {
@@ -71,9 +71,7 @@ CountOf count_of(std::string_view word) {
 
 std::string dtype_word(std::string_view dtype) {
   const std::string_view word = find(kTypes, dtype);
-  std::string out = base::sanitize(word.empty() ? dtype : word);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
+  return base::lower(base::sanitize(word.empty() ? dtype : word));
 }
 
 }  // namespace xpurun::report

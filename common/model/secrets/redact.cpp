@@ -1,5 +1,6 @@
 #include "common/model/secrets/redact.h"
 
+#include "common/base/ascii_case.h"
 #include "common/model/secrets/secret_option.h"
 #include "common/model/secrets/secret_shape.h"
 
@@ -16,13 +17,6 @@ bool is_name_char(char c) {
 
 bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
 }
 
 // The end of a URL's authority. A password may contain a raw slash that should be %2F; a port has digits
@@ -44,7 +38,7 @@ size_t authority_end(std::string_view text) {
 // In the address of a webhook the path is the secret. Returns where it starts; 0 if the address is not a
 // webhook.
 size_t webhook_secret(std::string_view url) {
-  const std::string small = lower(url);
+  const std::string small = base::lower(url);
   for (const std::string_view mark : {"hooks.slack.com/", "/webhooks/", "/webhook/", "webhook.office.com/"}) {
     if (const size_t at = small.find(mark); at != small.npos && at + mark.size() < url.size()) {
       return at + mark.size();
@@ -114,14 +108,14 @@ std::string mask_literals(std::string_view line) {
 // The length of an unquoted value after name= or name:. The value of a header extends to the end of the line
 // or quotes: "Authorization: Basic X", "Cookie: a=b; c=d".
 size_t plain_value(std::string_view name, std::string_view text) {
-  const std::string small = lower(name);
+  const std::string small = base::lower(name);
   const bool header = small.find("authorization") != small.npos || small.ends_with("cookie");
   return std::min(text.find_first_of(header ? "\"'\n" : " \t\r\n\"'&;,)}]|"), text.size());
 }
 
 // "max_tokens=1024" is a count of tokens.
 bool is_count(std::string_view name, std::string_view value) {
-  const std::string small = lower(name);
+  const std::string small = base::lower(name);
   return small.find("tokens") != small.npos && !value.empty() && value.size() <= 12 &&
          value.find_first_not_of("0123456789._") == value.npos;
 }
@@ -168,7 +162,7 @@ std::string mask_plain_values(std::string_view text) {
 // "Bearer X" anywhere; "Basic X" if X is base64.
 std::string mask_schemes(std::string_view text) {
   std::string out;
-  const std::string small = lower(text);
+  const std::string small = base::lower(text);
   for (size_t at = 0; at < text.size();) {
     const std::string_view rest = std::string_view(small).substr(at);
     const bool begins = at == 0 || !is_name_char(text[at - 1]);

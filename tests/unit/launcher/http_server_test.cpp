@@ -1,5 +1,6 @@
 #include "launcher/http/http_server.h"
 
+#include "common/base/os/host.h"
 #include "tests/unit/launcher/socket_client.h"
 
 #include <doctest/doctest.h>
@@ -68,6 +69,31 @@ TEST_CASE("malformed requests are refused") {
   CHECK(answer.starts_with("HTTP/1.1 400 "));
   CHECK(answer.ends_with("unknown request\n"));
   CHECK(s.paths.empty());
+}
+
+TEST_CASE("requests of web pages are refused, whatever the server") {
+  ServerScene s;
+  const auto status = [&s](const std::string& headers) {
+    const SocketClient client = s.client();
+    client.say("GET /a HTTP/1.1\r\n" + headers + "\r\n");
+    s.step();
+    return client.hear_to_the_end().substr(9, 3);
+  };
+  for (const std::string host :
+       {"127.0.0.1", "127.0.0.1:18888", "localhost:1", "LOCALHOST", "[::1]:80", "10.1.2.3:18889"}) {
+    CAPTURE(host);
+    CHECK(status("Host: " + host + "\r\n") == "200");
+  }
+  CHECK(status("") == "200");
+  CHECK(status("Host: " + base::host_name() + ":18889\r\n") == "200");
+  // A name that somebody else may give to 127.0.0.1.
+  for (const std::string host : {"evil.example", "evil.example:18888", "127.0.0.1.evil.example",
+                                 "127.0.0.1:80@evil", "127.0.0.1:", "[::1].evil", "[", ""}) {
+    CAPTURE(host);
+    CHECK(status("Host: " + host + "\r\n") == "403");
+  }
+  CHECK(status("Host: localhost\r\nOrigin: http://localhost:3000\r\n") == "403");
+  CHECK(status("Host: localhost\r\nHost: evil.example\r\n") == "400");
 }
 
 TEST_CASE("a slow client is dropped, a slow reply is not") {

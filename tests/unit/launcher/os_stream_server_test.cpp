@@ -128,6 +128,26 @@ TEST_CASE("too many clients are refused; disconnected clients make room") {
   CHECK(fourth.hear() == "[hi]");
 }
 
+TEST_CASE("clients that never ask make room for others") {
+  StreamServerScene s({.most_clients = 2, .too_many = "no room"});
+  const SocketClient asking(s.path);
+  asking.say("a\n");
+  s.step();
+  s.server->clear_deadline(s.last);
+  const SocketClient silent(s.path);
+  s.run_for(2);
+  const SocketClient late(s.path);
+  late.say("hi\n");
+  s.step();
+  CHECK(late.hear() == "[hi]");
+  CHECK(silent.is_closed());
+  CHECK_FALSE(asking.is_closed());
+  // One that has just come may still ask.
+  const SocketClient refused(s.path);
+  s.step();
+  CHECK(refused.hear() == "no room");
+}
+
 TEST_CASE("a client that does not read is dropped once more is unsent than the limit") {
   const std::string large(4 << 20, 'x');
   SUBCASE("without a buffer: immediately") {

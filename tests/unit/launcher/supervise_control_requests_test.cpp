@@ -106,13 +106,8 @@ TEST_CASE("authorisation over HTTP") {
   CHECK(status_of(control_call(request("GET", "/status", "", {good}), token)) == 0);
   CHECK(status_of(control_call(request("GET", "/status", "", {}), "")) == 0);
   CHECK(status_of(control_call(request("GET", "/healthz", "", {}), token)) == 200);
-  for (const char* host : {"127.0.0.1", "127.0.0.1:18888", "localhost:1"}) {
-    CHECK(status_of(control_call(request("GET", "/status", "", {{"host", host}}), "")) == 0);
-  }
-  for (const char* host : {"evil.example", "evil.example:18888", ""}) {
-    CHECK(status_of(control_call(request("GET", "/status", "", {{"host", host}}), "")) == 403);
-  }
-  CHECK(status_of(control_call(request("POST", "/dump", "", {good, {"origin", "null"}}), token)) == 403);
+  CHECK(status_of(control_call(request("GET", "/status", "", {{"authorization", "bearer 0123456789abcdef"}}),
+                               token)) == 0);
 }
 
 TEST_CASE("the translation of HTTP requests") {
