@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
+#include <sstream>
 
 using namespace xpurun;
 using namespace xpurun::report;
@@ -39,7 +40,8 @@ void read(Activity& out, std::string_view text) {
   const char form = text.empty() ? 'e' : text.front();
   const std::string_view rest = text.substr(text.empty() ? 0 : 1);
   if (form == 'j') {
-    (void)parse_torch_trace(out, rest);
+    std::istringstream json{std::string(rest)};
+    (void)parse_torch_trace(out, json);
   } else if (form == 'x') {
     const size_t end = rest.find('\xff');
     (void)parse_xpu_timer_trace(out, rest.substr(0, end),

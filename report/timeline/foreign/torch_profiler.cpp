@@ -1,9 +1,8 @@
 #include "report/timeline/foreign/torch_profiler.h"
 
-#include "common/base/os/io.h"
-#include "common/base/packing.h"
 #include "common/base/strings.h"
 #include "report/timeline/activity/event_activity.h"
+#include "report/timeline/foreign/trace_text.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,8 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <concepts>
+#include <istream>
 #include <map>
 #include <optional>
 
@@ -19,11 +20,14 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr size_t kLargestTorchTrace = size_t{1} << 30;
-constexpr size_t kLargestText = size_t{4} << 30;
+// Memory for the events of one file. Real traces need about half of the size of their text.
+constexpr size_t kMostKeptBytes = size_t{2} << 30;
 // Where HolisticTraceAnalysis looks, too: before the events.
 constexpr size_t kHead = size_t{64} << 10;
 constexpr std::string_view kRank = "\"rank\":";
+
+// Of an entry of a map.
+constexpr size_t kNodeBytes = 64;
 
 // What torch calls the kinds of events that become slices.
 struct Kind {
@@ -123,7 +127,8 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
   bool key(string_t& name) override {
     key_ = name;
-    return true;
+    out_.complete = out_.complete && kept_ <= kMostKeptBytes;
+    return kept_ <= kMostKeptBytes;
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
     out_.complete = false;
@@ -187,6 +192,10 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   template <typename T>
   void keep(T value) {
     if (std::find(kKept.begin(), kKept.end(), key_) != kKept.end()) {
+      if constexpr (std::same_as<T, std::string>) {
+        kept_ += value.size();
+      }
+      kept_ += sizeof(Argument);
       event_.arguments.push_back({key_, std::move(value)});
     }
   }
@@ -195,6 +204,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     const auto [at, is_new] =
         calls_.emplace(std::pair(kind.name, event_.name), static_cast<uint32_t>(out_.calls.size()));
     if (is_new) {
+      kept_ += sizeof(Call) + 2 * event_.name.size() + kNodeBytes;
       out_.calls.push_back(
           {.name = event_.name, .category = category, .arguments = {{"kind", std::string(kind.name)}}});
     }
@@ -223,6 +233,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     if (kind == TrackKind::host) {
       out_.pid = static_cast<base::Pid>(e.pid);
     }
+    kept_ += sizeof(Slice);
     if (!e.arguments.empty()) {
       slice.extra = static_cast<uint32_t>(out_.extras.size());
       out_.extras.push_back(std::move(event_.arguments));
@@ -239,28 +250,16 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   std::string key_;
   Event event_;
   int64_t base_ns_ = 0;
+  size_t kept_ = 0;  // bytes of what was added, about
   std::map<std::pair<std::string_view, std::string>, uint32_t> calls_;
 };
-
-base::Result<std::string> read_text(const std::string& path) {
-  XPURUN_TRY_ASSIGN(std::string bytes, base::read_regular_file(path, kLargestTorchTrace));
-  if (!path.ends_with(".gz")) {
-    return bytes;
-  }
-  auto text = base::gunzip(bytes, kLargestText);
-  return text ? text : base::fail(base::Error(text.error()).context(path));
-}
 
 }  // namespace
 
 base::Result<base::Rank> rank_of_torch_file(const std::string& path) {
-  std::string head;
-  if (path.ends_with(".gz")) {
-    XPURUN_TRY_ASSIGN(head, read_text(path));
-    head.resize(std::min(head.size(), kHead));
-  } else {
-    XPURUN_TRY_ASSIGN(head, base::read_file_start(path, kHead));
-  }
+  XPURUN_TRY_ASSIGN(const auto text, TraceText::open(path));
+  std::string head(kHead, '\0');
+  head.resize(static_cast<size_t>(text->sgetn(head.data(), static_cast<std::streamsize>(kHead))));
   size_t at = head.find(kRank);
   if (at == std::string::npos) {
     return base::kNoRank;
@@ -277,7 +276,7 @@ base::Result<base::Rank> rank_of_torch_file(const std::string& path) {
   return rank && *rank < 10'000'000 ? static_cast<base::Rank>(*rank) : base::kNoRank;
 }
 
-base::Status parse_torch_trace(Activity& out, std::string_view json) {
+base::Status parse_torch_trace(Activity& out, std::istream& json) {
   Handler handler(out);
   (void)nlohmann::json::sax_parse(json, &handler);
   handler.finish();
@@ -285,9 +284,15 @@ base::Status parse_torch_trace(Activity& out, std::string_view json) {
 }
 
 base::Status add_torch_trace(Activity& out, const std::string& path) {
-  XPURUN_TRY_ASSIGN(const std::string text, read_text(path));
-  const auto parsed = parse_torch_trace(out, text);
-  return parsed ? parsed : base::Status(base::fail(base::Error(parsed.error()).context(path)));
+  XPURUN_TRY_ASSIGN(const auto text, TraceText::open(path));
+  std::istream json(text.get());
+  const auto parsed = parse_torch_trace(out, json);
+  out.complete = out.complete && text->problem().empty();
+  if (parsed) {
+    return parsed;
+  }
+  return base::fail(
+      fmt::format("{}: {}", path, text->problem().empty() ? parsed.error().what : text->problem()));
 }
 
 }  // namespace xpurun::report

@@ -4,8 +4,8 @@
 #include "common/base/result.h"
 #include "report/timeline/activity/activity.h"
 
+#include <iosfwd>
 #include <string>
-#include <string_view>
 
 namespace xpurun::report {
 
@@ -16,6 +16,6 @@ base::Result<base::Rank> rank_of_torch_file(const std::string& path);
 base::Status add_torch_trace(Activity& out, const std::string& path);
 
 // The JSON text, which is untrusted. An error means that nothing could be read.
-base::Status parse_torch_trace(Activity& out, std::string_view json);
+base::Status parse_torch_trace(Activity& out, std::istream& json);
 
 }  // namespace xpurun::report

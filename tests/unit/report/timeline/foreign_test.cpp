@@ -6,7 +6,10 @@
 #include "tests/support/perfetto_text.h"
 #include "tests/unit/report/timeline/samples.h"
 
+#include <fmt/format.h>
+
 #include <protozero/pbf_writer.hpp>
+#include <sstream>
 
 using namespace xpurun;
 using namespace xpurun::report;
@@ -77,6 +80,18 @@ constexpr std::string_view kTorch = R"json({
 {"ph": "s", "id": 5, "cat": "ac2g", "name": "ac2g", "pid": 77, "tid": 78, "ts": 1}
 ], "traceName": "x"})json";
 
+base::Status parse(Activity& out, std::string_view json) {
+  std::istringstream text{std::string(json)};
+  return parse_torch_trace(out, text);
+}
+
+// A trace file of this text, packed.
+std::string packed_file(const std::string& name, const std::string& text) {
+  const std::string path = name + ".json.gz";
+  REQUIRE(base::write_file_atomic(path, base::gzip(text)));
+  return path;
+}
+
 }  // namespace
 
 TEST_CASE("xpu_timer's trace") {
@@ -107,7 +122,7 @@ TEST_CASE("a truncated trace of xpu_timer is kept up to the damage") {
 
 TEST_CASE("torch.profiler's trace") {
   Activity a;
-  REQUIRE(parse_torch_trace(a, kTorch));
+  REQUIRE(parse(a, kTorch));
   REQUIRE(a.slices.size() == 4);
   CHECK_FALSE(a.complete);  // one event has a negative duration
   CHECK(a.slices[0].begin_ns == kWall + 1'250);
@@ -122,11 +137,11 @@ TEST_CASE("torch.profiler's trace") {
 
 TEST_CASE("JSON without events, and JSON that is cut") {
   Activity a;
-  CHECK_FALSE(parse_torch_trace(a, "{}"));
-  CHECK_FALSE(parse_torch_trace(a, ""));
-  CHECK_FALSE(parse_torch_trace(a, "[1, 2]"));
+  CHECK_FALSE(parse(a, "{}"));
+  CHECK_FALSE(parse(a, ""));
+  CHECK_FALSE(parse(a, "[1, 2]"));
   a.complete = true;
-  CHECK(parse_torch_trace(a, kTorch.substr(0, kTorch.find("ProfilerStep"))));
+  CHECK(parse(a, kTorch.substr(0, kTorch.find("ProfilerStep"))));
   CHECK(a.slices.size() == 3);
   CHECK_FALSE(a.complete);
 }
@@ -151,4 +166,44 @@ TEST_CASE("foreign traces stand beside ours") {
   CHECK(text.find("track rank 3, torch.profiler\n") != std::string::npos);
   CHECK(text.find("track rank 1, node1, H200\n") != std::string::npos);
   CHECK_FALSE(make_timeline({path("other.json")}, options));
+}
+
+TEST_CASE("a packed trace is read in pieces, plain or packed, and up to its damage") {
+  const std::string path = packed_file("packed", std::string(kTorch));
+  const auto rank = rank_of_torch_file(path);
+  REQUIRE(rank);
+  CHECK(*rank == 3);
+  Activity a;
+  CHECK(add_torch_trace(a, path));
+  CHECK(a.slices.size() == 4);
+  // Many events, so that the text is longer than what zlib gives at once; cut off in the middle.
+  std::string events = "{\"traceEvents\": [";
+  for (int i = 0; i < 20'000; ++i) {
+    events += fmt::format(
+        R"({{"ph": "X", "cat": "kernel", "name": "k{}", "pid": 0, "tid": 7, "ts": {}, "dur": 3}},)", i * i,
+        i);
+  }
+  const std::string packed = base::gzip(events + "{}]}");
+  REQUIRE(base::write_file_atomic("cut.json.gz", std::string_view(packed).substr(0, packed.size() / 2)));
+  Activity cut;
+  CHECK(add_torch_trace(cut, "cut.json.gz"));
+  CHECK(cut.slices.size() > 5'000);
+  CHECK(cut.slices.size() < 20'000);
+  CHECK_FALSE(cut.complete);
+}
+
+TEST_CASE("a text that grows without end is refused before it fills the memory") {
+  for (const char fill : {'a', ' '}) {
+    CAPTURE(fill);
+    const std::string endless(size_t{20} << 20, fill);
+    const std::string quote = fill == ' ' ? "" : "\"";
+    Activity a;
+    const auto added =
+        add_torch_trace(a, packed_file("bomb", "{" + quote + endless + quote + "traceEvents\": []}"));
+    REQUIRE_FALSE(added);
+    CHECK(added.error().what.ends_with("a text or blank space of more than 16 MiB"));
+  }
+  Activity text;
+  CHECK(add_torch_trace(
+      text, packed_file("long", "{\"a\\\"," + std::string(1 << 20, ',') + "\": 1, \"traceEvents\": []}")));
 }
