@@ -1,8 +1,12 @@
 """Writes a .cpp that defines one std::string_view per input file: report.css becomes kReportCss.
 
+A .js file becomes a Script.
+
 usage: embed.py OUTPUT.cpp INPUT...
 """
 
+import base64
+import hashlib
 import pathlib
 import sys
 
@@ -20,6 +24,15 @@ def literal(text):
     return "\n    ".join(f'R"tpl({chunk})tpl"' for chunk in chunks)
 
 
+def definition(path, text):
+    name = constant_name(path)
+    view = f"std::string_view({name}Text, sizeof {name}Text - 1)"
+    if path.suffix != ".js":
+        return f"const std::string_view {name} = {view};"
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"const Script {name}{{{view}, \"'sha256-{digest}'\"}};"
+
+
 def main():
     output, *inputs = map(pathlib.Path, sys.argv[1:])
     out = ['#include "templates/templates.h"\n\nnamespace xpurun::templates {\n']
@@ -29,8 +42,7 @@ def main():
             if bad in text:
                 sys.exit(f"{path}: must not contain {bad!r}")
         out.append(f"constexpr char {constant_name(path)}Text[] =\n    {literal(text)};\n"
-                   f"const std::string_view {constant_name(path)}{{{constant_name(path)}Text, "
-                   f"sizeof {constant_name(path)}Text - 1}};\n")
+                   f"{definition(path, text)}\n")
     out.append("}  // namespace xpurun::templates\n")
     output.write_text("\n".join(out), encoding="utf-8")
 

@@ -7,20 +7,25 @@
 
 namespace xpurun::templates {
 
+struct Script {
+  std::string_view text;
+  std::string_view source;  // for the script-src of a Content-Security-Policy: 'sha256-...' of the text
+};
+
 extern const std::string_view kComparisonMustache;
 extern const std::string_view kReportMustache;
 extern const std::string_view kReportCss;
-extern const std::string_view kReportJs;
-extern const std::string_view kWordsJs;
+extern const Script kReportJs;
+extern const Script kWordsJs;
 extern const std::string_view kFlamegraphCss;
-extern const std::string_view kFlamegraphJs;
-extern const std::string_view kStackmodelJs;
-extern const std::string_view kStacktablesJs;
-extern const std::string_view kFunctiontableJs;
-extern const std::string_view kStackviewJs;
-extern const std::string_view kRanktableJs;
+extern const Script kFlamegraphJs;
+extern const Script kStackmodelJs;
+extern const Script kStacktablesJs;
+extern const Script kFunctiontableJs;
+extern const Script kStackviewJs;
+extern const Script kRanktableJs;
 extern const std::string_view kTimelineCss;
-extern const std::string_view kTimelineJs;
+extern const Script kTimelineJs;
 extern const std::string_view kPluginDriverPy;  // run by Python, not shown
 
 }  // namespace xpurun::templates

@@ -232,7 +232,7 @@ std::string svg_file(const Layout& layout, const Palette& palette, const SvgText
       kWidth - kMargin);
   out += "<g class=\"tools\"></g>\n";
   out += body;
-  out += fmt::format("<script><![CDATA[\n{}]]></script>\n</svg>\n", templates::kFlamegraphJs);
+  out += fmt::format("<script><![CDATA[\n{}]]></script>\n</svg>\n", templates::kFlamegraphJs.text);
   return out;
 }
 

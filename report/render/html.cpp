@@ -219,16 +219,14 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_text(page, "markdown", report.subject == Subject::run ? markdown_text(json).value_or("") : "");
   page.set("css", std::string(templates::kFlamegraphCss) + std::string(templates::kReportCss) +
                       (report.picture.about.empty() ? "" : std::string(templates::kTimelineCss)));
-  std::string scripts;
-  for (const std::string_view script :
-       {templates::kWordsJs, templates::kReportJs, templates::kStackmodelJs, templates::kStacktablesJs,
-        templates::kFunctiontableJs, templates::kStackviewJs, templates::kRanktableJs}) {
-    scripts += script;
-  }
+  std::vector<templates::Script> scripts = {templates::kWordsJs,         templates::kReportJs,
+                                            templates::kStackmodelJs,    templates::kStacktablesJs,
+                                            templates::kFunctiontableJs, templates::kStackviewJs,
+                                            templates::kRanktableJs};
   if (!report.picture.about.empty()) {
-    scripts += templates::kTimelineJs;
+    scripts.push_back(templates::kTimelineJs);
   }
-  page.set("scripts", script_words(scripts) + scripts);
+  put_scripts(page, scripts);
   page.set("report_data",
            report.subject == Subject::run ? data_block(kReportDataId, json, Packing::automatic) : "");
   mustache page_template{base::tr_template(templates::kReportMustache)};

@@ -144,7 +144,7 @@ std::string comparison_page(const model::Comparison& comparison) {
   page.set("columns", columns);
   put_list(page, "rows", rows_of(table));
   page.set("css", std::string(templates::kReportCss));
-  page.set("scripts", std::string(templates::kWordsJs) + std::string(templates::kReportJs));
+  put_scripts(page, {templates::kWordsJs, templates::kReportJs});
   mustache page_template{base::tr_template(templates::kComparisonMustache)};
   page_template.set_custom_escape([](const std::string& text) { return escape_attribute(text); });
   return page_template.render(page);

@@ -18,7 +18,21 @@ std::string opening(std::string_view id) {
   return fmt::format(R"(id="{}")", id);
 }
 
+constexpr std::string_view kWordsId = "page-words";
 constexpr std::string_view kPacked = R"( data-encoding="gzip+base64")";
+
+void add_words(std::string_view script, nlohmann::json& words) {
+  constexpr std::string_view kCall = "xpurun.t(\"";
+  for (size_t at = script.find(kCall); at != std::string_view::npos; at = script.find(kCall, at)) {
+    at += kCall.size();
+    std::string english;
+    for (; at < script.size() && script[at] != '"'; ++at) {
+      at += script[at] == '\\' ? 1 : 0;
+      english += at < script.size() ? std::string(1, script[at]) : std::string();
+    }
+    words[english] = base::tr(english);
+  }
+}
 
 }  // namespace
 
@@ -65,22 +79,18 @@ base::Result<std::string> read_data_block(std::string_view page, std::string_vie
                                 .hint = "ask for the whole file report.html"});
 }
 
-std::string script_words(std::string_view scripts) {
-  constexpr std::string_view kCall = "xpurun.t(\"";
-  if (base::spoken() == base::Language::english) {
-    return {};
-  }
+PageScripts page_scripts(const std::vector<templates::Script>& scripts) {
+  PageScripts out;
   nlohmann::json words = nlohmann::json::object();
-  for (size_t at = scripts.find(kCall); at != std::string_view::npos; at = scripts.find(kCall, at)) {
-    at += kCall.size();
-    std::string english;
-    for (; at < scripts.size() && scripts[at] != '"'; ++at) {
-      at += scripts[at] == '\\' ? 1 : 0;
-      english += at < scripts.size() ? std::string(1, scripts[at]) : std::string();
-    }
-    words[english] = base::tr(english);
+  for (const templates::Script& script : scripts) {
+    add_words(script.text, words);
+    out.elements += fmt::format("<script>{}</script>\n", script.text);
+    out.sources += fmt::format("{}{}", out.sources.empty() ? "" : " ", script.source);
   }
-  return fmt::format("window.xpurunWords = {};\n", escape_script_json(words.dump()));
+  if (base::spoken() != base::Language::english) {
+    out.elements = data_block(kWordsId, words.dump(), Packing::automatic) + "\n" + out.elements;
+  }
+  return out;
 }
 
 }  // namespace xpurun::report

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "common/base/result.h"
+#include "templates/templates.h"
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace xpurun::report {
 
@@ -27,8 +29,13 @@ std::string data_block(std::string_view id, std::string_view json, Packing packi
 // The JSON of the data block `id` of a page that xpurun wrote. The page may come from anywhere.
 base::Result<std::string> read_data_block(std::string_view page, std::string_view id);
 
-// A statement with the translations of the texts in xpurun.t("...") of `scripts`, in the language of this
-// thread (templates/words.js); empty in English.
-std::string script_words(std::string_view scripts);
+// The scripts of a page.
+struct PageScripts {
+  // With a data block for templates/words.js: the translations of the texts in xpurun.t("..."), in the
+  // language of this thread.
+  std::string elements;
+  std::string sources;  // of the page's policy: these scripts and no others may run
+};
+PageScripts page_scripts(const std::vector<templates::Script>& scripts);
 
 }  // namespace xpurun::report

@@ -5,6 +5,7 @@
 #include "common/model/frame_text.h"
 #include "common/model/language/vocabulary_words.h"
 #include "report/flamegraph/palette.h"
+#include "report/render/parts/embed.h"
 #include "report/render/parts/text.h"
 #include "report/run/collect.h"
 #include "report/run/findings.h"
@@ -297,6 +298,12 @@ data string_list(const std::vector<std::string>& lines) {
     out.push_back(line);
   }
   return out;
+}
+
+void put_scripts(PageData& page, const std::vector<templates::Script>& scripts) {
+  const PageScripts made = page_scripts(scripts);
+  page.set("scripts", made.elements);
+  page.set("script_sources", made.sources);
 }
 
 data pair_data(const std::string& key, const std::string& value) {

@@ -3,6 +3,7 @@
 
 #include "report/operations/tables/text_tables.h"
 #include "report/run/run_report.h"
+#include "templates/templates.h"
 
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ std::string capitalized(std::string text);
 // Columns, rows and the number of omitted rows, for a template of a table.
 PageData table_data(const TextTable& table);
 PageData string_list(const std::vector<std::string>& lines);
+// The <script> elements, and the sources of the policy that allow these alone.
+void put_scripts(PageData& page, const std::vector<templates::Script>& scripts);
 PageData pair_data(const std::string& key, const std::string& value);
 
 void put_tables(PageData& page, const RunReport& report, const PageLimits& limits);

@@ -7,7 +7,7 @@ const vm = require("vm");
 
 const window = {};
 const scripts = ["words.js", "stackmodel.js"].map((name) => fs.readFileSync(path.join(path.dirname(process.argv[2]), name), "utf8"));
-vm.runInNewContext(scripts.join("\n"), { window, document: {} });
+vm.runInNewContext(scripts.join("\n"), { window, document: { getElementById: () => null } });
 const forest = JSON.parse(fs.readFileSync(0, "utf8"));
 const xpurun = window.xpurun;
 const out = {};
