@@ -97,7 +97,10 @@ base::Result<RunDir> RunDir::create_at(const std::string& path) {
                                   .cause = "a run directory is never overwritten",
                                   .hint = "choose another --out, or remove that directory"});
   }
-  ::chmod(path.c_str(), 0700);
+  // Files get the group of a directory with the setgid bit.
+  struct stat st {};
+  const mode_t setgid = ::stat(path.c_str(), &st) == 0 ? st.st_mode & S_ISGID : 0;
+  ::chmod(path.c_str(), 0700 | setgid);
   return RunDir(path);
 }
 

@@ -14,6 +14,22 @@
 
 namespace xpurun::launcher {
 
+namespace {
+
+Findings ignored_files(const RunConfig& config) {
+  Findings out;
+  for (const std::string& warning : config.warnings()) {
+    out.push_back({.check = "settings",
+                   .grade = Grade::warn,
+                   .text = warning,
+                   .lost = base::tr("the settings of this file"),
+                   .remedy = "xpurun env"});
+  }
+  return out;
+}
+
+}  // namespace
+
 int doctor_command(const Invocation& call) {
   const bool json = call.words.settings.has("json");
   if (auto checked = check_language(call); !checked) {
@@ -37,8 +53,11 @@ int doctor_command(const Invocation& call) {
              .text = base::to_line(config.error()),
              .lost = base::tr("xpurun run refuses to start"),
              .remedy = "xpurun env"}});
-  } else if (const Setting* dir = config->settings.find("runs-dir")) {
-    context.runs_dir = dir->value;
+  } else {
+    report(ignored_files(*config));
+    if (const Setting* dir = config->settings.find("runs-dir")) {
+      context.runs_dir = dir->value;
+    }
   }
   for (const auto check : {check_ptrace, check_preload, check_python, check_gpu, check_host, check_place}) {
     report(check(context));

@@ -22,7 +22,10 @@ std::string for_people(const RunConfig& config) {
   std::string out = print_config(config.settings);
   out += '\n';
   for (const ConfigFile& file : config.files) {
-    out += fmt::format("{}: {}\n", base::sanitize(file.path), file.found ? "read" : "not there");
+    out += fmt::format("{}: {}\n", base::sanitize(file.path),
+                       file.found             ? "read"
+                       : file.ignored.empty() ? "not there"
+                                              : "ignored");
   }
   return out;
 }
@@ -43,7 +46,7 @@ std::string for_programs(const RunConfig& config, const std::vector<std::string>
   }
   auto& files = j["files"] = Json::array();
   for (const ConfigFile& file : config.files) {
-    files.push_back({{"path", file.path}, {"found", file.found}});
+    files.push_back({{"path", file.path}, {"found", file.found}, {"ignored", !file.ignored.empty()}});
   }
   j["warnings"] = warnings;
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -60,13 +63,14 @@ int env_command(const Invocation& call) {
   if (!config) {
     return complain(config.error(), kExitFailure);
   }
-  const auto warnings = unknown_environment(config->env);
+  auto warnings = config->warnings();
+  for (std::string& unknown : unknown_environment(config->env)) {
+    warnings.push_back(std::move(unknown));
+  }
   const bool json = call.words.settings.has("json");
   const int printed = print(json ? for_programs(*config, warnings) : for_people(*config));
   if (!json) {
-    for (const std::string& warning : warnings) {
-      base::write_stderr(fmt::format("xpurun: warning: {}\n", warning));
-    }
+    write_warnings(warnings);
   }
   // A value that run would refuse is an error here too.
   if (const auto options = to_run_options(config->settings); !options) {

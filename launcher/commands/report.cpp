@@ -2,6 +2,7 @@
 // run directories of several nodes, or from a directory of Flight Recorder dumps. The supervisor runs this
 // command with --quiet --json, which prints the verdict before anything is written, so that the supervisor
 // itself parses no large or hostile files.
+#include "common/base/ascii_case.h"
 #include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
@@ -10,6 +11,7 @@
 #include "common/model/language/verdict_translation.h"
 #include "common/model/run_manifest.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/sharing.h"
 #include "launcher/http/page_server.h"
 #include "launcher/http/token.h"
 #include "launcher/options/chosen_language.h"
@@ -25,11 +27,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -46,9 +45,7 @@ constexpr int kReportPort = 18890;
 report::Glyphs glyphs_of_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     if (const char* value = std::getenv(name); value != nullptr && *value != 0) {
-      std::string lower(value);
-      std::transform(lower.begin(), lower.end(), lower.begin(),
-                     [](unsigned char c) { return std::tolower(c); });
+      const std::string lower = base::lower(value);
       return lower.find("utf-8") != std::string::npos || lower.find("utf8") != std::string::npos
                  ? report::Glyphs::utf8
                  : report::Glyphs::ascii;
@@ -141,6 +138,9 @@ int show(const Invocation& call, const model::RunDir& dir, const report::BuildRe
   if (format == Format::json) {
     return print(to_json(built.verdict).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
+  if (call.words.settings.has("verdict-only")) {
+    return print(built.verdict.sentence + "\n");
+  }
   const auto json = built.spoken_report.empty() ? base::read_regular_file(dir.report_json())
                                                 : base::Result<std::string>(built.spoken_report);
   if (!json) {
@@ -170,33 +170,15 @@ void print_verdict_first(const Invocation& call, report::BuildOptions& options) 
   }
 }
 
-// The directory of runs is ours if it holds the link to the latest one.
-base::Status share_with_group(const model::RunDir& dir, const std::vector<std::string>& files) {
-  std::vector<std::string> folders{dir.path(), dir.stacks_dir()};
-  std::error_code ec;
-  const auto runs = std::filesystem::absolute(dir.path(), ec).lexically_normal().parent_path();
-  if (!ec && std::filesystem::is_symlink(runs / "latest", ec)) {
-    folders.push_back(runs.string());
-  }
-  for (const std::string& folder : folders) {
-    if (::chmod(folder.c_str(), 0750) != 0 && errno != ENOENT) {
-      return base::fail_errno(base::cli_text("cannot make {} readable for the group", folder));
-    }
-  }
-  for (const std::string& file : files) {
-    if (::chmod(file.c_str(), 0640) != 0) {
-      return base::fail_errno(base::cli_text("cannot make {} readable for the group", file));
-    }
-  }
-  return {};
-}
-
 // The end of every way to a report.
 int finish(const Invocation& call, const model::RunDir& dir, const report::BuildResult& built) {
   const Setting* share = call.words.settings.find("share");
   if (share != nullptr && share->value == "group") {
     if (const auto shared = share_with_group(dir, built.files); !shared) {
       return complain(shared.error(), kExitFailure);
+    }
+    if (const std::string warning = unreachable_for_group(dir.path()); !warning.empty()) {
+      base::write_stderr(fmt::format("xpurun: note: {}\n", warning));
     }
   }
   const int shown = call.words.settings.has("quiet") ? 0 : show(call, dir, built);
@@ -227,6 +209,7 @@ report::BuildOptions options_of(const Invocation& call) {
   if (const Setting* source = call.words.settings.find("source")) {
     options.source = source->value == "off" ? report::SourceLines::none : report::SourceLines::read;
   }
+  options.verdict_only = call.words.settings.has("verdict-only");
   print_verdict_first(call, options);
   return options;
 }
@@ -284,6 +267,9 @@ int report_command(const Invocation& call) {
   }
   if (operands.empty()) {
     return complain_usage(call, base::cli_text("report needs a run directory, or latest"));
+  }
+  if (call.words.settings.has("verdict-only") && call.words.settings.has("serve")) {
+    return complain_usage(call, base::cli_text("--verdict-only makes no page for --serve"));
   }
   if (operands.size() == 1 && out != nullptr) {
     return complain_usage(call,

@@ -8,6 +8,7 @@
 #include "common/base/tr.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
+#include "launcher/commands/sharing.h"
 #include "launcher/options/chosen_language.h"
 #include "launcher/options/command_advice.h"
 #include "launcher/options/exit_status.h"
@@ -29,6 +30,13 @@ void say_origins(const RunOptions& options) {
   }
 }
 
+// Of those that exist already.
+std::vector<std::string> closed_directories(const RunOptions& options) {
+  const std::string warning =
+      unreachable_for_group(options.out_dir.empty() ? options.runs_dir : options.out_dir + "/..");
+  return warning.empty() ? std::vector<std::string>() : std::vector{warning};
+}
+
 }  // namespace
 
 int run_command(const Invocation& call) {
@@ -44,9 +52,8 @@ int run_command(const Invocation& call) {
     return complain(options.error(), call.command.usage_status);
   }
   if (options->verbosity >= 0) {
-    for (const std::string& warning : misspelt_environment(config->env)) {
-      base::write_stderr(fmt::format("xpurun: warning: {}\n", warning));
-    }
+    write_warnings(config->warnings());
+    write_warnings(misspelt_environment(config->env));
   }
   if (call.words.settings.has("print-config")) {
     return print(print_config(config->settings));
@@ -78,6 +85,9 @@ int run_command(const Invocation& call) {
                      .cause = base::cli_text("--preload-library names this file"),
                      .hint = "leave --preload-library out, or write --no-preload"},
                     call.command.usage_status);
+  }
+  if (options->share_with_group && options->verbosity >= 0) {
+    write_warnings(closed_directories(*options));
   }
   options->language = chosen_language(config->settings, config->env);
   options->command = call.child;

@@ -12,16 +12,25 @@ namespace xpurun::launcher {
 
 struct ConfigFile {
   std::string path;
-  bool found = false;
+  bool found = false;   // and obeyed
+  std::string ignored;  // why the file is there but not obeyed; empty: it is obeyed, or not there
 };
 
 struct RunConfig {
   Settings settings;
   std::vector<ConfigFile> files;           // in order of precedence
   std::map<std::string, std::string> env;  // of this process
+
+  // A line for each file that is not obeyed.
+  std::vector<std::string> warnings() const;
 };
 
-// `first` has the highest precedence: the command line.
+// `first` has the highest precedence: the command line. A file that xpurun finds by itself is obeyed only if
+// the user or root owns it and nobody else may write it: with on-hang = kill, the file of a stranger in a
+// shared directory would end the user's jobs. The file that --config names is obeyed whoever owns it.
 base::Result<RunConfig> run_config(Settings first = {});
+
+// To standard error, a line each.
+void write_warnings(const std::vector<std::string>& warnings);
 
 }  // namespace xpurun::launcher

@@ -1,6 +1,7 @@
 #include "launcher/notify/limited_program.h"
 
 #include "common/base/os/io.h"
+#include "common/base/os/procfs.h"
 #include "common/base/os/program.h"
 #include "common/base/strings.h"
 #include "launcher/spawn/environment.h"
@@ -21,6 +22,9 @@ namespace {
 constexpr size_t kLongestLine = 64 * 1024;
 // This many bytes of the output are kept; the rest is read and dropped.
 constexpr size_t kMostOutput = 1024 * 1024;
+constexpr const char* kMark = "XPURUN_EVENT_PROGRAM";
+// Of one program.
+constexpr size_t kMostProcesses = 100'000;
 
 // A file in memory: unlike a pipe it never blocks the writer, however slowly the program reads.
 base::Result<base::UniqueFd> input_of(const std::string& text) {
@@ -42,12 +46,33 @@ LimitedProgram::~LimitedProgram() {
   if (output_) {
     setup_.loop.remove(output_.get());
   }
-  kill_group();
+  kill_all();
 }
 
-void LimitedProgram::kill_group() const {
-  if (pid_ > 0) {
-    ::kill(-pid_, SIGKILL);
+void LimitedProgram::kill_all() const {
+  if (pid_ <= 0) {
+    return;
+  }
+  const base::ProcFs proc;
+  // With the program's end its children became children of xpurun, the subreaper.
+  std::vector<base::Pid> found;
+  if (!is_reaped_) {
+    found.push_back(pid_);
+  }
+  for (const base::Pid child : proc.children(::getpid())) {
+    const auto environment = proc.environ(child);
+    const auto mark = environment.find(kMark);
+    if (mark != environment.end() && mark->second == mark_) {
+      found.push_back(child);
+    }
+  }
+  for (size_t i = 0; i < found.size() && found.size() < kMostProcesses; ++i) {
+    const auto children = proc.children(found[i]);
+    found.insert(found.end(), children.begin(), children.end());
+  }
+  ::kill(-pid_, SIGKILL);
+  for (const base::Pid pid : found) {
+    ::kill(pid, SIGKILL);
   }
 }
 
@@ -71,9 +96,14 @@ base::Status LimitedProgram::launch(const std::vector<std::string>& argv, const 
   XPURUN_TRY_ASSIGN(const base::UniqueFd in, input_of(input));
   XPURUN_TRY_ASSIGN(base::Pipe out, base::make_pipe());
   ::fcntl(out.read_end.get(), F_SETFL, O_NONBLOCK);
+  static unsigned number = 0;
+  is_reaped_ = false;
+  mark_ = fmt::format("{}-{}", ::getpid(), ++number);
+  auto environment = without_preload(current_environment());
+  environment.push_back(fmt::format("{}={}", kMark, mark_));
   XPURUN_TRY_ASSIGN(pid_, base::start_program({.path = path,
                                                .argv = argv,
-                                               .env = without_preload(current_environment()),
+                                               .env = environment,
                                                .in = in.get(),
                                                .out = out.write_end.get(),
                                                .err = out.write_end.get(),
@@ -104,7 +134,7 @@ void LimitedProgram::read_output() {
 
 void LimitedProgram::give_up(const std::string& why) {
   if (busy()) {
-    kill_group();
+    kill_all();
     finish(model::ProgramStatus::timeout, why);
   }
 }
@@ -113,6 +143,7 @@ bool LimitedProgram::helper_ended(base::Pid pid, base::WaitStatus status) {
   if (pid_ <= 0 || pid != pid_) {
     return false;
   }
+  is_reaped_ = true;
   if (busy()) {
     finish(status.succeeded() ? model::ProgramStatus::ok : model::ProgramStatus::failed,
            status.succeeded() ? std::string() : status.text());
@@ -123,7 +154,7 @@ bool LimitedProgram::helper_ended(base::Pid pid, base::WaitStatus status) {
 void LimitedProgram::finish(model::ProgramStatus status, std::string reason) {
   setup_.loop.cancel(deadline_);
   // After a normal end too: processes that the program has left behind must not outlive it.
-  kill_group();
+  kill_all();
   pid_ = 0;
   // The pipe still holds what was written before the end.
   read_output();

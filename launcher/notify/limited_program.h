@@ -1,8 +1,8 @@
 // LimitedProgram: one program of the user that xpurun runs beside the job, with text on its standard input,
-// its output line by line, and a time limit. The program leads a process group of its own, which is killed at
-// the limit and after the program's end, so that no process stays behind. Its environment is that of xpurun
-// without the preload library. The owner of the event loop reaps it. Event loop's thread only; no function
-// blocks.
+// its output line by line, and a time limit. The program leads a process group of its own. At the limit and
+// after the program's end, that group is killed, and so are the processes that have left the group (setsid):
+// no process stays behind. Its environment is that of xpurun without the preload library, with
+// XPURUN_EVENT_PROGRAM. The owner of the event loop reaps it. Event loop's thread only; no function blocks.
 #pragma once
 
 #include "common/base/ids.h"
@@ -55,11 +55,13 @@ class LimitedProgram {
   base::Status launch(const std::vector<std::string>& argv, const std::string& input);
   void read_output();
   void finish(model::ProgramStatus status, std::string reason);
-  void kill_group() const;
+  void kill_all() const;
 
   Setup setup_;
   Handlers handlers_;
   base::Pid pid_ = 0;
+  bool is_reaped_ = false;
+  std::string mark_;  // XPURUN_EVENT_PROGRAM of the program and of its children
   base::UniqueFd output_;
   std::string pending_;    // the last line, not ended yet
   size_t read_bytes_ = 0;  // so far

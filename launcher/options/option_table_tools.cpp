@@ -203,6 +203,9 @@ constexpr OptionSpec kReport[] = {
      .group = kOutput,
      .help =
          "who may read the report, the verdict and the merged stacks; group: also the group of these files"},
+    {.name = "verdict-only",
+     .group = kOutput,
+     .help = "write verdict.json, and no page, pictures or other files"},
     {.name = "serve",
      .group = kServing,
      .help = "serve the page on 127.0.0.1, behind an address with a random token, until Ctrl-C"},

@@ -84,7 +84,8 @@ std::string message_of(const po::error& error, bool has_percent, const Again& ag
 
 // Internal variables of xpurun that are not options.
 bool is_internal(std::string_view name) {
-  return name == "XPURUN_RUN" || name.starts_with("XPURUN_RUN_") || name.starts_with("XPURUN_TEST_");
+  return name == "XPURUN_RUN" || name == "XPURUN_EVENT_PROGRAM" || name.starts_with("XPURUN_RUN_") ||
+         name.starts_with("XPURUN_TEST_");
 }
 
 }  // namespace
@@ -250,8 +251,9 @@ base::Status add_config_text(Settings& settings, const CommandSpec& command, con
         return base::fail(config_error(base::cli_text("{}: {} is set twice", path, key)));
       }
     }
+    const int precedence = static_cast<int>(level == FileLevel::named ? FileLevel::project : level);
     for (auto& [name, value] : values) {
-      settings.set(name, {.value = std::move(value), .source = path, .precedence = static_cast<int>(level)});
+      settings.set(name, {.value = std::move(value), .source = path, .precedence = precedence});
     }
   } catch (const po::error& e) {
     const std::string harmless = without_percent(text);
@@ -266,7 +268,8 @@ base::Status add_config_file(Settings& settings, const CommandSpec& command, con
   constexpr size_t kLimit = size_t{1} << 20;
   auto text = base::read_file(path, kLimit);
   if (!text) {
-    if (text.error().sys_errno == ENOENT || text.error().sys_errno == ENOTDIR) {
+    const bool missing = text.error().sys_errno == ENOENT || text.error().sys_errno == ENOTDIR;
+    if (missing && level != FileLevel::named) {
       return {};
     }
     return base::fail(config_error(base::to_line(text.error())));

@@ -50,11 +50,12 @@ void add_environment(Settings& settings, const CommandSpec& command,
 // Of them, those that look like a misspelt option.
 std::vector<std::string> misspelt_environment(const std::map<std::string, std::string>& env);
 
-enum class FileLevel { project = 2, user = 3 };
+// named: by --config, in place of the project's.
+enum class FileLevel { named, project = 2, user = 3 };
 // Text of a configuration file: `key = value` lines, # comments. E-CONFIG for unknown keys and bad lines.
 base::Status add_config_text(Settings& settings, const CommandSpec& command, const std::string& text,
                              const std::string& path, FileLevel level);
-// The same for a file; one that does not exist is fine.
+// The same for a file. A file that xpurun looks for by itself may be missing.
 base::Status add_config_file(Settings& settings, const CommandSpec& command, const std::string& path,
                              FileLevel level);
 // $XDG_CONFIG_HOME/xpurun/xpurun.conf or ~/.config/xpurun/xpurun.conf; empty without a home.

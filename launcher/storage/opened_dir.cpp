@@ -1,9 +1,12 @@
 #include "launcher/storage/opened_dir.h"
 
+#include "common/base/os/io.h"
+
 #include <algorithm>
 #include <array>
 #include <climits>
 #include <cstdlib>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
 namespace xpurun::launcher {
@@ -47,9 +50,14 @@ DirFacts facts_of(const std::string& path) {
 }
 
 base::Result<OpenedDir> open_run_dir(const std::string& out_dir, const std::string& runs_dir,
-                                     const std::string& name) {
+                                     const std::string& name, bool for_group) {
+  const bool makes_runs_dir = out_dir.empty() && !base::file_exists(runs_dir);
   XPURUN_TRY_ASSIGN(const model::RunDir dir, out_dir.empty() ? model::RunDir::create(runs_dir, name)
                                                              : model::RunDir::create_at(out_dir));
+  if (makes_runs_dir && for_group) {
+    // Without this right, the group cannot reach the report. Where it fails, xpurun report says so.
+    (void)::chmod(runs_dir.c_str(), 0750);
+  }
   OpenedDir out{.facts = facts_of(dir.path()), .lock = std::nullopt};
   // Held until the owner ends; `xpurun runs prune` skips locked directories.
   if (auto lock = RunLock::take(dir.path())) {

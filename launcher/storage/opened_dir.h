@@ -24,9 +24,9 @@ struct OpenedDir {
 
 DirFacts facts_of(const std::string& path);
 
-// Makes `out_dir`, or, if that is empty, a new directory for `name` below `runs_dir`. Blocks as long as the
-// file system does.
+// Makes `out_dir`, or, if that is empty, a new directory for `name` below `runs_dir`, which the group of the
+// user may enter if it is made here `for_group`. Blocks as long as the file system does.
 base::Result<OpenedDir> open_run_dir(const std::string& out_dir, const std::string& runs_dir,
-                                     const std::string& name);
+                                     const std::string& name, bool for_group);
 
 }  // namespace xpurun::launcher

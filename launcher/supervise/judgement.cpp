@@ -44,7 +44,10 @@ EvidenceJob::Setup Judgement::evidence_setup(const Setup& setup) {
 }
 
 void Judgement::set_report_handlers() {
-  reports_.set_options({parts_.options.source, parts_.options.share_with_group, parts_.options.language});
+  reports_.set_options({.page = parts_.options.report,
+                        .source = parts_.options.source,
+                        .shared = parts_.options.share_with_group,
+                        .language = parts_.options.language});
   reports_.set_handlers(
       helper_started(),
       [this](const ReportResult& result) {
@@ -126,8 +129,10 @@ VerdictHandler::Hooks Judgement::verdict_hooks() {
           .say_sentence = [this](const model::Verdict& v) { parts_.messages.say(v.sentence, colour_of(v)); },
           .say_report =
               [this] {
-                parts_.messages.say_file(base::tr("report"), host_,
-                                         model::RunDir(dir_.absolute).report_html());
+                if (parts_.options.report) {
+                  parts_.messages.say_file(base::tr("report"), host_,
+                                           model::RunDir(dir_.absolute).report_html());
+                }
               },
           .say = say()};
 }

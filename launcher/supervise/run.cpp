@@ -59,7 +59,7 @@ int complain(const base::Error& e, int status) {
 
 base::Result<OpenedDir> open_dir(const RunOptions& options) {
   return open_run_dir(options.out_dir, options.runs_dir,
-                      options.name.empty() ? options.command.at(0) : options.name);
+                      options.name.empty() ? options.command.at(0) : options.name, options.share_with_group);
 }
 
 // -q keeps warnings off the terminal, -v adds xpurun's actions, -vv its observations. xpurun.log has

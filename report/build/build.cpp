@@ -407,14 +407,19 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
   BuildResult result;
   Judged judged = judge(std::move(runs), options.language, result);
   Places places = places_of(judged, result.verdict);
-  const std::string page =
-      options.write_html ? typed_path(out.report_html(), judged.facts.run.cwd) : std::string();
+  const std::string page = options.write_html && !options.verdict_only
+                               ? typed_path(out.report_html(), judged.facts.run.cwd)
+                               : std::string();
   complete_next_steps(judged, places, page, options.language, result.verdict);
   if (options.on_verdict) {
     options.on_verdict(result.verdict, judged.spoken);
   }
   Writer writer;
   XPURUN_TRY(writer.write(out.verdict_json(), verdict_json(result.verdict)));
+  if (options.verdict_only) {
+    result.files = writer.take();
+    return result;
+  }
   XPURUN_TRY(write_stack_files(writer, judged, out, result.verdict, options));
   Words english = words_of(judged, result.verdict);
   Words spoken;

@@ -17,6 +17,7 @@ enum class SourceLines {
 };
 
 struct BuildOptions {
+  bool verdict_only = false;  // verdict.json and no other file
   bool write_html = true;
   bool write_stacks = true;
   SourceLines source = SourceLines::kept;

@@ -1,13 +1,18 @@
 #include "report/query/database.h"
 
 #include "common/base/clock.h"
+#include "common/base/os/fd.h"
 #include "common/base/scope.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdexcept>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace xpurun::report {
 
@@ -167,13 +172,37 @@ base::Status Database::read(const std::string& sql, double seconds,
   }
 }
 
+namespace {
+
+// SQLite accepts an empty file. It would give a new file the umask's mode, and follow a link.
+base::Status make_private_file(const std::string& path) {
+  if (const base::UniqueFd made(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)); made) {
+    return {};
+  }
+  const int failure = errno;
+  struct stat st {};
+  if (failure == EEXIST && ::lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0) {
+    return {};
+  }
+  return base::fail(base::Error{.what = fmt::format("cannot write {}", base::sanitize(path)),
+                                .sys_errno = failure,
+                                .id = "E-QUERY",
+                                .cause = failure == EEXIST ? "the file already exists" : "",
+                                .hint = "xpurun query --save NEW_FILE"});
+}
+
+}  // namespace
+
 base::Status Database::save(const std::string& path) {
+  XPURUN_TRY(make_private_file(path));
   // A bound parameter is refused here ("non-text filename").
   char* sql = sqlite3_mprintf("VACUUM INTO %Q", path.c_str());
   const int status = sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr);
   sqlite3_free(sql);
   if (status != SQLITE_OK) {
-    return base::fail(error(fmt::format("cannot write {}", base::sanitize(path))));
+    base::Error failure = error(fmt::format("cannot write {}", base::sanitize(path)));
+    ::unlink(path.c_str());
+    return base::fail(std::move(failure));
   }
   return {};
 }

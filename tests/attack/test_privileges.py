@@ -85,6 +85,97 @@ class Users(attack.Case):
         self.assert_told(result.stderr, "rank 0")
 
 
+class StrangersFiles(attack.Case):
+    """Case 70: configuration files that are another user's, or that cannot be read."""
+
+    KILLS = "hang-timeout = 1s\non-hang = kill\n"
+    JOB = ("--", PYTHON, "-c", "import time; time.sleep(4); print('job done')")
+
+    def setUp(self):
+        super().setUp()
+        attack.need_root()
+        self.conf = self.dir / "xpurun.conf"
+        self.conf.write_text(self.KILLS)
+
+    def test_case_70_a_strangers_file_ends_no_job(self):
+        os.chown(self.conf, 65534, 65534)
+        result = self.run_xpurun(*self.JOB)
+        self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
+        self.assertIn("xpurun: warning: xpurun.conf is ignored: it belongs to another user, 65534; to use it: "
+                      "--config xpurun.conf", result.stderr)
+
+    def test_case_70_who_may_write_decides(self):
+        def used(**env):
+            text = self.run_xpurun("--print-config", out=False, env=self.env(**env)).stdout
+            return "xpurun.conf" in text
+
+        self.assertTrue(used())
+        for mode, uid, gid, expected in ((0o666, 0, 0, False), (0o664, 0, 100, False), (0o664, 0, 0, True),
+                                         (0o644, 65534, 0, False)):
+            with self.subTest(mode=oct(mode), uid=uid, gid=gid):
+                os.chown(self.conf, uid, gid)
+                self.conf.chmod(mode)
+                self.assertEqual(used(), expected)
+        # As git: the user that has become root for this command.
+        self.assertTrue(used(SUDO_UID="65534"))
+        self.assertTrue(used(XPURUN_CONFIG="xpurun.conf"))
+        # A link of a stranger to a file of the user.
+        os.chown(self.conf, 0, 0)
+        self.conf.rename(self.dir / "other.conf")
+        self.conf.symlink_to("other.conf")
+        self.assertTrue(used())
+        os.lchown(self.conf, 65534, 65534)
+        self.assertFalse(used())
+
+    def test_case_70_a_file_that_cannot_be_read_starts_the_job(self):
+        self.open_to_all()
+        self.conf.unlink()
+        home = self.dir / "home-of-root"
+        (home / ".config" / "xpurun").mkdir(parents=True)
+        (home / ".config").chmod(0o700)
+        result = self.run_xpurun("--", "echo", "started", env=self.env(HOME=home), preexec_fn=as_nobody())
+        self.assertEqual((result.stdout, result.returncode), ("started\n", 0), result.stderr)
+        self.assertIn("xpurun.conf is ignored: it cannot be read", result.stderr)
+
+    def test_case_70_a_named_file_must_be_there(self):
+        result = self.run_xpurun("--config", "none.conf", "true")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("none.conf", result.stderr)
+
+
+class SharedRuns(attack.Case):
+    """Case 71: --share group in a directory of several users."""
+
+    def share(self, runs):
+        return self.run_xpurun("--share", "group", "--runs-dir", runs, "--", PYTHON, "-c", "raise KeyError('label')",
+                               out=False, env=self.rank_env())
+
+    def test_case_71_the_directory_of_runs_stays_as_it_is(self):
+        attack.need_root()
+        for mode, gid in ((0o2775, 100), (0o1777, 0), (0o755, 0), (0o700, 0)):
+            with self.subTest(mode=oct(mode)):
+                runs = self.dir / f"runs-{mode:o}"
+                runs.mkdir()
+                os.chown(runs, 0, gid)
+                runs.chmod(mode)
+                result = self.share(runs)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertEqual(runs.stat().st_mode & 0o7777, mode)
+                run = (runs / "latest").resolve()
+                page = run / "report.html"
+                self.assertEqual(page.stat().st_mode & 0o777, 0o640)
+                self.assertEqual((run.stat().st_gid, page.stat().st_gid), (gid, gid) if mode & 0o2000 else (0, 0))
+                self.assertEqual(run.stat().st_mode & 0o777, 0o750)
+                self.assertEqual((run / "run.json").stat().st_mode & 0o777, 0o600)
+                warning = f"the group cannot enter {runs}; try: chmod g+x {runs}"
+                self.assertEqual(warning in result.stderr, mode == 0o700, result.stderr)
+
+    def test_case_71_a_new_directory_of_runs_can_be_entered(self):
+        runs = self.dir / "new"
+        self.share(runs)
+        self.assertEqual(runs.stat().st_mode & 0o777, 0o750)
+
+
 class Seccomp(attack.Case):
     def setUp(self):
         super().setUp()

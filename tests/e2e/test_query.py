@@ -121,7 +121,13 @@ class Query(xpurun_test.Case):
         self.query("--save", path, self.run_dir)
         with sqlite3.connect(path) as database:
             self.assertEqual(database.execute("SELECT count(*) FROM calls").fetchone(), (RANKS * STEPS * 10,))
+        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
         self.assertIn("already exists", self.query("--save", path, self.run_dir, status=1).stderr)
+        # A link leads to no other place, also where nothing is there yet.
+        link = self.dir / "link.sqlite"
+        link.symlink_to("elsewhere.sqlite")
+        self.assertIn("already exists", self.query("--save", link, self.run_dir, status=1).stderr)
+        self.assertFalse((self.dir / "elsewhere.sqlite").exists())
 
     def test_statements_may_only_read(self):
         for sql in ("DROP TABLE calls", "DELETE FROM calls", "ATTACH '/tmp/x' AS x", "PRAGMA user_version = 5",

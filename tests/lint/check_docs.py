@@ -74,7 +74,7 @@ def check_options(man, program):
 
 
 # Not in files, which may be another user's. So are all options that begin with nats.
-ENVIRONMENT_ONLY = {"collect", "lang", "node-rank", "nodes", "on-event", "plugin", "preload-library"}
+ENVIRONMENT_ONLY = {"collect", "config", "lang", "node-rank", "nodes", "on-event", "plugin", "preload-library"}
 
 
 def check_settings(man, program):

@@ -187,6 +187,9 @@ int attach_command(const Invocation& call) {
         call, base::cli_text("--on-hang restart needs a job that xpurun started; choose report or kill"));
   }
   options->language = chosen_language(config->settings, config->env);
+  if (options->verbosity >= 0) {
+    write_warnings(config->warnings());
+  }
   limit_to_watching(*options, call.words.settings);
   auto pids = targets(call);
   if (!pids) {

@@ -87,11 +87,18 @@ void ReportRunner::start() {
   output_.clear();
   has_verdict_ = !judged_;
   complaints_.forget_last_line();
-  auto helper = HelperProcess::start(
-      {program_, "report", run_dir_, "--quiet", "--json", options_.source ? "--source" : "--no-source",
-       options_.shared ? "--share=group" : "--share=private",
-       fmt::format("--lang={}", base::name_of(options_.language))},
-      mask_, complaints_.fd());
+  std::vector<std::string> argv = {program_,
+                                   "report",
+                                   run_dir_,
+                                   "--quiet",
+                                   "--json",
+                                   options_.source ? "--source" : "--no-source",
+                                   options_.shared ? "--share=group" : "--share=private",
+                                   fmt::format("--lang={}", base::name_of(options_.language))};
+  if (!options_.page) {
+    argv.emplace_back("--verdict-only");
+  }
+  auto helper = HelperProcess::start(argv, mask_, complaints_.fd());
   if (!helper) {
     finish(base::to_line(helper.error()));
     return;

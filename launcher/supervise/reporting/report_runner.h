@@ -49,6 +49,7 @@ class ReportRunner {
   // For tests: the program to run instead of our own. The other arguments follow.
   void set_program(std::string path) { program_ = std::move(path); }
   struct Options {
+    bool page = true;     // false: only the verdict is made
     bool source = true;   // the report shows source lines
     bool shared = false;  // the group of the files may read the report
     base::Language language = base::Language::english;

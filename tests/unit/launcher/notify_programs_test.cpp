@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <optional>
 #include <set>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,6 +169,29 @@ TEST_CASE("notify: processes that a command leaves behind end with the command")
   s.end();
   CHECK(s.commands().at(0).status == ProgramStatus::ok);
   CHECK(goes_away(s.text("pid")));
+}
+
+TEST_CASE("notify: processes that have left the group of a command end too") {
+  // As xpurun is.
+  REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+  ProgramsScene s;
+  s.options.on_event_kinds = {JobEventKind::end};
+  SUBCASE("at the limit") {
+    s.options.on_event =
+        fmt::format("setsid sleep 1000 & echo $! > {}; cat > /dev/null; wait", s.path("pid"));
+    s.options.event_limit_s = 3;
+    s.end();
+    CHECK(s.commands().at(0).status == ProgramStatus::timeout);
+  }
+  SUBCASE("left behind, with a child of its own") {
+    s.options.on_event =
+        fmt::format("setsid sh -c 'sleep 1000 & echo $! > {}; wait' & until [ -s {} ]; do sleep 0.01; done",
+                    s.path("pid"), s.path("pid"));
+    s.end();
+    CHECK(s.commands().at(0).status == ProgramStatus::ok);
+  }
+  CHECK(goes_away(s.text("pid")));
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 TEST_CASE("notify: a few commands run at a time, a few wait, and the rest is recorded as not run") {

@@ -19,7 +19,7 @@ constexpr double kLong = 60;
 struct Running {
   explicit Running(const std::string& path, size_t most = WriterQueue::kMostBytes)
       : loop(EventLoop::create().value()) {
-    auto started = WriterProcess::start([&] { return open_run_dir(path, "", "x"); }, kLong);
+    auto started = WriterProcess::start([&] { return open_run_dir(path, "", "x", false); }, kLong);
     REQUIRE(started);
     dir = started->dir;
     pid = started->writer.pid();
@@ -146,7 +146,7 @@ TEST_CASE("a writer whose supervisor has ended still writes all submitted operat
   base::Pid pid = 0;
   {
     EventLoop loop = EventLoop::create().value();
-    auto started = WriterProcess::start([] { return open_run_dir("wq-left", "", "x"); }, kLong,
+    auto started = WriterProcess::start([] { return open_run_dir("wq-left", "", "x", false); }, kLong,
                                         [] { (void)base::write_file_atomic("wq-left/ended", "x"); });
     REQUIRE(started);
     pid = started->writer.pid();
@@ -191,7 +191,7 @@ TEST_CASE("DiskWatch reports a file system that does not respond") {
 
 TEST_CASE("a directory that cannot be created is an error with a hint") {
   REQUIRE(base::write_file_atomic("wq-file", "x"));
-  const auto run = RunStorage::open([] { return open_run_dir("wq-file/run", "", "x"); });
+  const auto run = RunStorage::open([] { return open_run_dir("wq-file/run", "", "x", false); });
   REQUIRE_FALSE(run);
   CHECK(run.error().id == "E-OUT-DIR");
   CHECK(run.error().sys_errno != 0);
