@@ -22,11 +22,21 @@ namespace {
 
 // False for a job that ended well, and for a job whose only process failed by itself: its own output has
 // already said everything.
-bool worth_reporting(const model::Verdict& v, bool stalls, bool several_ranks) {
-  if (v.kind == model::VerdictKind::none || v.kind == model::VerdictKind::running) {
-    return stalls;
+enum class EndText { nothing, sentence, with_evidence };
+
+EndText end_text(const model::Verdict& v, bool stalls, bool several_ranks) {
+  using model::VerdictKind;
+  if (stalls || v.kind == VerdictKind::hang || v.kind == VerdictKind::crash) {
+    return EndText::with_evidence;
   }
-  return several_ranks || v.kind == model::VerdictKind::hang || v.kind == model::VerdictKind::crash || stalls;
+  if (v.kind == VerdictKind::none || v.kind == VerdictKind::running) {
+    return EndText::nothing;
+  }
+  if (several_ranks) {
+    return EndText::with_evidence;
+  }
+  // Who presses Ctrl-C on a single command knows it. A command that fails has told the rest itself.
+  return v.kind == VerdictKind::interrupted ? EndText::nothing : EndText::sentence;
 }
 
 }  // namespace
@@ -274,12 +284,16 @@ void VerdictHandler::print_end() {
   if (run.verdict.kind != model::VerdictKind::none && run.verdict.kind != model::VerdictKind::running) {
     publish(run.verdict);
   }
-  if (parts_.options.verbosity < 0 ||
-      !(parts_.options.attaches() ||
-        worth_reporting(run.verdict, !run.stalls.empty(), hooks_.several_ranks()))) {
+  const EndText text = parts_.options.attaches()
+                           ? EndText::with_evidence
+                           : end_text(run.verdict, !run.stalls.empty(), hooks_.several_ranks());
+  if (parts_.options.verbosity < 0 || text == EndText::nothing) {
     return;
   }
   report(run.verdict);
+  if (text == EndText::sentence) {
+    return;
+  }
   model::Verdict words = spoken(run.verdict);
   const base::Speaking speaking(parts_.options.language);
   const std::string stacks = stacks_command(run.verdict);

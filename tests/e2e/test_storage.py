@@ -61,11 +61,15 @@ class Stalls:
         control.sendall(b'{"cmd":"dump"}\n')
         self.wait_for(self.something_waits, "operation that waits for the disk")
 
-    def control(self):
+    def recorded(self, name):
+        """A field of run.json; None while the file system does not show the file."""
         try:
-            return self.manifest().get("control")
+            return self.manifest().get(name)
         except (OSError, ValueError):
             return None
+
+    def control(self):
+        return self.recorded("control")
 
     def test_a_signal_reaches_the_job_and_its_status_comes_back(self):
         p = self.start_xpurun("--", PYTHON, "-c", ONE_SIGNAL)
@@ -78,7 +82,7 @@ class Stalls:
         self.assertEqual(p.stdout.read(), "")
         p.stderr.read()
         self.go_on()
-        self.wait_for(lambda: self.manifest().get("exit_status") == 5, "last run.json", SECONDS)
+        self.wait_for(lambda: self.recorded("exit_status") == 5, "last run.json", SECONDS)
 
     def test_a_signal_is_forwarded_at_once(self):
         p = self.start_xpurun("--", PYTHON, "-c", TIME_OF_SIGNALS)

@@ -25,6 +25,21 @@ class Verbosity(xpurun_test.Case):
         super().setUp()
         self.log = self.out / "xpurun.log"
 
+    def test_a_command_that_fails_is_told_in_one_sentence(self):
+        python = xpurun_test.PYTHON
+        for command, sentence in (
+                ([python, "-c", "raise ValueError('x')"], r"exception: .* raised ValueError: x at <string>:1"),
+                ([python, "-c", "import sys; sys.exit('loss is NaN')"], r"exit: .* called sys.exit\('loss is NaN'\)"),
+                (["sh", "-c", "exit 3"], r"exit: the command sh exited with status 3"),
+                (["sh", "-c", "kill -9 $$"], r"crash: the command sh .*SIGKILL")):
+            with self.subTest(command=command):
+                lines = self.run_xpurun("--", *command, out=False).stderr.splitlines()
+                ours = [line for line in lines if line.startswith("xpurun: ")]
+                self.assertRegex(ours[0], "^xpurun: " + sentence)
+                self.assertTrue(ours[1].startswith("xpurun: report: /"), ours)
+                self.assertEqual(self.run_xpurun("-q", "--", *command, out=False).stderr.count("xpurun: "), 0)
+        self.assertEqual(self.run_xpurun("--", "true", out=False).stderr, "")
+
     def test_quiet_keeps_warnings_in_the_file(self):
         self.assertEqual(self.levels_on_stderr("-q"), set())
         self.assertRegex(self.log.read_text(), r" warning .*without their stacks")

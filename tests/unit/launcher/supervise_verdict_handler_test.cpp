@@ -218,8 +218,15 @@ TEST_CASE("the end repeats a verdict that matters") {
   CHECK(s.take(exit).empty());
   s.verdicts.print_end();
   CHECK(s.told() == Told{exit.sentence, "report"});
-  SUBCASE("not of a single process") {
+  SUBCASE("of a single process without evidence, which that process has told itself") {
     s.several_ranks = false;
+    s.journal.manifest().verdict.evidence = {"a line"};
+    s.verdicts.print_end();
+    CHECK(s.told() == Told{exit.sentence, "report"});
+  }
+  SUBCASE("not of a single process that the user has interrupted") {
+    s.several_ranks = false;
+    s.journal.manifest().verdict.kind = model::VerdictKind::interrupted;
     s.verdicts.print_end();
     CHECK(s.told().empty());
   }
