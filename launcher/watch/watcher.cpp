@@ -34,6 +34,10 @@ std::unique_ptr<RankProbe> make_rank_watch(base::Rank rank, base::Pid pid, base:
   return std::make_unique<RankWatch>(rank, pid, now, helpers_after_s);
 }
 
+// The other ranks' places are watched once a rank has been still for this share of the timeout: early,
+// because many samples tell a function that is often called from the one that works.
+constexpr double kWatchPlaceShare = 0.125;
+
 // A time without progress of this length is shown in the time line of a run. Seconds.
 constexpr double kShownStillS = 2;
 constexpr size_t kMostStillTimes = 32;  // of one process
@@ -162,9 +166,9 @@ void Watcher::find_spawners_and_discover(base::MonoNs now) {
 }
 
 void Watcher::sample_ranks(base::MonoNs now) {
-  const double half_s = parts_.options.hang_timeout_s / 2;
-  const bool some_still = half_s > 0 && std::any_of(probes_.begin(), probes_.end(), [&](const auto& entry) {
-                            return entry.second->still_s(now) >= half_s;
+  const double after_s = parts_.options.hang_timeout_s * kWatchPlaceShare;
+  const bool some_still = after_s > 0 && std::any_of(probes_.begin(), probes_.end(), [&](const auto& entry) {
+                            return entry.second->still_s(now) >= after_s;
                           });
   for (auto& [pid, probe] : probes_) {
     probe->watch_place(some_still);

@@ -4,7 +4,9 @@ The jobs are in jobs/G_*.py. Those in QUICK run always, the others in the long l
 """
 
 import json
+import os
 import pathlib
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -91,16 +93,24 @@ class Hang(xpurun_test.Case):
         for piece in SAYS.get(job, []):
             self.assertIn(piece, self.verdict()["sentence"], detail)
 
+    def stall_of(self, ranks):
+        stalls = self.manifest()["stalls"] if (self.out / "run.json").exists() else []
+        return next((s for s in stalls if s["verdict"]["ranks"] == ranks), None)
+
     def check_suspected(self, job, options, command, env):
         p = self.start_xpurun(*options, "--", *command, env=self.env(**env))
         ranks = EXPECTED[job][1]
-        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["ranks"] == ranks, "verdict", 60)
-        self.assertEqual((self.verdict()["kind"], self.verdict()["level"]), ("hang", "suspected"), self.verdict())
+        self.wait_for(lambda: self.stall_of(ranks), "verdict", 60)
+        stall = self.stall_of(ranks)
+        self.assertEqual((stall["verdict"]["kind"], stall["verdict"]["level"]), ("hang", "suspected"), stall)
         if job in WORK:
-            self.assertIn("--busy-timeouts", self.verdict()["sentence"])
-        stall = next(s for s in self.manifest()["stalls"] if s["verdict"]["ranks"] == ranks)
+            self.assertIn("--busy-timeouts", stall["verdict"]["sentence"])
         self.assertLess(stall["at_s"] - stall["since_s"], TIMEOUT + 3, stall)
-        p.terminate()
+        for process in self.manifest()["processes"]:
+            try:
+                os.kill(process["pid"], signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         p.communicate(timeout=60)
 
 
