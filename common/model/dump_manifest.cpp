@@ -1,6 +1,7 @@
 #include "common/model/dump_manifest.h"
 
 #include "common/model/json_visitors.h"
+#include "common/model/verdict_fields.h"
 
 namespace xpurun::model {
 
@@ -50,6 +51,7 @@ void fields(V& visit, O& o) {
   visit("function", o.function);
   visit("file", o.file);
   visit("line", o.line);
+  visit("common_place", o.common_place, WhenEmpty::omit);
   visit("helper_life", o.helper_life, WhenEmpty::omit);
   visit("outside", o.outside, WhenEmpty::omit);
   visit("helpers", o.helpers, WhenEmpty::omit);

@@ -91,6 +91,9 @@ struct RankObservation {
   std::string file;
   int line = 0;
   CodeLocation user_place;  // the line of the user's code that called that function; not in dump.json
+  // The function of the user's code within which the rank moves, with the line of the last sample. Set only
+  // while another rank is still.
+  CodeLocation common_place;
   // Set only once the main thread has been still for half the timeout and waits for its helpers.
   HelperLife helper_life = HelperLife::still;  // of the rank's liveliest thread or process
   OutsideWait outside = OutsideWait::none;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 namespace xpurun::model {
 
@@ -76,6 +77,7 @@ void fields(V& visit, C& c) {
 template <typename V, Self<Stall> I>
 void fields(V& visit, I& i) {
   visit("n", i.n);
+  visit("ranks", i.ranks, WhenEmpty::omit);
   visit("at_s", i.at_s);
   visit("since_s", i.since_s);
   visit("verdict_s", i.verdict_s);
@@ -83,6 +85,8 @@ void fields(V& visit, I& i) {
   visit("action", i.action, WhenEmpty::omit);
   visit("restarted_s", i.restarted_s);
   visit("dump", i.dump);
+  visit("asked_s", i.asked_s, WhenEmpty::omit);
+  visit("pending", i.pending, WhenEmpty::omit);
   visit("verdict", i.verdict);
 }
 
@@ -184,6 +188,21 @@ double progress_before_end_s(const RunManifest& run, const ProcessRecord& proces
     }
   }
   return process.last_progress_s;
+}
+
+const Stall* current_stall(const RunManifest& run) {
+  const auto key = [](const Stall& s) {
+    const bool confirmed = s.verdict.kind == VerdictKind::hang && s.verdict.level == VerdictLevel::confirmed;
+    const bool due = s.pending && !s.dump.empty();
+    return std::tuple(due, due ? -s.asked_s : 0, confirmed, s.asked_s, s.n);
+  };
+  const Stall* out = nullptr;
+  for (const Stall& s : run.stalls) {
+    if (s.cleared_s < 0 && (out == nullptr || key(*out) < key(s))) {
+      out = &s;
+    }
+  }
+  return out;
 }
 
 int confirmed_hangs(const RunManifest& run) {

@@ -122,6 +122,7 @@ struct ProcessRecord {
 // One stall: raised when a rank has been still for the timeout, cleared when progress resumes.
 struct Stall {
   int n = 0;
+  RankSet ranks;  // that wait for each other; empty if not known (another node has found the stall)
   double at_s = 0;
   double since_s = -1;    // when the progress ended; -1: not known
   double verdict_s = -1;  // when the verdict was reached, or its id or level last changed; -1: not yet
@@ -129,6 +130,8 @@ struct Stall {
   HangAction action = HangAction::none;
   double restarted_s = -1;  // when the launcher had restarted the ranks; -1: not restarted
   std::string dump;         // "dumps/1-hang"
+  double asked_s = 0;       // when a judgement was last asked for
+  bool pending = false;     // no verdict has come since then
   Verdict verdict;
 };
 
@@ -222,7 +225,10 @@ struct RunManifest {
 // The last progress of the process. A rank that moved again only because xpurun or its user ended the job
 // made its last progress before that stall.
 double progress_before_end_s(const RunManifest& run, const ProcessRecord& process);
-// Stalls with a confirmed verdict, including the open one.
+// The open stall that a judgement is due for; else the one with a confirmed verdict; else the one that was
+// asked about last. Null if no stall is open.
+const Stall* current_stall(const RunManifest& run);
+// Stalls with a confirmed verdict, including open ones.
 int confirmed_hangs(const RunManifest& run);
 // Parses one line of the plug-in driver's output, a JSON object; empty if the text is anything else.
 std::optional<PluginResult> plugin_result_from_line(std::string_view line);

@@ -136,11 +136,11 @@ void DumpCoordinator::start() {
   // The latest forks and exec calls of the job must be among the targets.
   hooks_.discover();
   started_ = parts_.loop.now();
-  served_ = std::exchange(waiting_, {});
+  served_ = take_waiting();
   model::RunManifest& run = parts_.journal.manifest();
   const int n = static_cast<int>(run.dumps.size()) + 1;
   const model::DumpReason why = served_.front().why;
-  const bool may_escalate = parts_.options.busy_timeouts > 1;
+  const bool at_once = parts_.options.busy_timeouts == 1;
   const bool escalated =
       std::any_of(served_.begin(), served_.end(), [](const DumpRequest& r) { return r.escalated; });
   dir_ = model::RunDir::dump_name(n, why);
@@ -150,7 +150,7 @@ void DumpCoordinator::start() {
                .wall_ns = base::wall_ns(),
                .at_s = parts_.journal.elapsed_s(),
                .hang_timeout_s = parts_.options.hang_timeout_s,
-               .escalated = why == model::DumpReason::hang && (!may_escalate || escalated),
+               .escalated = why == model::DumpReason::hang && (at_once || escalated),
                .idle_counts = parts_.options.hang_idle,
                .trigger_rank = served_.front().trigger,
                .ranks = hooks_.observations()};
@@ -200,6 +200,20 @@ void DumpCoordinator::begin_if_ready() {
   }
 }
 
+// A dump belongs to one stall, which is judged by it.
+std::vector<DumpRequest> DumpCoordinator::take_waiting() {
+  std::vector<DumpRequest> out;
+  std::vector<DumpRequest> later;
+  int stall = 0;
+  for (DumpRequest& request : waiting_) {
+    const bool other = request.stall != 0 && stall != 0 && request.stall != stall;
+    stall = stall == 0 ? request.stall : stall;
+    (other ? later : out).push_back(std::move(request));
+  }
+  waiting_ = std::move(later);
+  return out;
+}
+
 void DumpCoordinator::release_crashed() {
   // Nobody will take the next dump, so processes that are held for it are released too.
   const bool last = waiting_.empty() || !hooks_.may_go_on();
@@ -216,14 +230,18 @@ void DumpCoordinator::release_crashed() {
 }
 
 bool DumpCoordinator::assign_to_stall() {
-  const bool for_hang = std::any_of(served_.begin(), served_.end(), [](const DumpRequest& request) {
-    return request.why == model::DumpReason::hang;
-  });
-  model::Stall* stall = for_hang ? parts_.journal.open_stall() : nullptr;
-  if (stall != nullptr) {
-    stall->dump = dir_;
+  const auto request = std::find_if(served_.begin(), served_.end(),
+                                    [](const DumpRequest& r) { return r.why == model::DumpReason::hang; });
+  if (request == served_.end()) {
+    return false;
   }
-  return stall != nullptr;
+  model::Stall* stall =
+      request->stall != 0 ? parts_.journal.stall(request->stall) : parts_.journal.open_stall();
+  if (stall == nullptr || stall->cleared_s >= 0) {
+    return false;
+  }
+  stall->dump = dir_;
+  return true;
 }
 
 // The requester reads the files at once, so they must be on disk.
@@ -275,12 +293,12 @@ void DumpCoordinator::done(const StackDumpOutcome& outcome) {
   }
 }
 
-bool DumpCoordinator::escalate(const std::string& dir) {
+bool DumpCoordinator::look_again(const std::string& dir, bool escalated) {
   model::DumpManifest* manifest = known_.find(dir);
   if (manifest == nullptr || (dump_ != nullptr && dir == dir_)) {
     return false;
   }
-  manifest->escalated = true;
+  manifest->escalated |= escalated;
   // The stacks are from the first alarm; the observations and their time are current.
   manifest->at_s = parts_.journal.elapsed_s();
   manifest->ranks = hooks_.observations();

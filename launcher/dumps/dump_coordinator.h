@@ -26,6 +26,7 @@ namespace xpurun::launcher {
 struct DumpRequest {
   model::DumpReason why = model::DumpReason::request;
   base::Rank trigger = base::kNoRank;
+  int stall = 0;           // hang: the number of the stall; 0: the open one
   bool escalated = false;  // hang: the stall has outlasted --busy-timeouts
   // Called when the files are on disk, or when the disk has not responded for two seconds; may be empty.
   // `dir` is relative to the run directory.
@@ -95,9 +96,9 @@ class DumpCoordinator {
   bool dumped_within(double seconds) const;
   double last_duration_s() const { return last_duration_s_; }  // 0: no dump yet
 
-  // Marks the dump as belonging to a stall that has outlasted --busy-timeouts, and adds the current
-  // observations. False if the dump is not in memory any more, or is still in progress.
-  bool escalate(const std::string& dir);
+  // Replaces the observations of a stall's dump by the current ones; the stacks stay. `escalated`: the stall
+  // has outlasted --busy-timeouts. False if the dump is not in memory any more, or is still in progress.
+  bool look_again(const std::string& dir, bool escalated);
   // The verdict from the dumps in memory, without stacks.
   model::Verdict diagnose() { return known_.diagnose(parts_.journal.manifest()); }
 
@@ -120,6 +121,8 @@ class DumpCoordinator {
   bool is_fresh_for(model::DumpReason why) const;
   // Whether the dump serves a stall that is still open.
   bool assign_to_stall();
+  // The first waiting request and all others that the same dump can serve.
+  std::vector<DumpRequest> take_waiting();
   void reply_to_served();
   void write_manifest(const std::string& dir, const model::DumpManifest& manifest);
 

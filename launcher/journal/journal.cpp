@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace xpurun::launcher {
@@ -59,12 +60,34 @@ model::CrashNotice* Journal::find_crash(base::Pid pid) {
 }
 
 const model::Stall* Journal::open_stall() const {
-  const auto& all = manifest_.stalls;
-  return !all.empty() && all.back().cleared_s < 0 ? &all.back() : nullptr;
+  return model::current_stall(manifest_);
 }
 
 model::Stall* Journal::open_stall() {
   return const_cast<model::Stall*>(std::as_const(*this).open_stall());
+}
+
+model::Stall& Journal::add_stall(model::RankSet ranks, double since_s) {
+  auto& all = manifest_.stalls;
+  all.push_back({.n = all.empty() ? 1 : all.back().n + 1,
+                 .ranks = std::move(ranks),
+                 .at_s = elapsed_s(),
+                 .since_s = since_s,
+                 .asked_s = elapsed_s(),
+                 .pending = true});
+  changed();
+  return all.back();
+}
+
+void Journal::drop_stall(int n) {
+  std::erase_if(manifest_.stalls, [n](const model::Stall& s) { return s.n == n; });
+  changed();
+}
+
+model::Stall* Journal::stall(int n) {
+  const auto it = std::find_if(manifest_.stalls.begin(), manifest_.stalls.end(),
+                               [n](const model::Stall& s) { return s.n == n; });
+  return it == manifest_.stalls.end() ? nullptr : &*it;
 }
 
 }  // namespace xpurun::launcher

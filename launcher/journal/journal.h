@@ -37,7 +37,13 @@ class Journal {
 
   // The recorded notice of the process, null if there is none.
   model::CrashNotice* find_crash(base::Pid pid);
-  // The open stall, null if there is none.
+  // Opens a stall, for which a judgement is asked.
+  model::Stall& add_stall(model::RankSet ranks, double since_s);
+  // Its ranks belong to another stall.
+  void drop_stall(int n);
+  // The stall of this number, null if there is none.
+  model::Stall* stall(int n);
+  // The open stall that matters most (model::current_stall()), null if none is open.
   model::Stall* open_stall();
   const model::Stall* open_stall() const;
 

@@ -26,9 +26,12 @@ constexpr OptionSpec kRun[] = {
     {.name = "busy-timeouts",
      .kind = ValueKind::number,
      .metavar = "N",
-     .default_text = "3",
+     .words = "off",
+     .default_text = "off",
      .group = kWatching,
-     .help = "a rank that computes while the others wait for it counts as stuck after N hang timeouts",
+     .help =
+         "a rank that may be working (it computes, or its helpers or threads move) counts as stuck after N "
+         "hang timeouts; off: never",
      .scope = Scope::everywhere},
     {.name = "on-hang",
      .kind = ValueKind::choice,

@@ -81,7 +81,7 @@ struct RunOptions {
 
   // Watching
   double hang_timeout_s = 0;  // a rank still for this long is a hang; 0: no hang detection
-  int busy_timeouts = 1;      // a busy rank that others wait for counts as stuck after this many timeouts
+  int busy_timeouts = 0;      // a rank that may be working counts as stuck after this many timeouts; 0: never
   OnHang on_hang = OnHang::report;
   int max_hangs = 1;       // OnHang::restart: after this many hangs, the next hang ends the job
   bool hang_idle = false;  // a rank that waits for an event outside the job hangs too

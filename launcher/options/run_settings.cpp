@@ -216,7 +216,9 @@ base::Status check_number(const OptionSpec& o, const std::string& value, const s
   const auto n = base::parse_int(value);
   const int64_t least = o.kind == ValueKind::number ? 1 : 0;
   if (!n || *n < least || *n > kLargestNumber) {
-    return base::fail(base::cli_text("'{}' is not a number from {} to {}", shown, least, kLargestNumber));
+    const std::string or_word = o.words.empty() ? "" : base::cli_text(", or {}", o.words);
+    return base::fail(
+        base::cli_text("'{}' is not a number from {} to {}{}", shown, least, kLargestNumber, or_word));
   }
   return {};
 }
@@ -368,7 +370,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   XPURUN_TRY_ASSIGN(out.origins, checked_origins(settings));
   const Reader read(settings);
   out.hang_timeout_s = read.seconds("hang-timeout", 0);
-  out.busy_timeouts = read.number("busy-timeouts");
+  out.busy_timeouts = read.number("busy-timeouts", 0);
   out.on_hang = on_hang_named(read.text("on-hang"));
   out.max_hangs = read.number("max-hangs");
   out.hang_idle = read.is_on("hang-idle");

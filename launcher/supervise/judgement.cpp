@@ -32,7 +32,7 @@ Judgement::Judgement(const Parts& p, const Setup& setup, Hooks hooks)
       stalls_({p.journal, p.dumps, p.job, p.options}, stall_nodes(),
               {.request_report = [this] { reports_.request(); },
                .still_s = [this](base::Rank rank) { return parts_.watcher.rank_still_s(rank); },
-               .close = [this] { return verdicts_.stall_cleared(); }}) {
+               .close = [this](model::Stall& stall) { return verdicts_.stall_ended(stall); }}) {
   set_report_handlers();
 }
 
@@ -53,10 +53,20 @@ void Judgement::set_report_handlers() {
       [this](const ReportResult& result) {
         if (const auto taken = nodes_.take(result)) {
           verdicts_.take(*taken);
+          judge_pending();
         }
       },
       [this] { hooks_.report_done(); });
   reports_.on_verdict([this](const ReportResult& result) { nodes_.take_verdict(result); });
+}
+
+// One report judges one stall. The end of a dump and of the collection of evidence asks for a report anyway.
+void Judgement::judge_pending() {
+  const model::Stall* stall = std::as_const(parts_.journal).open_stall();
+  const bool later = parts_.dumps.busy() || evidence_.busy() || parts_.job.is_ending();
+  if (stall != nullptr && stall->pending && !stall->dump.empty() && !later) {
+    stalls_.report();
+  }
 }
 
 void Judgement::add_helpers(HelperList& helpers) {
@@ -139,7 +149,7 @@ VerdictHandler::Hooks Judgement::verdict_hooks() {
 
 StallHandler::Nodes Judgement::stall_nodes() {
   return {.raised = [this] { return nodes_.stall_raised(); },
-          .escalated = [this] { return nodes_.stall_escalated(); },
+          .changed = [this](bool escalated) { return nodes_.stall_changed(escalated); },
           .cleared = [this] { return nodes_.stall_cleared(); },
           .lead = [this] { return nodes_.leads(); },
           .judge_again = [this] { nodes_.judge_again(); }};

@@ -83,6 +83,7 @@ class Judgement {
   VerdictHandler::Hooks verdict_hooks();
   StallHandler::Nodes stall_nodes();
   void set_report_handlers();
+  void judge_pending();
   std::function<void(const std::string&)> say();
   std::function<void(base::Pid)> helper_started();
 

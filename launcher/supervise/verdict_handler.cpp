@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
@@ -39,6 +41,32 @@ EndText end_text(const model::Verdict& v, bool stalls, bool several_ranks) {
   return v.kind == VerdictKind::interrupted ? EndText::nothing : EndText::sentence;
 }
 
+// "9.5 s", "2m05s", "1h20m"
+constexpr std::array<std::string_view, 4> kTimeUnits = {" s", "s", "m", "h"};
+
+// Every judgement of a lasting stall tells a longer time, which is no news.
+std::string without_times(std::string_view sentence) {
+  constexpr std::string_view kDigits = "0123456789.";
+  std::string out;
+  while (!sentence.empty()) {
+    const std::string_view number = sentence.substr(0, sentence.find_first_not_of(kDigits));
+    const std::string_view rest = sentence.substr(number.size());
+    const auto unit = std::find_if(kTimeUnits.begin(), kTimeUnits.end(), [&](std::string_view u) {
+      const bool ends =
+          rest.size() == u.size() || std::isalpha(static_cast<unsigned char>(rest[u.size()])) == 0;
+      return !number.empty() && rest.starts_with(u) && ends;
+    });
+    if (unit != kTimeUnits.end()) {
+      sentence = rest.substr(unit->size());
+    } else {
+      const size_t taken = std::max<size_t>(number.size(), 1);
+      out += sentence.substr(0, taken);
+      sentence = sentence.substr(taken);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void VerdictHandler::take(const ReportResult& result) {
@@ -54,11 +82,15 @@ void VerdictHandler::take(const ReportResult& result) {
   parts_.journal.manifest().verdict = verdict;
   if (verdict.kind == model::VerdictKind::hang) {
     take_hang(verdict);
+  } else {
+    for (model::Stall& stall : parts_.journal.manifest().stalls) {
+      stall.pending = false;
+    }
   }
   parts_.journal.save_now();
   if (owes_place_ && !unfinished_) {
     owes_place_ = false;
-    if (verdict.sentence == announced_ && !parts_.job.is_ending()) {
+    if (verdict.sentence == last_said_ && !parts_.job.is_ending()) {
       say_place();
     }
   }
@@ -82,6 +114,7 @@ model::Verdict VerdictHandler::spoken(const model::Verdict& verdict) const {
 void VerdictHandler::take_hang(const model::Verdict& verdict) {
   for (model::Stall& stall : parts_.journal.manifest().stalls) {
     if (stall.dump == verdict.dump) {
+      stall.pending = false;
       const bool first = stall.verdict.kind != verdict.kind;
       if (stall.verdict.id != verdict.id || stall.verdict.level != verdict.level) {
         stall.verdict_s = parts_.journal.elapsed_s();
@@ -89,48 +122,63 @@ void VerdictHandler::take_hang(const model::Verdict& verdict) {
       stall.verdict = verdict;
       hooks_.hang_found(stall);
       if (first && stall.cleared_s >= 0 && !parts_.job.is_recorded()) {
-        announce(verdict);
+        announce(verdict, stall.n);
         say_progress_again(stall);
         hooks_.hang_passed(stall);
       }
     }
   }
-  model::Stall* open = parts_.journal.open_stall();
+  model::Stall* open = stall_of(verdict);
   if (open == nullptr || parts_.job.is_recorded()) {
     return;
   }
   publish(verdict);
-  if (must_act(*open) && verdict.level == model::VerdictLevel::confirmed && !hooks_.collecting_evidence()) {
+  const bool act_on_it = must_act(*open) && verdict.level == model::VerdictLevel::confirmed;
+  if (act_on_it && !hooks_.collecting_evidence()) {
     act(*open, verdict);
   } else {
-    announce(verdict);
+    open->pending = act_on_it;  // the report that comes after the evidence is of this stall
+    announce(verdict, open->n);
   }
+}
+
+// The open stall that the verdict is about.
+model::Stall* VerdictHandler::stall_of(const model::Verdict& verdict) {
+  auto& stalls = parts_.journal.manifest().stalls;
+  const auto it = std::find_if(stalls.begin(), stalls.end(), [&](const model::Stall& s) {
+    return s.cleared_s < 0 && !s.dump.empty() && s.dump == verdict.dump;
+  });
+  return it != stalls.end() ? &*it : parts_.journal.open_stall();
 }
 
 // Once for each sentence, because every further report on a stall also gets here.
 void VerdictHandler::publish(const model::Verdict& verdict) {
-  if (verdict.sentence != published_) {
-    published_ = verdict.sentence;
+  if (std::string words = without_times(verdict.sentence); words != published_) {
+    published_ = std::move(words);
     hooks_.publish(verdict);
   }
 }
 
-bool VerdictHandler::stall_cleared() {
-  model::Stall* stall = parts_.journal.open_stall();
-  if (stall == nullptr || parts_.job.ended_by_us) {
+bool VerdictHandler::stall_ended(model::Stall& stall) {
+  if (parts_.job.ended_by_us) {
     return false;  // ranks that are being ended move, too
   }
-  stall->cleared_s = parts_.journal.elapsed_s();
-  if (stall->action == model::HangAction::restart && stall->restarted_s < 0) {
+  stall.cleared_s = parts_.journal.elapsed_s();
+  stall.pending = false;
+  if (stall.action == model::HangAction::restart && stall.restarted_s < 0) {
     // The ranks were ended. The hang is over when they have been started again.
     parts_.journal.save_now();
     return false;
   }
-  parts_.journal.manifest().verdict = {};
-  parts_.journal.manifest().verdict.kind = model::VerdictKind::running;
+  const model::Stall* other = parts_.journal.open_stall();
+  model::Verdict& verdict = parts_.journal.manifest().verdict;
+  verdict = other != nullptr ? other->verdict : model::Verdict();
+  if (verdict.kind == model::VerdictKind::none) {
+    verdict.kind = model::VerdictKind::running;
+  }
   parts_.journal.save_now();
-  say_progress_again(*stall);
-  hooks_.hang_passed(*stall);
+  say_progress_again(stall);
+  hooks_.hang_passed(stall);
   return true;
 }
 
@@ -160,7 +208,7 @@ void VerdictHandler::ranks_restarted() {
 }
 
 void VerdictHandler::say_progress_again(const model::Stall& stall) {
-  if (announced_.empty() || parts_.job.is_ending()) {
+  if (announced_.erase(stall.n) == 0 || parts_.job.is_ending()) {
     return;
   }
   const double since_s = stall.since_s < 0 ? stall.at_s - parts_.options.hang_timeout_s : stall.since_s;
@@ -168,12 +216,13 @@ void VerdictHandler::say_progress_again(const model::Stall& stall) {
   hooks_.say(tr("progress again {}, after {}",
                 report::moment_words(parts_.journal.manifest(), stall.cleared_s),
                 base::human_duration(stall.cleared_s - since_s)));
-  announced_.clear();
 }
 
 // While the job is being ended, reports still come in. The end of the run prints the last of them.
-void VerdictHandler::announce(const model::Verdict& verdict) {
-  if (!parts_.job.is_ending() && verdict.sentence != announced_) {
+void VerdictHandler::announce(const model::Verdict& verdict, int stall) {
+  std::string words = without_times(verdict.sentence);
+  if (!parts_.job.is_ending() && !words.empty() && words != announced_[stall]) {
+    announced_[stall] = std::move(words);
     report(verdict);
   }
 }
@@ -182,7 +231,7 @@ void VerdictHandler::report(const model::Verdict& verdict) {
   if (verdict.sentence.empty()) {
     return;
   }
-  announced_ = verdict.sentence;
+  last_said_ = verdict.sentence;
   hooks_.say_sentence(spoken(verdict));
   say_place();
   hooks_.reported();
@@ -219,7 +268,7 @@ void VerdictHandler::act(model::Stall& stall, const model::Verdict& verdict) {
     hooks_.say(tr("warning: the ranks are not restarted: {}", refused));
     end_the_job(stall);
   } else {
-    announce(verdict);
+    announce(verdict, stall.n);
     restart(stall);
   }
 }

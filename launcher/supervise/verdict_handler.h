@@ -9,6 +9,7 @@
 #include "launcher/supervise/reporting/report_runner.h"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,8 +48,8 @@ class VerdictHandler {
 
   // A report was made, or could not be made. There is a verdict in any case, without stacks if necessary.
   void take(const ReportResult& result);
-  // Closes the open stall; false if none is open.
-  bool stall_cleared();
+  // Closes the stall; false if nothing is to be reported.
+  bool stall_ended(model::Stall& stall);
   // The launcher has started again the ranks that `restart_the_ranks` ended.
   void ranks_restarted();
   // Because of a hang.
@@ -58,7 +59,8 @@ class VerdictHandler {
 
  private:
   void take_hang(const model::Verdict& verdict);
-  void announce(const model::Verdict& verdict);
+  void announce(const model::Verdict& verdict, int stall);
+  model::Stall* stall_of(const model::Verdict& verdict);
   void report(const model::Verdict& verdict);
   void say_place();
   void publish(const model::Verdict& verdict);
@@ -78,10 +80,11 @@ class VerdictHandler {
   std::string published_;
   std::string spoken_for_;  // the sentence of the verdict that `spoken_` translates
   model::Verdict spoken_;
-  std::string announced_;    // the last sentence printed
-  std::string no_report_;    // why the last report could not be written
-  std::string place_;        // where the last report is; empty: in the run directory
-  bool unfinished_ = false;  // the last report is still being made
+  std::map<int, std::string> announced_;  // by stall: its last sentence printed, without its times
+  std::string last_said_;                 // the last sentence printed
+  std::string no_report_;                 // why the last report could not be written
+  std::string place_;                     // where the last report is; empty: in the run directory
+  bool unfinished_ = false;               // the last report is still being made
   bool owes_place_ = false;  // the place of the report with the last printed sentence is still to be printed
 };
 

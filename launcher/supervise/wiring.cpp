@@ -1,5 +1,6 @@
 // Which part of the supervisor calls which other part.
 #include "launcher/supervise/supervisor.h"
+#include "report/diagnosis/collectives/open_calls.h"
 
 #include <functional>
 #include <utility>
@@ -44,9 +45,8 @@ JobEnding::Hooks Supervisor::ending_hooks() {
 }
 
 Watcher::Listener Supervisor::watch_listener() {
-  return {.stall_raised = [this](base::Rank longest) { judgement_.stalls().raised(longest); },
-          .stall_escalated = [this] { judgement_.stalls().escalated(); },
-          .stall_cleared = [this] { judgement_.stalls().cleared(); },
+  return {.stall_changed = [this](const StallEvent& event) { judgement_.stalls().changed(event); },
+          .open_calls = [this] { return report::ranks_of_open_calls(measurement_.calls().all()); },
           .rank_found =
               [this] {
                 judgement_.rank_found();

@@ -1,11 +1,11 @@
 #include "launcher/watch/hang_detector.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace xpurun::launcher {
 
 HangDetector::HangDetector(double timeout_s, int busy_timeouts)
-    : timeout_(base::s_to_ns(timeout_s)), busy_timeouts_(std::max(1, busy_timeouts)) {}
+    : timeout_(base::s_to_ns(timeout_s)), busy_timeouts_(busy_timeouts) {}
 
 base::MonoNs HangDetector::still_since(const StillRank& rank) const {
   // Bounded: on an overloaded node a rank may be without a CPU for most of the time, and its hang must still
@@ -13,65 +13,241 @@ base::MonoNs HangDetector::still_since(const StillRank& rank) const {
   return rank.last_progress + std::min(rank.starved, timeout_ * kMostStarved);
 }
 
-StallEvents HangDetector::update(base::MonoNs now, const std::vector<StillRank>& ranks) {
-  StallEvents events;
+void HangDetector::settle(base::MonoNs now, Known& known, const StillRank& input) {
+  const StillRank& old = known.rank;
+  const bool differs =
+      input.waits_for != old.waits_for || input.with != old.with || input.condition != old.condition;
+  if (!differs) {
+    known.coming_since = -1;
+  } else if (known.coming_since < 0 || input.waits_for != known.coming.waits_for ||
+             input.with != known.coming.with || input.condition != known.coming.condition) {
+    known.coming_since = now;
+  }
+  known.coming = input;
+  known.rank.starved = input.starved;
+  if (!differs) {
+    return;
+  }
+  if (now - known.coming_since >= known.settles) {
+    known.rank = input;
+    known.coming_since = -1;
+    known.settles *= 2;
+  } else if (is_member(known.rank)) {
+    wake_at(known.coming_since + known.settles);
+  }
+}
+
+void HangDetector::learn(base::MonoNs now, const std::vector<StillRank>& ranks) {
+  std::map<base::Rank, Known> known;
+  for (const StillRank& r : ranks) {
+    const auto old = known_.find(r.rank);
+    const bool same = old != known_.end() && old->second.rank.last_progress == r.last_progress;
+    Known& next = known[r.rank];
+    if (same && is_member(r)) {
+      next = std::move(old->second);
+      settle(now, next, r);
+    } else {
+      next = {.rank = r, .coming = r, .settles = std::min(kSettled, timeout_)};
+    }
+  }
+  known_ = std::move(known);
+}
+
+bool HangDetector::is_member(const StillRank& rank) const {
+  return std::any_of(stalls_.begin(), stalls_.end(), [&](const auto& entry) {
+    const auto member = entry.second.members.find(rank.rank);
+    return member != entry.second.members.end() && member->second.last_progress == rank.last_progress;
+  });
+}
+
+// Ranks that made progress or ended leave their stalls.
+void HangDetector::remove_moved(std::vector<StallEvent>& events) {
+  for (auto& [n, stall] : stalls_) {
+    const size_t left = std::erase_if(stall.members, [&](const auto& member) {
+      const auto known = known_.find(member.first);
+      return known == known_.end() || known->second.rank.last_progress != member.second.last_progress;
+    });
+    stall.regrouped |= left > 0;
+    if (stall.members.empty()) {
+      events.push_back({.change = StallChange::cleared, .stall = n});
+    }
+  }
+  std::erase_if(stalls_, [](const auto& entry) { return entry.second.members.empty(); });
+}
+
+// A member stays one until it makes progress, even if it starves meanwhile.
+std::vector<StillRank> HangDetector::due_ranks(base::MonoNs now) {
+  std::vector<StillRank> out;
+  for (const auto& [rank, known] : known_) {
+    const base::MonoNs due = still_since(known.rank) + timeout_;
+    if (now >= due || is_member(known.rank)) {
+      out.push_back(known.rank);
+    } else {
+      wake_at(due);
+    }
+  }
+  return out;
+}
+
+// The open stall that each group continues; 0: none. A stall goes on in the group with most of its members.
+std::vector<int> HangDetector::stalls_of(const std::vector<model::RankSet>& groups) const {
+  std::vector<int> out(groups.size(), 0);
+  for (const auto& [n, stall] : stalls_) {
+    size_t best = 0;
+    size_t most = 0;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      const auto shared = static_cast<size_t>(
+          std::count_if(stall.members.begin(), stall.members.end(),
+                        [&](const auto& member) { return groups[i].contains(member.first); }));
+      if (shared > most) {
+        best = i;
+        most = shared;
+      }
+    }
+    if (most > 0 && out[best] == 0) {
+      out[best] = n;
+    }
+  }
+  return out;
+}
+
+void HangDetector::take_in(const model::RankSet& group, Stall& stall) {
+  for (const base::Rank rank : group.ranks()) {
+    if (stall.members.count(rank) != 0) {
+      continue;
+    }
+    bool moved = false;
+    for (auto& [n, other] : stalls_) {
+      const bool left = other.members.erase(rank) > 0;
+      other.regrouped |= left;
+      moved |= left;
+    }
+    const StillRank& r = known_.at(rank).rank;
+    stall.members[rank] = {
+        .last_progress = r.last_progress, .still_since = still_since(r), .condition = r.condition};
+    stall.regrouped = true;
+    stall.new_culprit |= moved || r.waits_for != WaitTarget::peers;
+  }
+}
+
+void HangDetector::remove_merged(std::vector<StallEvent>& events) {
+  std::erase_if(stalls_, [&](const auto& entry) {
+    if (!entry.second.members.empty()) {
+      return false;
+    }
+    events.push_back({.change = StallChange::merged, .stall = entry.first});
+    return true;
+  });
+}
+
+model::RankSet HangDetector::living() const {
+  std::vector<base::Rank> out;
+  for (const auto& [rank, known] : known_) {
+    out.push_back(rank);
+  }
+  return model::RankSet::of(out);
+}
+
+StallEvent HangDetector::event(StallChange change, int n, const Stall& stall) {
+  StallEvent out{.change = change, .stall = n};
+  base::MonoNs oldest = INT64_MAX;
+  for (const auto& [rank, member] : stall.members) {
+    out.ranks.insert(rank);
+    if (member.still_since < oldest) {
+      oldest = member.still_since;
+      out.longest = rank;
+    }
+  }
+  return out;
+}
+
+void HangDetector::note_judged(base::MonoNs now, Stall& stall) const {
+  stall.judged_at = now;
+  stall.changed_since = -1;
+  stall.living = living();
+  stall.regrouped = false;
+  stall.new_culprit = false;
+  for (auto& [rank, member] : stall.members) {
+    member.condition = known_.at(rank).rank.condition;
+  }
+}
+
+bool HangDetector::condition_changed(const Stall& stall) const {
+  return std::any_of(stall.members.begin(), stall.members.end(), [&](const auto& member) {
+    return known_.at(member.first).rank.condition != member.second.condition;
+  });
+}
+
+void HangDetector::judge(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events) {
+  if (!stall.regrouped && stall.living == living() && !condition_changed(stall)) {
+    stall.changed_since = -1;
+    return;
+  }
+  stall.changed_since = stall.changed_since < 0 ? now : stall.changed_since;
+  const base::MonoNs at = stall.new_culprit
+                              ? stall.judged_at + kShortestGap
+                              : std::max(stall.judged_at + stall.gap, stall.changed_since + kSettled);
+  if (now < at) {
+    wake_at(at);
+    return;
+  }
+  events.push_back(event(stall.regrouped ? StallChange::joined : StallChange::judge, n, stall));
+  stall.gap = std::min(stall.gap * 2, std::max(timeout_, kShortestGap));
+  note_judged(now, stall);
+}
+
+void HangDetector::escalate(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events) {
+  if (busy_timeouts_ <= 0 || stall.escalated) {
+    return;
+  }
+  base::MonoNs oldest = now;
+  for (const auto& [rank, member] : stall.members) {
+    oldest = std::min(oldest, member.still_since);
+  }
+  const base::MonoNs at = oldest + timeout_ * busy_timeouts_ + stall.held_up;
+  // The dump of a stall that was just raised or has changed comes first.
+  if (now >= at && stall.judged_at < now) {
+    stall.escalated = true;
+    events.push_back(event(StallChange::escalated, n, stall));
+  } else {
+    wake_at(at);
+  }
+}
+
+std::vector<StallEvent> HangDetector::update(base::MonoNs now, const std::vector<StillRank>& ranks) {
+  std::vector<StallEvent> events;
   next_deadline_.reset();
   if (timeout_ <= 0) {
     return events;
   }
-  // Ranks that made progress or ended leave the stall.
-  const auto is_still_member = [&](const Member& m) {
-    return std::any_of(ranks.begin(), ranks.end(), [&](const StillRank& r) {
-      return r.rank == m.rank && r.last_progress == m.last_progress;
-    });
-  };
-  std::erase_if(members_, [&](const Member& m) { return !is_still_member(m); });
-  if (open_ && members_.empty()) {
-    open_ = false;
-    escalated_ = false;
-    events.cleared = true;
-  }
-
-  base::MonoNs oldest = now;
-  base::MonoNs oldest_member = now;
-  for (const StillRank& r : ranks) {
-    const base::MonoNs since = still_since(r);
-    const bool due = now - since >= timeout_;
-    const bool member = members_.count({r.rank, r.last_progress, since}) != 0;
-    // An open stall takes new ranks in, so that one hang of many ranks gives one dump.
-    if (due && !member && !open_) {
-      events.raised = true;
-    }
-    if (!due) {
-      next_deadline_ = std::min(next_deadline_.value_or(INT64_MAX), since + timeout_);
-    }
-    if (since < oldest || events.longest == base::kNoRank) {
-      oldest = since;
-      events.longest = r.rank;
+  learn(now, ranks);
+  remove_moved(events);
+  const std::vector<model::RankSet> groups = stall_groups(due_ranks(now));
+  const std::vector<int> stalls = stalls_of(groups);
+  std::vector<int> raised;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const int n = stalls[i] != 0 ? stalls[i] : ++last_stall_;
+    take_in(groups[i], stalls_[n]);
+    if (stalls[i] == 0) {
+      raised.push_back(n);
     }
   }
-  for (const StillRank& r : ranks) {
-    if (const base::MonoNs since = still_since(r); (open_ || events.raised) && now - since >= timeout_) {
-      members_.insert({r.rank, r.last_progress, since});
-    }
+  remove_merged(events);
+  for (const int n : raised) {
+    note_judged(now, stalls_.at(n));
+    events.push_back(event(StallChange::raised, n, stalls_.at(n)));
   }
-  if (events.raised) {
-    open_ = true;
-    held_up_ = 0;
-  }
-  for (const Member& m : members_) {
-    oldest_member = std::min(oldest_member, m.still_since);
-  }
-  if (open_ && !escalated_) {
-    const base::MonoNs escalation = oldest_member + timeout_ * busy_timeouts_ + held_up_;
-    if (now >= escalation && !events.raised) {
-      escalated_ = true;
-      events.escalated = true;
-    } else {
-      next_deadline_ = std::min(next_deadline_.value_or(INT64_MAX), escalation);
-    }
+  for (auto& [n, stall] : stalls_) {
+    judge(now, n, stall, events);
+    escalate(now, n, stall, events);
   }
   return events;
+}
+
+void HangDetector::held_up(base::MonoNs duration) {
+  for (auto& [n, stall] : stalls_) {
+    stall.held_up += duration;
+  }
 }
 
 }  // namespace xpurun::launcher

@@ -1,71 +1,114 @@
-// HangDetector: turns the still times of the ranks into events. Pure: no clock, no process. A stall is raised
-// when a rank has been still for the timeout. Time without a CPU proves nothing and does not count, up to
-// kMostStarved timeouts. Every rank that is still at that time, or becomes still while the stall is open,
-// belongs to the stall: one stall, one dump. The stall is cleared when all of its ranks have made progress or
-// ended. Only then can a new stall be raised.
+// HangDetector: turns the still times of the ranks into events about stalls. Pure: no clock, no process.
+//
+// A stall is a group of ranks that wait for each other (stall_groups.h). Each stall has its own life: it is
+// raised when a rank of the group has been still for the timeout; judged again when ranks join or leave it,
+// when ranks of the job appear or end, and when the condition of a member changes; escalated once, if
+// --busy-timeouts is given; cleared when all of its ranks have made progress or ended. Time without a CPU
+// proves nothing and does not count as stillness, up to kMostStarved timeouts.
 #pragma once
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "common/model/rank_set.h"
+#include "launcher/watch/stall_groups.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
-#include <set>
-#include <tuple>
 #include <vector>
 
 namespace xpurun::launcher {
 
-struct StillRank {
-  base::Rank rank = base::kNoRank;
-  base::MonoNs last_progress = 0;
-  base::MonoNs starved = 0;  // since then: ready to run, but without a CPU
+enum class StallChange {
+  raised,     // a new stall: request a dump and a verdict
+  joined,     // other ranks have joined or left: the stacks are old
+  judge,      // other ranks of the job, or the condition of a member, have changed
+  escalated,  // a suspected stall has outlasted the busy timeouts; never together with another change
+  merged,     // its ranks belong to another stall now
+  cleared,
 };
 
-struct StallEvents {
-  bool raised = false;     // request a dump and a verdict
-  bool escalated = false;  // a suspected stall has outlasted busy_timeouts x timeout; never with `raised`
-  bool cleared = false;
-  base::Rank longest = base::kNoRank;  // raised: the rank that has been still longest
+struct StallEvent {
+  StallChange change = StallChange::raised;
+  int stall = 0;                       // 1, 2, ...
+  model::RankSet ranks = {};           // the members; empty if the stall has ended
+  base::Rank longest = base::kNoRank;  // the member that has been still longest
 };
 
 class HangDetector {
  public:
   // With too few CPUs, an endless loop is reported after this many additional timeouts at the latest.
   static constexpr int kMostStarved = 3;
+  // A changed condition or relation of a still rank counts when it has lasted for this time, or one timeout.
+  // A stall that has changed is judged again after this time, because the other ranks often follow at once.
+  static constexpr base::MonoNs kSettled = 1'000'000'000;
+  // The least time between two judgements of a stall. Doubled by each judgement, up to the timeout, and back
+  // at this value where a new culprit has joined.
+  static constexpr base::MonoNs kShortestGap = 1'500'000'000;
 
-  // timeout_s 0: never raises.
+  // timeout_s 0: never raises. busy_timeouts 0: never escalates.
   HangDetector(double timeout_s, int busy_timeouts);
 
-  // Dead ranks are absent from the input. `cleared` may come together with a new `raised`.
-  StallEvents update(base::MonoNs now, const std::vector<StillRank>& ranks);
+  // Dead ranks are absent from the input. Ended stalls come first.
+  std::vector<StallEvent> update(base::MonoNs now, const std::vector<StillRank>& ranks);
 
   // xpurun itself has held the ranks for this duration (a dump, cuda-gdb), so their stillness proves nothing:
-  // an open stall stays suspected for that much longer.
-  void held_up(base::MonoNs duration) { held_up_ += duration; }
+  // open stalls stay suspected for that much longer.
+  void held_up(base::MonoNs duration);
 
   // The latest time for the next update(), given the last input; empty if none is needed.
   std::optional<base::MonoNs> next_deadline() const { return next_deadline_; }
   double timeout_s() const { return base::ns_to_s(timeout_); }
 
  private:
+  // A rank as of the last update. A relation or condition that differs counts once it has lasted.
+  struct Known {
+    StillRank rank;
+    StillRank coming;                // with the latest relation and condition
+    base::MonoNs coming_since = -1;  // -1: nothing differs
+    base::MonoNs settles = 0;        // doubled by each change, so that a rank cannot change all the time
+  };
   struct Member {
-    base::Rank rank;
-    base::MonoNs last_progress;  // at the time of joining; later progress ends the membership
-    base::MonoNs still_since;    // at the time of joining
-    friend bool operator<(const Member& a, const Member& b) {
-      return std::tie(a.rank, a.last_progress) < std::tie(b.rank, b.last_progress);
-    }
+    base::MonoNs last_progress = 0;  // at the time of joining; later progress ends the membership
+    base::MonoNs still_since = 0;    // at the time of joining
+    unsigned condition = 0;          // at the last judgement
+  };
+  struct Stall {
+    std::map<base::Rank, Member> members;
+    model::RankSet living;            // all ranks of the job at the last judgement
+    bool regrouped = false;           // ranks have joined or left since the last judgement
+    bool new_culprit = false;         // a rank that may be the culprit has joined since then
+    base::MonoNs changed_since = -1;  // -1: as it was judged
+    base::MonoNs judged_at = 0;
+    base::MonoNs gap = kShortestGap;
+    base::MonoNs held_up = 0;
+    bool escalated = false;
   };
 
   // The instant from which the stillness of the rank counts.
   base::MonoNs still_since(const StillRank& rank) const;
+  void learn(base::MonoNs now, const std::vector<StillRank>& ranks);
+  void settle(base::MonoNs now, Known& known, const StillRank& input);
+  bool is_member(const StillRank& rank) const;
+  std::vector<StillRank> due_ranks(base::MonoNs now);
+  void remove_moved(std::vector<StallEvent>& events);
+  std::vector<int> stalls_of(const std::vector<model::RankSet>& groups) const;
+  void take_in(const model::RankSet& group, Stall& stall);
+  void remove_merged(std::vector<StallEvent>& events);
+  void judge(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events);
+  void escalate(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events);
+  void note_judged(base::MonoNs now, Stall& stall) const;
+  bool condition_changed(const Stall& stall) const;
+  model::RankSet living() const;
+  static StallEvent event(StallChange change, int n, const Stall& stall);
+  void wake_at(base::MonoNs at) { next_deadline_ = std::min(next_deadline_.value_or(INT64_MAX), at); }
 
   base::MonoNs timeout_;
   int busy_timeouts_;
-  bool open_ = false;
-  bool escalated_ = false;
-  base::MonoNs held_up_ = 0;  // during the open stall
-  std::set<Member> members_;
+  int last_stall_ = 0;
+  std::map<int, Stall> stalls_;  // open ones
+  std::map<base::Rank, Known> known_;
   std::optional<base::MonoNs> next_deadline_;
 };
 

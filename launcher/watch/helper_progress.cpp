@@ -33,6 +33,8 @@ void HelperProgress::judge(Track& track) {
   const bool computes = share >= kWorkShare;
   // Without a readable position, CPU time is the only sign of progress.
   const bool works = (computes && (moved || !track.has_position)) || bytes_per_s >= kWorkBytesPerS;
+  // Each task comes and goes through a pipe, however long it computes at one place.
+  const bool has_tasks = last.io_bytes > first.io_bytes;
   const bool stirs = moved || share >= kSomeShare || bytes_per_s >= kSomeBytesPerS;
   bool working = false;
   switch (track.helper.bond) {
@@ -42,10 +44,10 @@ void HelperProgress::judge(Track& track) {
       break;
     case HelperBond::awaited:
       // Long computation at one position counts as busy, as for a rank.
-      working = works || moved || (stirs && !(computes && track.has_position));
+      working = works || moved || has_tasks || (stirs && !(computes && track.has_position));
       break;
     case HelperBond::pool:
-      working = works || moved;
+      working = works || moved || has_tasks;
       break;
     case HelperBond::other:
       working = works;

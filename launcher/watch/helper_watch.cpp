@@ -1,6 +1,7 @@
 #include "launcher/watch/helper_watch.h"
 
 #include <algorithm>
+#include <array>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -17,7 +18,14 @@ constexpr size_t kMostReaders = 16;                 // processes whose Python po
 constexpr base::MonoNs kShortestGap = 100'000'000;  // Shortest time between two polls, in ns.
 constexpr base::MonoNs kOpenAgain = 2'000'000'000;
 constexpr base::MonoNs kPipesKept = 5'000'000'000;
-constexpr int kWakes = 2;
+// A thread that has left its sleep without progress sleeps in a loop.
+constexpr int kWakes = 1;
+constexpr size_t kVotes = 5;  // samples that decide on the reason of a wait
+constexpr int kMostAwake =
+    3;  // samples that meet the thread awake before they say more than the earlier ones
+constexpr size_t kMostNative = 256;  // threads
+// Threads of libraries that spin while they wait for a GPU or the network.
+constexpr std::array<std::string_view, 4> kSpinning = {"nccl", "NCCL", "cuda", "CUDA"};
 
 bool is_below(const std::vector<Descendant>& processes, base::Pid pid, const std::set<base::Pid>& roots) {
   for (size_t depth = 0; depth < processes.size() + 1; ++depth) {
@@ -40,24 +48,41 @@ void HelperWatch::forget() {
   progress_.forget();
   children_.clear();
   wait_ = {};
-  outside_ = OutsideWait::none;
+  reason_ = {};
+  reasons_.clear();
+  awake_ = 0;
   last_look_ = 0;
-  last_gap_ = 0;
+  slept_ = false;
   woken_ = 0;
 }
 
-// A stop for a dump wakes the thread as well, so a sample right after a dump does not count.
-bool HelperWatch::wakes(base::MonoNs now) {
+// Counts only between two samples that both meet the thread asleep. A stop for a dump wakes the thread as
+// well, so that a sample right after a dump does not count.
+bool HelperWatch::wakes(bool asleep) {
   const auto status = proc_.thread_status(rank_, rank_);
-  const uint64_t switches = status ? status->voluntary_switches : switches_;
-  const base::MonoNs gap = last_look_ != 0 ? now - last_look_ : 0;
-  const bool late = last_gap_ != 0 && gap > 2 * last_gap_;
-  if (last_look_ != 0 && !late && switches != switches_) {
+  if (!asleep || !status) {
+    return woken_ >= kWakes;
+  }
+  if (slept_ && !held_ && status->voluntary_switches != switches_) {
     ++woken_;
   }
-  switches_ = switches;
-  last_gap_ = gap;
+  switches_ = status->voluntary_switches;
+  slept_ = true;
+  held_ = false;
   return woken_ >= kWakes;
+}
+
+// One sample may meet the thread between two waits, so that most of several samples decide.
+void HelperWatch::vote(const WaitReason& reason) {
+  reasons_.push_back(reason);
+  if (reasons_.size() > kVotes) {
+    reasons_.pop_front();
+  }
+  const auto votes = [&](const WaitReason& r) { return std::count(reasons_.begin(), reasons_.end(), r); };
+  reason_ = reasons_.front();
+  for (const WaitReason& r : reasons_) {
+    reason_ = votes(r) >= votes(reason_) ? r : reason_;
+  }
 }
 
 // After a stop by xpurun, the kernel restarts some calls under another number (restart_syscall). The thread
@@ -119,6 +144,31 @@ void HelperWatch::sample_threads(stackdump::PositionReader& reader, std::vector<
   }
 }
 
+// Threads without Python: those of a tokeniser, of OpenMP, of a library for files. They only raise doubt,
+// because a thread may also spin while it waits.
+void HelperWatch::sample_native_threads(std::vector<HelperSample>& out) const {
+  std::set<base::Tid> known = {rank_};
+  for (const HelperSample& s : out) {
+    known.insert(s.key.tid);
+  }
+  size_t left = kMostNative;
+  for (const base::Tid tid : proc_.threads(rank_)) {
+    if (left == 0 || known.contains(tid)) {
+      continue;
+    }
+    --left;
+    const auto stat = proc_.thread_stat(rank_, tid);
+    const bool spins = stat && std::any_of(kSpinning.begin(), kSpinning.end(), [&](std::string_view name) {
+                         return stat->comm.find(name) != std::string::npos;
+                       });
+    if (stat && !spins) {
+      out.push_back({.key = {.pid = rank_, .tid = tid},
+                     .bond = HelperBond::thread,
+                     .cpu_s = base::ticks_to_s(stat->utime_ticks + stat->stime_ticks)});
+    }
+  }
+}
+
 void HelperWatch::read_position(base::MonoNs now, Child& child) {
   if (!child.reader && now >= child.next_open) {
     child.next_open = now + kOpenAgain;
@@ -137,7 +187,7 @@ void HelperWatch::read_position(base::MonoNs now, Child& child) {
   }
 }
 
-void HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
+bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
                                    const std::vector<Descendant>& processes, std::vector<HelperSample>& out) {
   const std::set<base::Pid> roots = awaited(now, wait, processes);
   std::vector<std::pair<HelperBond, const Descendant*>> chosen;
@@ -177,7 +227,7 @@ void HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
                    .cpu_s = base::ticks_to_s(stat->utime_ticks + stat->stime_ticks + stat->children_ticks),
                    .io_bytes = io.read_chars + io.write_chars});
   }
-  outside_ = !roots.empty() && all_quiet(roots, processes) ? OutsideWait::child : outside_;
+  return !roots.empty() && all_quiet(roots, processes);
 }
 
 // True if all of these programs only sleep or wait for an external event: `sleep 600`, a
@@ -214,7 +264,7 @@ void HelperWatch::watch_sleep(base::MonoNs now) {
     return;
   }
   if (kernel_wait(proc_, rank_).kind == KernelWaitKind::sleep) {
-    (void)wakes(now);
+    (void)wakes(true);
     last_look_ = now;
   }
 }
@@ -224,24 +274,35 @@ void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
   if (last_look_ != 0 && now - last_look_ < kShortestGap) {
     return;
   }
-  const bool woken = wakes(now);
   last_look_ = now;
   const KernelWait wait = current_wait();
+  const bool woken = wakes(wait.kind == KernelWaitKind::sleep);
   std::vector<stackdump::CodeName> frames;
   if (reader != nullptr) {
     frames = reader->innermost(kFrames).value_or(std::vector<stackdump::CodeName>());
   }
-  const WaitReason reason =
+  WaitReason reason =
       wait_reason(frames, {.kernel = wait.kind, .wakes = woken, .has_helpers = !processes.empty()});
-  outside_ = reason.outside;
+  const bool awake = wait.kind == KernelWaitKind::none && reason.target == WaitTarget::nobody;
+  awake_ = awake ? awake_ + 1 : 0;
+  const bool says_nothing = awake && awake_ <= kMostAwake && !reasons_.empty();
+  const WaitTarget target = says_nothing ? reason_.target : reason.target;
   std::vector<HelperSample> samples;
-  if (reason.target == WaitTarget::helpers || reason.target == WaitTarget::outside) {
+  if (target == WaitTarget::helpers || target == WaitTarget::outside) {
     if (reader != nullptr) {
       sample_threads(*reader, samples);
     }
-    sample_processes(now, wait, processes, samples);
+    if (sample_processes(now, wait, processes, samples)) {
+      reason.outside = OutsideWait::child;
+    }
+    if (target == WaitTarget::helpers) {
+      sample_native_threads(samples);
+    }
   }
   progress_.update(now, samples);
+  if (!says_nothing) {
+    vote(reason);
+  }
 }
 
 std::vector<model::HelperObservation> HelperWatch::observe(base::MonoNs now) const {

@@ -12,6 +12,7 @@
 #include "launcher/watch/wait_reason.h"
 #include "stackdump/resolve/position.h"
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,9 +33,12 @@ class HelperWatch {
   void look(base::MonoNs now, stackdump::PositionReader* reader, const std::vector<Descendant>& processes);
   // Call when the main thread has made progress.
   void forget();
+  // The rank was stopped for a dump, which wakes its threads.
+  void held() { held_ = true; }
 
   model::HelperLife life() const { return progress_.life(); }
-  model::OutsideWait outside() const { return outside_; }
+  model::OutsideWait outside() const { return reason_.outside; }
+  WaitTarget target() const { return reason_.target; }
   // The most significant processes, at most kMostObserved.
   std::vector<model::HelperObservation> observe(base::MonoNs now) const;
 
@@ -48,14 +52,17 @@ class HelperWatch {
     Descendant process;
   };
 
-  bool wakes(base::MonoNs now);
+  bool wakes(bool asleep);
   KernelWait current_wait();
+  void vote(const WaitReason& reason);
   bool holds(base::MonoNs now, base::Pid pid, const std::set<std::string>& pipes);
   std::set<base::Pid> awaited(base::MonoNs now, const KernelWait& wait,
                               const std::vector<Descendant>& processes);
   void sample_threads(stackdump::PositionReader& reader, std::vector<HelperSample>& out) const;
-  void sample_processes(base::MonoNs now, const KernelWait& wait, const std::vector<Descendant>& processes,
+  // Returns whether the rank waits for programs that all are quiet.
+  bool sample_processes(base::MonoNs now, const KernelWait& wait, const std::vector<Descendant>& processes,
                         std::vector<HelperSample>& out);
+  void sample_native_threads(std::vector<HelperSample>& out) const;
   static void read_position(base::MonoNs now, Child& child);
   bool all_quiet(const std::set<base::Pid>& awaited, const std::vector<Descendant>& processes) const;
 
@@ -67,11 +74,14 @@ class HelperWatch {
   std::set<std::string> pipes_;  // the pipes of the cached holders_
   base::MonoNs pipes_at_ = 0;
   std::map<base::Pid, bool> holders_;
-  model::OutsideWait outside_ = model::OutsideWait::none;
+  WaitReason reason_;               // of most of the latest samples
+  std::deque<WaitReason> reasons_;  // the latest samples, without those that met the thread awake
+  int awake_ = 0;                   // samples since then that met it awake
   base::MonoNs last_look_ = 0;
-  base::MonoNs last_gap_ = 0;
   uint64_t switches_ = 0;
-  int woken_ = 0;  // number of polls at which the main thread had been awake
+  bool slept_ = false;  // switches_ is of a sleeping thread
+  bool held_ = false;   // the rank was held since the last sample
+  int woken_ = 0;       // number of samples before which the main thread had been awake
 };
 
 }  // namespace xpurun::launcher

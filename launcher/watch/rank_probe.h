@@ -5,12 +5,19 @@
 #include "common/base/ids.h"
 #include "common/model/dump_manifest.h"
 #include "launcher/processes/descendant.h"
+#include "launcher/watch/wait_target.h"
 #include "stackdump/resolve/position.h"
 
 #include <functional>
 #include <vector>
 
 namespace xpurun::launcher {
+
+// What else is known about a still rank: see StillRank.
+struct StillSigns {
+  WaitTarget waits_for = WaitTarget::nobody;
+  unsigned condition = 0;
+};
 
 class RankProbe {
  public:
@@ -25,10 +32,16 @@ class RankProbe {
   // The supervisor was not running (stopped, suspended host), so no progress could be observed during `gap`.
   virtual void forgive(base::MonoNs gap) = 0;
 
+  // Whether to find out where the rank works, because another rank may wait for it.
+  virtual void watch_place(bool) {}
+  // A dump has stopped the rank.
+  virtual void held() {}
+
   virtual base::Rank rank() const = 0;
   virtual base::MonoNs last_progress() const = 0;
   // Time since the last progress in which the main thread was ready to run, but had no CPU.
   virtual base::MonoNs starved() const = 0;
+  virtual StillSigns signs() const { return {}; }
   virtual const stackdump::Position& position() const = 0;
   // The line of the user's code at that position, as a verdict names it.
   virtual const model::CodeLocation& user_place() const = 0;

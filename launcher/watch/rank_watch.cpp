@@ -19,6 +19,8 @@ constexpr double kIoProgressBytesPerS = 1 << 20;
 // causes none.
 constexpr double kFaultProgressPerS = 50;
 constexpr double kMaxOpenBackoffS = 5;
+// Of one core, as the diagnosis has it: less is what a waiting thread uses.
+constexpr double kComputingShare = 0.1;
 
 // "0 0x0 ..." is read(0); "270 0x1 ..." is pselect6 on descriptor 0 alone, in which line editors sleep
 // (x86-64 numbers).
@@ -93,8 +95,9 @@ bool RankWatch::sample_position(base::MonoNs now) {
     return sample_without_python();
   }
   // A torn read of changing frames also fails here. The next poll tries again.
-  auto position =
-      reader_->read([](std::string_view file) { return report::owner_of(file) == report::CodeOwner::user; });
+  auto position = reader_->read(
+      [](std::string_view file) { return report::owner_of(file) == report::CodeOwner::user; },
+      whole_stack_ ? stackdump::PositionReader::Lines::all : stackdump::PositionReader::Lines::to_user);
   if (!position) {
     // The program has called exec, is ending, or is changing its frames right now.
     base::log_debug("rank {} (pid {}): {}", rank_, pid_, base::to_line(position.error()));
@@ -107,6 +110,9 @@ bool RankWatch::sample_position(base::MonoNs now) {
   }
   const bool changed = position->fingerprint != position_.fingerprint;
   position_ = std::move(*position);
+  if (whole_stack_) {
+    common_.add(position_.lines);
+  }
   if (changed) {
     user_place_ = place_in_user_code(position_.lines);
   }
@@ -143,6 +149,16 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
   }
 }
 
+StillSigns RankWatch::signs() const {
+  const bool some = usage_.size() >= 2;
+  const double seconds = some ? base::ns_to_s(usage_.back().at - usage_.front().at) : 0;
+  const double cpu_s = some ? usage_.back().main_cpu_s - usage_.front().main_cpu_s : 0;
+  const bool computes = seconds > 0 && cpu_s / seconds >= kComputingShare;
+  return {.waits_for = helpers_.target(),
+          .condition = (computes ? 1U : 0U) | static_cast<unsigned>(helpers_.life()) << 1 |
+                       static_cast<unsigned>(helpers_.outside()) << 4};
+}
+
 model::RankObservation RankWatch::observe(base::MonoNs now) const {
   model::RankObservation o;
   o.rank = rank_;
@@ -166,6 +182,7 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
   o.file = position_.file;
   o.line = position_.line;
   o.user_place = user_place_;
+  o.common_place = common_.place();
   o.helper_life = helpers_.life();
   o.outside = helpers_.outside();
   o.helpers = helpers_.observe(now);

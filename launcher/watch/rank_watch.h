@@ -8,6 +8,7 @@
 #include "common/base/os/procfs.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/verdict.h"
+#include "launcher/watch/common_place.h"
 #include "launcher/watch/helper_watch.h"
 #include "launcher/watch/rank_probe.h"
 #include "stackdump/resolve/position.h"
@@ -30,9 +31,16 @@ class RankWatch final : public RankProbe {
     main_moved_ += gap;
   }
 
+  void watch_place(bool on) override {
+    whole_stack_ = on;
+    on ? (void)0 : common_.forget();
+  }
+  void held() override { helpers_.held(); }
+
   base::Rank rank() const override { return rank_; }
   base::MonoNs last_progress() const override { return last_progress_; }
   base::MonoNs starved() const override { return starved_; }
+  StillSigns signs() const override;
   const stackdump::Position& position() const override { return position_; }
   const model::CodeLocation& user_place() const override { return user_place_; }
   model::RankObservation observe(base::MonoNs now) const override;
@@ -60,6 +68,8 @@ class RankWatch final : public RankProbe {
   double open_backoff_s_ = 0.2;
   stackdump::Position position_{};
   model::CodeLocation user_place_;  // of position_
+  bool whole_stack_ = false;
+  CommonPlace common_;  // of the samples with whole stacks
   std::string syscall_;
   base::MonoNs last_progress_;
   base::MonoNs starved_ = 0;

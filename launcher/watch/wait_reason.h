@@ -4,22 +4,17 @@
 
 #include "common/model/dump_manifest.h"
 #include "launcher/watch/kernel_wait.h"
+#include "launcher/watch/wait_target.h"
 #include "stackdump/resolve/position.h"
 
 #include <vector>
 
 namespace xpurun::launcher {
 
-enum class WaitTarget {
-  nobody,   // no wait, or a wait for a file, a socket, a single sleep
-  peers,    // other ranks or a GPU
-  helpers,  // its own threads and processes
-  outside,  // an external event: input, a connection, a signal, a file that it polls for
-};
-
 struct WaitReason {
   WaitTarget target = WaitTarget::nobody;
   model::OutsideWait outside = model::OutsideWait::none;
+  friend bool operator==(const WaitReason&, const WaitReason&) = default;
 };
 
 struct WaitSigns {

@@ -34,6 +34,10 @@ std::unique_ptr<RankProbe> make_rank_watch(base::Rank rank, base::Pid pid, base:
   return std::make_unique<RankWatch>(rank, pid, now, helpers_after_s);
 }
 
+// The other ranks' places are watched once a rank has been still for this share of the timeout: early,
+// because many samples tell a function that is often called from the one that works.
+constexpr double kWatchPlaceShare = 0.125;
+
 // A time without progress of this length is shown in the time line of a run. Seconds.
 constexpr double kShownStillS = 2;
 constexpr size_t kMostStillTimes = 32;  // of one process
@@ -64,7 +68,9 @@ Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are
       ranks_are_held_(std::move(ranks_are_held)),
       make_probe_(std::move(make_probe)),
       child_waits_(patience_with_waits(parts_.options)),
-      detector_(parts_.options.hang_timeout_s, parts_.options.busy_timeouts),
+      // The dump of a stall already says that it has outlasted a single timeout.
+      detector_(parts_.options.hang_timeout_s,
+                parts_.options.busy_timeouts > 1 ? parts_.options.busy_timeouts : 0),
       unwatched_(parts_.options) {}
 
 void Watcher::start() {
@@ -160,11 +166,13 @@ void Watcher::find_spawners_and_discover(base::MonoNs now) {
 }
 
 void Watcher::sample_ranks(base::MonoNs now) {
-  std::vector<StillRank> still;
+  const double after_s = parts_.options.hang_timeout_s * kWatchPlaceShare;
+  const bool some_still = after_s > 0 && std::any_of(probes_.begin(), probes_.end(), [&](const auto& entry) {
+                            return entry.second->still_s(now) >= after_s;
+                          });
   for (auto& [pid, probe] : probes_) {
+    probe->watch_place(some_still);
     probe->sample(now, [&, below = pid] { return parts_.table.descendants_of(below); });
-    still.push_back(
-        {.rank = probe->rank(), .last_progress = probe->last_progress(), .starved = probe->starved()});
     if (TrackedProcess* p = parts_.table.find(pid)) {
       p->record.function = probe->position().function;
       p->record.file = probe->position().file;
@@ -175,15 +183,37 @@ void Watcher::sample_ranks(base::MonoNs now) {
       note_progress(p->record, since_start_s(probe->last_progress()));
     }
   }
-  const StallEvents events = detector_.update(now, still);
-  if (events.cleared) {
-    listener_.stall_cleared();
+  for (const StallEvent& event : detector_.update(now, still_ranks(now))) {
+    listener_.stall_changed(event);
   }
-  if (events.raised) {
-    listener_.stall_raised(events.longest);
+}
+
+std::vector<StillRank> Watcher::still_ranks(base::MonoNs now) const {
+  std::vector<StillRank> out;
+  bool some_due = false;
+  for (const auto& [pid, probe] : probes_) {
+    const StillSigns signs = probe->signs();
+    some_due |= probe->still_s(now) >= parts_.options.hang_timeout_s;
+    out.push_back({.rank = probe->rank(),
+                   .last_progress = probe->last_progress(),
+                   .starved = probe->starved(),
+                   .waits_for = signs.waits_for,
+                   .condition = signs.condition});
   }
-  if (events.escalated && parts_.options.busy_timeouts > 1) {
-    listener_.stall_escalated();
+  if (some_due && listener_.open_calls) {
+    const auto calls = listener_.open_calls();
+    for (StillRank& r : out) {
+      const auto call = calls.find(r.rank);
+      r.with = call == calls.end() ? model::RankSet() : call->second.minus({r.rank});
+    }
+  }
+  return out;
+}
+
+void Watcher::held_up(base::MonoNs duration) {
+  detector_.held_up(duration);
+  for (auto& [pid, probe] : probes_) {
+    probe->held();
   }
 }
 

@@ -30,9 +30,10 @@ class Watcher {
     std::string host;
   };
   struct Listener {
-    std::function<void(base::Rank longest)> stall_raised;
-    std::function<void()> stall_escalated;  // only if --busy-timeouts allows more than one timeout
-    std::function<void()> stall_cleared;
+    std::function<void(const StallEvent&)> stall_changed;
+    // For each rank in a recorded call: the ranks of that call. Asked only while a rank is still; may be
+    // empty.
+    std::function<std::map<base::Rank, model::RankSet>()> open_calls;
     std::function<void()> rank_found;     // another rank is being watched
     std::function<void()> table_updated;  // the records of the table may have changed
     std::function<void(const std::string& warning)> warn;
@@ -57,7 +58,7 @@ class Watcher {
   // A process has died; a rank's last observation is kept.
   void process_ended(base::Pid pid, base::WaitStatus status);
   // A dump has held the ranks for this duration.
-  void held_up(base::MonoNs duration) { detector_.held_up(duration); }
+  void held_up(base::MonoNs duration);
 
   // For all ranks, living and dead, ordered by rank.
   std::vector<model::RankObservation> observations() const;
@@ -77,6 +78,7 @@ class Watcher {
   void forgive_suspension(base::MonoNs now);
   void find_spawners_and_discover(base::MonoNs now);
   void sample_ranks(base::MonoNs now);
+  std::vector<StillRank> still_ranks(base::MonoNs now) const;
   double since_start_s(base::MonoNs at) const { return base::ns_to_s(at - parts_.started); }
 
   Parts parts_;

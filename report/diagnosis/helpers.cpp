@@ -56,12 +56,31 @@ std::string helper_by_stacks(const Scene& scene, const RankView& v, std::string_
   return {};
 }
 
+// The job would be ended for a confirmed hang, and --busy-timeouts is off.
+bool needs_busy_timeouts(const model::RunManifest& run) {
+  bool ends = false;
+  for (const model::OptionOrigin& o : run.options) {
+    if (o.name == "busy-timeouts" && o.value != "off") {
+      return false;
+    }
+    ends = o.name == "on-hang" ? o.value != "report" : ends;
+  }
+  return ends;
+}
+
+}  // namespace
+
 bool idles(const RankView& v) {
   const bool still = v.state == RankState::stuck || v.state == RankState::silent;
   return still && v.seen != nullptr && v.seen->outside != OutsideWait::none;
 }
 
-}  // namespace
+Views without_idle(const Views& views) {
+  Views out;
+  std::copy_if(views.begin(), views.end(), std::back_inserter(out),
+               [](const RankView* v) { return !idles(*v); });
+  return out.empty() ? views : out;
+}
 
 bool helpers_stir(const RankView& v) {
   return v.state == RankState::stuck && v.seen != nullptr && v.seen->helper_life == HelperLife::stirring;
@@ -143,6 +162,18 @@ void doubt_idle(const Scene& scene, model::Verdict& verdict) {
   }
   verdict.next.text = doubted_idle ? tr("if this wait is not intended, run with --hang-idle")
                                    : raise_timeout_words(scene.facts.run.hang_timeout_s);
+}
+
+void offer_busy_timeouts(const Scene& scene, model::Verdict& verdict) {
+  const bool work =
+      verdict.kind == model::VerdictKind::hang && verdict.level == model::VerdictLevel::suspected &&
+      std::any_of(scene.ranks.begin(), scene.ranks.end(),
+                  [&](const RankView& v) { return verdict.ranks.contains(v.rank) && !idles(v); });
+  if (work && !verdict.headline.empty() && needs_busy_timeouts(scene.facts.run)) {
+    say(verdict,
+        verdict.headline + tr("; the job goes on, because this may be work (--busy-timeouts N ends it after "
+                              "N timeouts)"));
+  }
 }
 
 }  // namespace xpurun::report

@@ -19,9 +19,19 @@ std::string helper_clause(const Scene& scene, const RankView& v);
 // queue or thread: "; its thread 105 (sync) waits for a lock in sync (train.py:62)". Empty if there are none.
 std::string thread_clause(const RankView& v);
 
+// A still rank that waits for something outside the job, and may rightly do so for any time.
+bool idles(const RankView& v);
+// Without idle ranks, unless all are idle: a rank is accused of idling only if nobody else can be the
+// culprit.
+Views without_idle(const Views& views);
+
 // Lowers the verdict to suspected where the whole stall may be healthy: ranks without peers that wait for
 // something outside the job (unless --hang-idle), and ranks whose helpers show some progress (until the stall
 // has outlasted --busy-timeouts).
 void doubt_idle(const Scene& scene, model::Verdict& verdict);
+
+// A suspected rank may be working, which never ends the job by default: the sentence says so, and which
+// option would end the job.
+void offer_busy_timeouts(const Scene& scene, model::Verdict& verdict);
 
 }  // namespace xpurun::report

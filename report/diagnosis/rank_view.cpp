@@ -199,6 +199,10 @@ void classify(RankView& v, double timeout_s) {
     v.state = RankState::uninterruptible;
   } else if (is_busy(v, timeout_s)) {
     v.state = RankState::busy;
+    // One stack shows where the rank was at that moment; many samples, where it works.
+    if (v.seen != nullptr && !v.seen->common_place.empty()) {
+      v.where = v.seen->common_place;
+    }
   } else if (v.where.function.empty()) {
     v.state = RankState::silent;
   } else {

@@ -21,6 +21,7 @@ struct RankView {
   std::optional<Wait> wait;   // of any kind, including local waits
   model::CodeLocation where;  // in the user's code; empty function if unknown
   double seconds = 0;         // spent in this state
+  bool apart = false;         // has nothing to do with the stall that is judged
   bool debugged = false;      // the state is stopped, and a debugger holds the process
   std::string silent_reason;  // why there are no stacks
   const model::ProcessStacks* stacks = nullptr;

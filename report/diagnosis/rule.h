@@ -23,7 +23,7 @@ struct Scene {
   std::vector<Ending> endings;
   std::optional<CallFinding> call_fault;  // found in the recorded calls
 
-  // The ranks in one of these states, ordered by rank.
+  // The ranks in one of these states, ordered by rank, without ranks apart from the stall.
   Views in(std::initializer_list<RankState> states) const;
   Views all() const;
   // The ending of this rank's process; null if none.
@@ -37,6 +37,13 @@ struct Scene {
   std::vector<const model::RunNode*> gaps() const;
   // The ranks of nodes that did not answer.
   model::RankSet unheard() const;
+  // A rank outside the stall works, as far as is known.
+  bool others_work() const;
+
+ private:
+  void set_apart();
+
+  model::RankSet in_other_stalls_;  // open ones
 };
 
 // The stall has outlasted --busy-timeouts, so a busy rank is treated as stuck.

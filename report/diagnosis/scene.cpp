@@ -43,12 +43,48 @@ Scene::Scene(const Facts& f)
     : facts(f),
       ranks(rank_views(f)),
       endings(endings_of(f.run)),
-      call_fault(find_call_fault(waited_for(f.collectives, ranks))) {}
+      call_fault(find_call_fault(waited_for(f.collectives, ranks))) {
+  set_apart();
+}
+
+// Ranks of other stalls do not matter here. Unless a rank waits for others, neither do ranks outside this
+// stall: they move.
+void Scene::set_apart() {
+  const auto& stalls = facts.run.stalls;
+  const auto judged = std::find_if(stalls.begin(), stalls.end(), [&](const Stall& s) {
+    return !facts.dump_dir.empty() && s.dump == facts.dump_dir && !s.ranks.empty();
+  });
+  if (judged == stalls.end() || facts.run.nodes.size() > 1) {
+    return;
+  }
+  for (const Stall& s : stalls) {
+    if (s.cleared_s < 0 && &s != &*judged) {
+      in_other_stalls_.insert(s.ranks.minus(judged->ranks));
+    }
+  }
+  const bool some_wait = std::any_of(ranks.begin(), ranks.end(), [&](const RankView& v) {
+    return v.state == RankState::waiting && !in_other_stalls_.contains(v.rank);
+  });
+  for (RankView& v : ranks) {
+    const bool moves =
+        v.state == RankState::stuck || v.state == RankState::busy || v.state == RankState::silent;
+    const bool outside = !judged->ranks.contains(v.rank) && moves && !some_wait;
+    const bool alive = v.state != RankState::dead;
+    v.apart = alive && (outside || in_other_stalls_.contains(v.rank));
+  }
+}
+
+bool Scene::others_work() const {
+  return std::any_of(ranks.begin(), ranks.end(), [&](const RankView& v) {
+    const bool polls = v.seen != nullptr && v.seen->outside == model::OutsideWait::polling;
+    return v.apart && (polls || !in_other_stalls_.contains(v.rank));
+  });
+}
 
 Views Scene::in(std::initializer_list<RankState> states) const {
   Views out;
   for (const RankView& v : ranks) {
-    if (std::find(states.begin(), states.end(), v.state) != states.end()) {
+    if (!v.apart && std::find(states.begin(), states.end(), v.state) != states.end()) {
       out.push_back(&v);
     }
   }
@@ -172,9 +208,12 @@ const Stall* stall_that_matters(const RunManifest& run) {
   if (run.stalls.empty()) {
     return nullptr;
   }
-  const Stall& last = run.stalls.back();
+  const Stall* open = model::current_stall(run);
+  const Stall& last = open != nullptr ? *open : run.stalls.back();
   if (run.outcome == model::RunOutcome::hang) {
-    return &last;
+    const auto ended = std::find_if(run.stalls.rbegin(), run.stalls.rend(),
+                                    [](const Stall& s) { return s.action == model::HangAction::kill; });
+    return ended != run.stalls.rend() ? &*ended : &last;
   }
   const auto endings = endings_of(run);
   if (passed(last, endings)) {
@@ -188,9 +227,12 @@ const Stall* stall_that_matters(const RunManifest& run) {
     // A rank had died and the others wait: a hang while it lasts, once it has been looked at, then a crash.
     return run.outcome == model::RunOutcome::running && !last.dump.empty() ? &last : nullptr;
   }
-  // The stall never ended. If a waiting rank fails, the job's own timeout ended it; if a culprit fails, that
-  // failure is the verdict.
-  return last.verdict.ranks.contains(failure->process->rank) ? nullptr : &last;
+  // The stall never ended. If a waiting rank fails, the job's own timeout ended it; if a culprit fails, or a
+  // rank that has nothing to do with a stall that was only suspected, that failure is the verdict.
+  const base::Rank rank = failure->process->rank;
+  const bool unrelated = !last.ranks.empty() && !last.ranks.contains(rank) && last.verdict.waiting.empty() &&
+                         last.verdict.level == model::VerdictLevel::suspected;
+  return unrelated || last.verdict.ranks.contains(rank) ? nullptr : &last;
 }
 
 bool escalated(const Scene& scene) {

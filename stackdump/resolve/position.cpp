@@ -32,12 +32,13 @@ struct PositionReader::State {
   PythonRuntime runtime;
   VariableMotion variables;
   Addr main_thread = 0;
+  Lines last_lines = Lines::to_user;
   Position last;  // its names are valid while the fingerprint stays the same
 
   uint64_t fingerprint_of(const PyThread& thread);
   std::optional<CodeLine> line_of(const RawFrame& frame);
-  std::vector<CodeLine> lines_of(const PyThread& thread,
-                                 const std::function<bool(std::string_view)>& is_user);
+  std::vector<CodeLine> lines_of(const PyThread& thread, const std::function<bool(std::string_view)>& is_user,
+                                 Lines wanted);
   bool is_main(Addr thread, Addr interp);
   std::optional<Addr> find_main();
   base::Result<PyThread> read_main();
@@ -68,7 +69,8 @@ std::optional<CodeLine> PositionReader::State::line_of(const RawFrame& frame) {
 }
 
 std::vector<CodeLine> PositionReader::State::lines_of(const PyThread& thread,
-                                                      const std::function<bool(std::string_view)>& is_user) {
+                                                      const std::function<bool(std::string_view)>& is_user,
+                                                      Lines wanted) {
   std::vector<CodeLine> out;
   for (const FrameGroup& group : thread.groups) {
     for (const RawFrame& f : group.frames) {
@@ -77,7 +79,7 @@ std::vector<CodeLine> PositionReader::State::lines_of(const PyThread& thread,
       }
       if (auto line = line_of(f)) {
         out.push_back(std::move(*line));
-        if (is_user(out.back().file)) {
+        if (wanted == Lines::to_user && is_user(out.back().file)) {
           return out;
         }
       }
@@ -172,13 +174,14 @@ base::Result<PositionReader> PositionReader::open(base::Pid pid) {
   return PositionReader(std::move(state));
 }
 
-base::Result<Position> PositionReader::read(const std::function<bool(std::string_view)>& is_user) {
+base::Result<Position> PositionReader::read(const std::function<bool(std::string_view)>& is_user,
+                                            Lines lines) {
   State& s = *state_;
   XPURUN_TRY_ASSIGN(const PyThread t, s.read_main());
   Position out;
   out.fingerprint = s.fingerprint_of(t);
   out.has_python = !t.groups.empty();
-  if (out.has_python && out.fingerprint == s.last.fingerprint) {
+  if (out.has_python && out.fingerprint == s.last.fingerprint && lines == s.last_lines) {
     return s.last;
   }
   if (out.has_python) {
@@ -188,10 +191,11 @@ base::Result<Position> PositionReader::read(const std::function<bool(std::string
       out.line = innermost->line;
     }
     if (is_user) {
-      out.lines = s.lines_of(t, is_user);
+      out.lines = s.lines_of(t, is_user, lines);
     }
   }
   s.last = out;
+  s.last_lines = lines;
   return out;
 }
 

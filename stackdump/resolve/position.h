@@ -31,7 +31,8 @@ struct Position {
   std::string file;
   int line = 0;
   bool has_python = false;  // the main thread has Python frames
-  // From the innermost frame to the first one of the user's code, at most kMostLines; see read().
+  // From the innermost frame to the first one of the user's code, or to the outermost one, at most
+  // kMostLines; see read().
   std::vector<CodeLine> lines;
 
   static constexpr size_t kMostLines = 64;
@@ -57,10 +58,12 @@ class PositionReader {
   PositionReader& operator=(PositionReader&&) noexcept;
   ~PositionReader();
 
+  enum class Lines { to_user, all };
   // Fails when the process is gone or has since started another program: open() again.
-  // `is_user`, called with a file, ends the list of lines; without it, the list is empty. Names are cached,
-  // so that every call has to give the same answer.
-  base::Result<Position> read(const std::function<bool(std::string_view file)>& is_user = {});
+  // `is_user`, called with a file, ends the list of lines, unless all are wanted; without it, the list is
+  // empty. Names are cached, so that every call has to give the same answer.
+  base::Result<Position> read(const std::function<bool(std::string_view file)>& is_user = {},
+                              Lines lines = Lines::to_user);
   // The positions of at most `most` other threads that run Python. Fails like read().
   base::Result<std::vector<ThreadPosition>> other_threads(size_t most);
   // The main thread's innermost Python frames, innermost first, at most `most` of them. Fails like read().

@@ -4,7 +4,9 @@ The jobs are in jobs/G_*.py. Those in QUICK run always, the others in the long l
 """
 
 import json
+import os
 import pathlib
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -16,12 +18,14 @@ JOBS = pathlib.Path(__file__).parent / "jobs"
 TIMEOUT = 5 if LONG else 2
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
-QUICK = ["G_asyncio_forever", "G_communicate", "G_cond_lost", "G_heartbeat", "G_pool_stuck", "G_two_locks"]
+QUICK = ["G_asyncio_forever", "G_beside_loop", "G_communicate", "G_cond_lost", "G_heartbeat", "G_idle_deadlock",
+         "G_last_rank", "G_pool_stuck", "G_spin_beside_loop", "G_two_locks"]
 # id of the verdict, ranks
 EXPECTED = {
     "G_all_in_barrier_waiting_store": ("hang.mismatch", [0]),
     "G_asyncio_forever": ("hang.stuck", [0]),
     "G_barrier_missing": ("hang.mismatch", [3]),
+    "G_beside_loop": ("hang.lock", [1]),
     "G_busy_helper": ("hang.busy", [0]),
     "G_c_loop_rank3": ("hang.busy", [3]),
     "G_c_loop_single": ("hang.busy", [0]),
@@ -37,7 +41,9 @@ EXPECTED = {
     "G_gil_held": ("hang.stuck", [0]),
     "G_heartbeat": ("hang.lock", [0]),
     "G_http_unresponsive": ("hang.stuck", [0]),
+    "G_idle_deadlock": ("hang.lock", [0, 1]),
     "G_import_lock": ("hang.lock", [0]),
+    "G_last_rank": ("hang.stuck", [1]),
     "G_lost_thread_rank": ("hang.lock", [1]),
     "G_mismatch_order": ("hang.mismatch", [1]),
     "G_mpqueue_full": ("hang.lock", [0]),
@@ -46,10 +52,13 @@ EXPECTED = {
     "G_rank_left": ("hang.left_early", [2]),
     "G_recv": ("hang.mismatch", [1]),
     "G_sigstop_rank1": ("hang.stopped", [1]),
+    "G_spin_beside_loop": ("hang.busy", [1]),
     "G_two_locks": ("hang.lock", [0]),
 }
 # Found, but an external event might end the wait: ended with --hang-idle only.
 IDLE = ["G_asyncio_forever"]
+# Found, but these ranks might be working: ended with --busy-timeouts only.
+WORK = ["G_busy_helper", "G_c_loop_rank3", "G_c_loop_single", "G_heartbeat", "G_py_loop_rank1", "G_spin_beside_loop"]
 # Parts of the sentence: the position of the helper or thread that the rank waits for.
 SAYS = {
     "G_dataloader_stuck": ["its dataloader worker pid", "read_sample"],
@@ -64,28 +73,44 @@ class Hang(xpurun_test.Case):
         script = JOBS / f"{job}.py"
         source = script.read_text()
         command, env = [PYTHON, str(script)], ALONE
-        if "import ranks" in source:
+        if "import ranks" in source or 'environ["RANK"]' in source:
             command, env = [PYTHON, str(JOBS / "launch.py"), "4", str(script)], {}
         if ("torch" in source or "import ranks" in source) and not xpurun_test.have_torch():
             self.skipTest("needs python3-torch")
         options = ["--hang-timeout", TIMEOUT, "--on-hang", "kill", "--grace", "3s"]
-        if job in IDLE:
-            self.check_suspected(options, command, env)
+        if job in IDLE + WORK:
+            self.check_suspected(job, options, command, env)
             self.out = self.dir / "counts"
-            options.append("--hang-idle")
+            options += ["--hang-idle"] if job in IDLE else ["--busy-timeouts", 2]
         result = self.run_xpurun(*options, "--", *command, env=self.env(**env), timeout=TIMEOUT * 4 + 90)
         detail = json.dumps(self.verdict(), indent=1) + result.stderr
         self.assertEqual(result.returncode, 124, detail)
+        if job not in WORK:
+            stall = next(s for s in self.manifest()["stalls"] if s.get("action") == "kill")
+            self.assertLess(stall["at_s"] - stall["since_s"], TIMEOUT + 3, detail)
         self.assertEqual((self.verdict()["id"], self.verdict()["ranks"], self.verdict()["level"]),
                          (*EXPECTED[job], "confirmed"), detail)
         for piece in SAYS.get(job, []):
             self.assertIn(piece, self.verdict()["sentence"], detail)
 
-    def check_suspected(self, options, command, env):
+    def stall_of(self, ranks):
+        stalls = self.manifest()["stalls"] if (self.out / "run.json").exists() else []
+        return next((s for s in stalls if s["verdict"]["ranks"] == ranks), None)
+
+    def check_suspected(self, job, options, command, env):
         p = self.start_xpurun(*options, "--", *command, env=self.env(**env))
-        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict", 60)
-        self.assertEqual(self.verdict()["level"], "suspected", self.verdict())
-        p.terminate()
+        ranks = EXPECTED[job][1]
+        self.wait_for(lambda: self.stall_of(ranks), "verdict", 60)
+        stall = self.stall_of(ranks)
+        self.assertEqual((stall["verdict"]["kind"], stall["verdict"]["level"]), ("hang", "suspected"), stall)
+        if job in WORK:
+            self.assertIn("--busy-timeouts", stall["verdict"]["sentence"])
+        self.assertLess(stall["at_s"] - stall["since_s"], TIMEOUT + 3, stall)
+        for process in self.manifest()["processes"]:
+            try:
+                os.kill(process["pid"], signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         p.communicate(timeout=60)
 
 

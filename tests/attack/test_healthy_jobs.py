@@ -16,17 +16,23 @@ from xpurun_test import PYTHON  # noqa: E402
 
 JOBS = pathlib.Path(__file__).parent / "jobs"
 TIMEOUT = 10 if LONG else 4
-# Seconds of each job's work: longer than one timeout, and shorter than three, after which a busy rank counts as stuck.
+# Seconds of each job's work.
 SECONDS = 2.2 * TIMEOUT
+# Ranks that work while others wait for them, or without a moving main thread: they may take any time.
+LASTING = ["H_encode_threads", "H_eval_moving", "H_eval_rank0", "H_matmul_rank0", "H_threadpool_io", "H_tokenize_pool"]
+LONG_SECONDS = 4.2 * TIMEOUT
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
 QUICK = ["H_child_gzip", "H_child_quiet", "H_http_server_idle", "H_pool_downloads", "H_queue_worker", "H_sleep_backoff",
-         "H_threadpool_io"]
+         "H_idle_server_rank", "H_threadpool_io"]
 # The main thread waits for helpers that work: not even a suspicion.
 SILENT = ["H_child_busy_nonpython", "H_child_gzip", "H_configure", "H_executor", "H_pool_downloads", "H_pool_map",
           "H_queue_worker", "H_subproc_installer"]
 # No progress at all, and no rank waits for this rank.
-IDLE = ["H_accept", "H_asyncio_server_idle", "H_child_quiet", "H_http_server_idle", "H_poll_file", "H_stdin"]
+IDLE = ["H_accept", "H_asyncio_server_idle", "H_child_quiet", "H_http_server_idle", "H_idle_server_rank", "H_poll_file",
+        "H_poll_slowly", "H_stdin"]
+# What the sentence names, while the rank works.
+SAYS = {"H_eval_moving": "still working in evaluate (H_eval_moving.py:"}
 
 
 def source(job):
@@ -36,17 +42,18 @@ def source(job):
 class Healthy(xpurun_test.Case):
     def run_job(self, job):
         script = str(JOBS / f"{job}.py")
-        command = [PYTHON, script, str(SECONDS)]
+        seconds = LONG_SECONDS if job in LASTING else SECONDS
+        command = [PYTHON, script, str(seconds)]
         env = ALONE
         if "ranks" in source(job) or "RANK" in source(job) or job == "H_four_independent":
-            command, env = [PYTHON, str(JOBS / "launch.py"), "4", script, str(SECONDS)], {}
+            command, env = [PYTHON, str(JOBS / "launch.py"), "4", script, str(seconds)], {}
         if "torch" in source(job) + ("torch" if "import ranks" in source(job) else "") and not xpurun_test.have_torch():
             self.skipTest("needs python3-torch")
         p = self.start_xpurun("--hang-timeout", TIMEOUT, "--on-hang", "kill", "--", *command, env=self.env(**env),
                               stdin=subprocess.PIPE)
         if job == "H_stdin":
             time.sleep(SECONDS)
-        _, stderr = p.communicate(timeout=SECONDS * 4 + 60)
+        _, stderr = p.communicate(timeout=seconds * 4 + 60)
         self.assertEqual(p.returncode, 0, stderr)
         stalls = self.manifest()["stalls"]
         detail = json.dumps(stalls, indent=1) + stderr
@@ -54,6 +61,8 @@ class Healthy(xpurun_test.Case):
         self.assertEqual(self.verdict()["kind"], "none", detail)
         if job in SILENT:
             self.assertEqual(stalls, [], stderr)
+        if job in SAYS:
+            self.assertIn(SAYS[job], stderr)
         if job in IDLE:
             self.assertEqual({i["verdict"]["level"] for i in stalls}, {"suspected"}, detail)
 

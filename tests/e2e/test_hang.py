@@ -90,7 +90,7 @@ class Hang(xpurun_test.Case):
         self.assertEqual(self.manifest()["world_size"], 4)
 
     def test_endless_loop(self):
-        result = self.job("spin", "--on-hang", "kill")
+        result = self.job("spin", "--on-hang", "kill", "--busy-timeouts", 3)
         self.assertEqual(result.returncode, 124, result.stderr)
         verdict = self.check(result, "hang", "busy")
         self.assertEqual(verdict["level"], "confirmed")
@@ -103,7 +103,7 @@ class Hang(xpurun_test.Case):
         path = fake_cuda_gdb(
             self.dir, f"exec {sys.executable} {xpurun_test.SOURCE}/tests/e2e/jobs/hold.py {4 * TIMEOUT} $*"
         )
-        result = self.job("spin", "--on-hang", "kill", "--gpu-stacks", "always",
+        result = self.job("spin", "--on-hang", "kill", "--busy-timeouts", 3, "--gpu-stacks", "always",
                           env=self.env(PATH=path))
         self.assertEqual(result.returncode, 124, result.stderr)
         verdict = self.check(result, "hang", "busy")

@@ -5,45 +5,125 @@
 
 namespace xpurun::launcher {
 
-void StallHandler::raised(base::Rank longest) {
+void StallHandler::changed(const StallEvent& event) {
+  switch (event.change) {
+    case StallChange::raised:
+      raised(event);
+      break;
+    case StallChange::joined:
+      regrouped(event);
+      break;
+    case StallChange::judge:
+    case StallChange::escalated:
+      look_again(event);
+      break;
+    case StallChange::merged:
+    case StallChange::cleared:
+      ended(event);
+      break;
+  }
+}
+
+model::Stall* StallHandler::record_of(const StallEvent& event) {
+  const auto number = numbers_.find(event.stall);
+  model::Stall* stall = number == numbers_.end() ? nullptr : parts_.journal.stall(number->second);
+  return stall == nullptr || stall->cleared_s >= 0 ? nullptr : stall;
+}
+
+void StallHandler::ask(model::Stall& stall) {
+  stall.asked_s = parts_.journal.elapsed_s();
+  stall.pending = true;
+  parts_.journal.changed();
+}
+
+void StallHandler::request_dump(const model::Stall& stall, base::Rank longest) {
+  parts_.dumps.request({.why = model::DumpReason::hang, .trigger = longest, .stall = stall.n, .reply = {}});
+}
+
+void StallHandler::raised(const StallEvent& event) {
   if (parts_.job.is_ending()) {
     return;
   }
-  auto& stalls = parts_.journal.manifest().stalls;
+  const double since_s = parts_.journal.elapsed_s() - hooks_.still_s(event.longest);
   // Another node may have opened the stall.
-  if (!open()) {
-    const double now_s = parts_.journal.elapsed_s();
-    stalls.push_back({.n = static_cast<int>(stalls.size()) + 1,
-                      .at_s = now_s,
-                      .since_s = now_s - hooks_.still_s(longest)});
-  }
-  base::log_info("rank {} has been still for {}", longest,
+  model::Stall* open = parts_.journal.open_stall();
+  const bool foreign = open != nullptr && open->ranks.empty();
+  model::Stall& stall = foreign ? *open : parts_.journal.add_stall({}, since_s);
+  stall.ranks = event.ranks;
+  stall.since_s = since_s;
+  numbers_[event.stall] = stall.n;
+  base::log_info("stall {}: no progress of {} for {}", stall.n, event.ranks.brief(),
                  base::human_duration(parts_.options.hang_timeout_s));
   parts_.journal.changed();
   if (!nodes_.raised()) {
-    parts_.dumps.request({.why = model::DumpReason::hang, .trigger = longest, .reply = {}});
+    request_dump(stall, event.longest);
   }
 }
 
-void StallHandler::escalated() {
-  const model::Stall* stall = std::as_const(parts_.journal).open_stall();
-  if (stall == nullptr || stall->dump.empty() || parts_.job.ended_by_us) {
+void StallHandler::regrouped(const StallEvent& event) {
+  model::Stall* stall = record_of(event);
+  if (stall == nullptr || parts_.job.is_ending() || stall->action != model::HangAction::none) {
     return;
   }
-  if (!nodes_.escalated() && parts_.dumps.escalate(stall->dump)) {
-    hooks_.request_report();
+  base::log_info("stall {}: now of {}", stall->n, event.ranks.brief());
+  stall->ranks = event.ranks;
+  ask(*stall);
+  if (!nodes_.changed(false)) {
+    request_dump(*stall, event.longest);
   }
 }
 
-void StallHandler::cleared() {
-  if (!nodes_.cleared()) {
+// The ranks of the stall have not moved, so their stacks are still right.
+void StallHandler::look_again(const StallEvent& event) {
+  model::Stall* stall = record_of(event);
+  if (stall == nullptr || stall->dump.empty() || parts_.job.is_ending() ||
+      stall->action != model::HangAction::none) {
+    return;
+  }
+  const bool escalated = event.change == StallChange::escalated;
+  ask(*stall);
+  if (nodes_.changed(escalated)) {
+    return;
+  }
+  if (parts_.dumps.look_again(stall->dump, escalated)) {
+    parts_.journal.save_now();
+    hooks_.request_report();
+  } else {
+    parts_.dumps.request({.why = model::DumpReason::hang,
+                          .trigger = event.longest,
+                          .stall = stall->n,
+                          .escalated = escalated,
+                          .reply = {}});
+  }
+}
+
+void StallHandler::ended(const StallEvent& event) {
+  model::Stall* stall = record_of(event);
+  numbers_.erase(event.stall);
+  if (event.change == StallChange::merged) {
+    if (stall != nullptr) {
+      parts_.journal.drop_stall(stall->n);
+    }
+  } else if (!numbers_.empty()) {
+    if (stall != nullptr) {
+      close(*stall);
+    }
+  } else if (!nodes_.cleared()) {
     cleared_everywhere();
   }
 }
 
-void StallHandler::cleared_everywhere() {
-  if (hooks_.close() && parts_.options.report && !parts_.job.has_ended()) {
+void StallHandler::close(model::Stall& stall) {
+  if (hooks_.close(stall) && parts_.options.report && !parts_.job.has_ended()) {
     hooks_.request_report();
+  }
+}
+
+void StallHandler::cleared_everywhere() {
+  for (model::Stall& stall : parts_.journal.manifest().stalls) {
+    if (stall.cleared_s < 0) {
+      close(stall);
+    }
   }
 }
 

@@ -230,12 +230,16 @@ bool NodeHandler::claim_stall() {
 }
 
 bool NodeHandler::stall_raised() {
+  const bool another = state_.stalled();
   state_.set_stalled(true);
   state_.report();
   if (verdict_.about_to_be_forgotten()) {
     verdict_.forget();  // this is another stall
   }
   // A stall that another node has claimed is open already, with its verdict or soon.
+  if (another && verdict_.is_hang() && !decision_.is_open()) {
+    return stall_changed(false);
+  }
   if (decision_.is_open() || verdict_.is_hang()) {
     judge_again();  // the verdict may have come before this node had a stall
     return true;
@@ -243,8 +247,8 @@ bool NodeHandler::stall_raised() {
   return in_aftermath() || claim_stall();
 }
 
-bool NodeHandler::stall_escalated() {
-  escalated_ = true;
+bool NodeHandler::stall_changed(bool escalated) {
+  escalated_ |= escalated;
   if (verdict_.is_confirmed_hang() || in_aftermath()) {
     return true;
   }
@@ -331,11 +335,9 @@ void NodeHandler::forget_passed_hang() {
 }
 
 void NodeHandler::take_dump(const DumpMessage& order) {
-  auto& stalls = parts_.journal.manifest().stalls;
   if (order.why == ClaimReason::hang && parts_.journal.open_stall() == nullptr) {
-    stalls.push_back({.n = static_cast<int>(stalls.size()) + 1, .at_s = parts_.journal.elapsed_s()});
+    parts_.journal.add_stall({}, -1);
     last_foreign_stall_ = parts_.loop.now();
-    parts_.journal.changed();
   }
   dump_.take(order, escalated_);
 }

@@ -82,7 +82,7 @@ class NodeHandler {
   // Call when a stall of this node's ranks is open. True: all nodes are asked, the dump follows without a
   // further call, and this node gives no verdict.
   bool stall_raised();
-  bool stall_escalated();
+  bool stall_changed(bool escalated);
   // True: ranks of other nodes are still stuck, and the stall stays open.
   bool stall_cleared();
   // A process of the job has died; and, if that was the case: a rank of this node has failed by itself.

@@ -30,6 +30,9 @@ std::optional<CallFinding> find_in(const std::vector<CallGroup>& groups) {
   if (auto f = find_absent(graph)) {
     return f;
   }
+  if (auto f = find_stray_message(graph)) {
+    return f;
+  }
   if (auto f = find_circle(graph)) {
     return f;
   }

@@ -240,6 +240,37 @@ std::optional<CallFinding> find_absent(const WaitGraph& graph) {
   return f;
 }
 
+std::optional<CallFinding> find_stray_message(const WaitGraph& graph) {
+  for (const CallWait& message : graph.waits) {
+    if (message.message == nullptr || message.message->sequence != 1) {
+      continue;
+    }
+    const auto peer = std::find_if(graph.waits.begin(), graph.waits.end(), [&](const CallWait& w) {
+      return w.message == nullptr && message.on.contains(w.rank) && w.on == RankSet{message.rank};
+    });
+    if (peer == graph.waits.end()) {
+      continue;
+    }
+    CallFinding f{.fault = CallFault::operation,
+                  .collective = communicator_of(*peer->group, peer->sequence),
+                  .accused = {message.rank},
+                  .complete = peer->group->unseen == 0};
+    for (const CallWait& w : graph.waits) {
+      if (w.message == nullptr && w.group == peer->group && w.sequence == peer->sequence) {
+        add_wait_row(w, f.collective.calls);
+        f.waiting.insert(w.rank);
+      }
+    }
+    if (f.waiting.size() < 2) {
+      continue;  // two ranks that wait for each other: either may be wrong
+    }
+    add_wait_row(message, f.collective.calls);
+    arrange(f.collective, f.accused);
+    return f;
+  }
+  return std::nullopt;
+}
+
 std::optional<CallFinding> find_circle(const WaitGraph& graph) {
   const RankSet circle = circle_of(graph, absent_ranks(graph));
   if (circle.empty()) {

@@ -31,6 +31,9 @@ WaitGraph wait_graph(const std::vector<CallGroup>& groups);
 std::optional<CallFinding> find_message_difference(const std::vector<CallGroup>& groups);
 // Ranks that others wait for and that are in no call themselves.
 std::optional<CallFinding> find_absent(const WaitGraph& graph);
+// A rank whose first message with a peer keeps it from a collective that this peer and at least one other
+// rank have entered: most ranks are where they should be.
+std::optional<CallFinding> find_stray_message(const WaitGraph& graph);
 // Ranks that wait for each other in a circle.
 std::optional<CallFinding> find_circle(const WaitGraph& graph);
 

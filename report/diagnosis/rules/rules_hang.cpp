@@ -60,7 +60,7 @@ std::optional<Verdict> held_or_outside(const Scene& scene) {
   }
   for (const Views& culprits : {sure, left}) {
     if (!culprits.empty()) {
-      return blame(scene, without_follower_deaths(scene, culprits), waiting);
+      return blame(scene, without_idle(without_follower_deaths(scene, culprits)), waiting);
     }
   }
   return std::nullopt;
@@ -120,7 +120,7 @@ Views silent_ranks(const Scene& scene, bool calls_differ) {
 std::optional<Verdict> somebody_is_missing(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
   for (const RankState state : {RankState::stuck, RankState::busy}) {
-    if (const Views culprits = scene.in({state}); !waiting.empty() && !culprits.empty()) {
+    if (const Views culprits = without_idle(scene.in({state})); !waiting.empty() && !culprits.empty()) {
       return blame(scene, culprits, waiting);
     }
   }
@@ -246,16 +246,56 @@ std::optional<Verdict> held_or_dead(const Scene& scene) {
   return v;
 }
 
+// Whether other processes can end the wait: primitives of multiprocessing are shared between processes.
+bool shared_by_processes(const RankView& v) {
+  return v.thread == nullptr ||
+         std::any_of(v.thread->frames.begin(), v.thread->frames.end(), [](const model::Frame& f) {
+           return f.module.find("_multiprocessing") != std::string::npos ||
+                  f.file.find("/multiprocessing/") != std::string::npos;
+         });
+}
+
+// Ranks that acquire a lock of their own process, in which nothing moves: no other rank can end such a wait.
+// A wait for an event, a queue or a thread may be that of a server, whose threads wait for other ranks.
+Views locked_out(const Views& living) {
+  Views out;
+  std::copy_if(living.begin(), living.end(), std::back_inserter(out), [](const RankView* v) {
+    const bool acquires =
+        std::find(v->in_acquire.begin(), v->in_acquire.end(), v->thread) != v->in_acquire.end();
+    return v->state == RankState::stuck && acquires && v->gil_holder == nullptr && v->seen != nullptr &&
+           v->seen->helper_life == model::HelperLife::still && !shared_by_processes(*v);
+  });
+  return out;
+}
+
+VerdictLevel level_of_work(const Scene& scene) {
+  return escalated(scene) ? VerdictLevel::confirmed : VerdictLevel::suspected;
+}
+
+// Ranks that may wait for others by means that are not known.
+Verdict suspect(const Scene& scene, const Views& culprits) {
+  Verdict v = blame(scene, culprits, {});
+  v.level = level_of_work(scene);
+  v.confidence = Confidence::low;
+  say(v, tr("{}; no rank waits for another", culprit_clauses(scene, group_culprits(scene, culprits), 0)));
+  return v;
+}
+
 // No rank waits for another: a job of one process, a long call on all ranks, or ranks that use an unknown
 // library.
 std::optional<Verdict> nobody_waits(const Scene& scene) {
-  const Views still = scene.in({RankState::stuck});
-  const Views living = scene.in({RankState::stuck, RankState::busy, RankState::silent});
+  const Views living = without_idle(scene.in({RankState::stuck, RankState::busy, RankState::silent}));
   if (living.empty()) {
     return std::nullopt;
   }
+  if (const Views locked = locked_out(living); !locked.empty()) {
+    return blame(scene, locked, {});
+  }
+  Views still;
+  std::copy_if(living.begin(), living.end(), std::back_inserter(still),
+               [](const RankView* v) { return v->state == RankState::stuck; });
   if (living.size() == 1) {
-    return blame(scene, living, {});
+    return still.empty() || !scene.others_work() ? blame(scene, living, {}) : suspect(scene, living);
   }
   std::map<std::string, Views> by_place;
   for (const RankView* v : living) {
@@ -272,7 +312,7 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
     });
     if (!odd.empty()) {
       Verdict v = blame(scene, odd, {});
-      v.level = VerdictLevel::suspected;
+      v.level = level_of_work(scene);
       v.confidence = Confidence::low;
       say(v, tr("{}; {} {} in {}", culprit_clauses(scene, group_culprits(scene, odd), 0),
                 rank_words(ranks_of(largest->second)), pick({"is", "are"}, most), largest->first));
@@ -282,22 +322,18 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
   const bool some_work = std::any_of(living.begin(), living.end(),
                                      [](const RankView* v) { return v->state == RankState::busy; });
   if (most < living.size() && !still.empty() && some_work) {
-    Verdict v = blame(scene, still, {});
-    v.level = VerdictLevel::suspected;
-    v.confidence = Confidence::low;
-    say(v, tr("{}; no rank waits for another", culprit_clauses(scene, group_culprits(scene, still), 0)));
-    return v;
+    return suspect(scene, still);
   }
   const RankState state = some_work ? RankState::busy : RankState::stuck;
-  Verdict v = begin_hang(scene,
-                         {.id = kHangLongCall,
-                          .level = escalated(scene) ? VerdictLevel::confirmed : VerdictLevel::suspected,
-                          .confidence = Confidence::low},
-                         {{.state = state, .views = living}}, {});
+  Verdict v =
+      begin_hang(scene, {.id = kHangLongCall, .level = level_of_work(scene), .confidence = Confidence::low},
+                 {{.state = state, .views = living}}, {});
   v.state = state;
-  say(v, tr("{} have been in {} for {}{}; no rank waits for another", all_ranks(living.size(), ""),
-            most == living.size() ? largest->first : tr("different places"), seconds_words(longest(living)),
-            some_work ? tr(" and are working") : ""));
+  say(v,
+      tr("{} have been in {} for {}{}; no rank waits for another",
+         living.size() == scene.ranks.size() ? all_ranks(living.size(), "") : scene.names(ranks_of(living)),
+         most == living.size() ? largest->first : tr("different places"), seconds_words(longest(living)),
+         some_work ? tr(" and are working") : ""));
   v.next.text = raise_timeout_words(scene.facts.run.hang_timeout_s);
   return v;
 }
@@ -307,6 +343,7 @@ std::optional<Verdict> recorded(const Scene& scene) {
   const model::Stall* stall = stall_that_matters(scene.facts.run);
   if (stall != nullptr && stall->verdict.kind == model::VerdictKind::hang) {
     Verdict v = stall->verdict;
+    v.dump = stall->dump;
     v.evidence.clear();
     if (base::spoken() != base::Language::english) {
       v.sentence = sentence_of(v);
@@ -358,6 +395,7 @@ std::optional<Verdict> hung(const Scene& scene) {
   for (const Rule rule : kHangRules) {
     if (auto v = rule(scene)) {
       doubt_idle(scene, *v);
+      offer_busy_timeouts(scene, *v);
       return v;
     }
   }

@@ -1,5 +1,6 @@
 // Hangs that the recorded calls decide.
 #include "report/diagnosis/collectives/analysis.h"
+#include "report/diagnosis/collectives/open_calls.h"
 #include "report/diagnosis/diagnose.h"
 #include "tests/unit/diagnosis/calls.h"
 #include "tests/unit/diagnosis/job.h"
@@ -513,4 +514,26 @@ TEST_CASE("renumbering the ranks changes only the numbers, and the order of the 
 TEST_CASE("calls that explain no hang") {
   CHECK_FALSE(find_call_fault({}));
   CHECK_FALSE(find_call_fault(Calls().past(kAll, 5).facts));
+}
+
+TEST_CASE("the ranks of open calls, as the supervisor groups still ranks by them") {
+  const Group pair{.name = "pair", .members = {0, 1}};
+  const auto calls = ranks_of_open_calls(Calls()
+                                             .past(kAll, 3)
+                                             .past(pair, 2)
+                                             .enter({2, 3}, kAll, all_reduce())
+                                             .enters(1, pair, all_reduce())
+                                             .message(0, kAll, recv(3, 1))
+                                             .facts);
+  CHECK(calls ==
+        std::map<base::Rank, RankSet>{{0, {0, 3}}, {1, {0, 1}}, {2, {0, 1, 2, 3}}, {3, {0, 1, 2, 3}}});
+  // A rank of another node may be the one that they wait for.
+  model::CollectiveFacts part = Calls().past(kAll, 3).enter({2, 3}, kAll, all_reduce()).facts;
+  for (model::RankCollectives& r : part.ranks) {
+    for (model::Communicator& c : r.communicators) {
+      c.size = 8;
+    }
+  }
+  CHECK(ranks_of_open_calls(part).empty());
+  CHECK(ranks_of_open_calls({}).empty());
 }

@@ -46,6 +46,22 @@ TEST_CASE("a rank in recv while the others are in a call of C++ code is the mino
   CHECK(v.ranks == RankSet{1});
 }
 
+TEST_CASE(
+    "a first recv from a rank that is in a collective with the others: the receiver has left the routine") {
+  Calls calls;
+  calls.past(kFour, 3).message(1, kFour, recv(2, 1)).enter({0, 2, 3}, kFour, all_reduce());
+  const Verdict v = hang(calls);
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence ==
+        "hang: rank 1 called recv of 8 float32 from rank 2 (train.py:24) where ranks 0,2-3 called all_reduce "
+        "of 4096 "
+        "float32 (train.py:33), call 4 of group \"default\"");
+  // Of two ranks, either may be wrong.
+  CHECK(hang(Calls().past(kPair, 3).message(1, kPair, recv(0, 1)).enter({0}, kPair, all_reduce()), 2).id ==
+        "hang.p2p");
+}
+
 TEST_CASE("a receive that was never called, in a chain of stages") {
   // 2 waits for 1, 1 waits for 0, and 0 sends to 3, which is outside any call.
   Job job(4);

@@ -27,7 +27,7 @@ std::string problem(const std::vector<std::string>& words) {
 TEST_CASE("without settings every option has the default of the table") {
   const RunOptions o = default_run_options();
   CHECK(o.hang_timeout_s == 300);
-  CHECK(o.busy_timeouts == 3);
+  CHECK(o.busy_timeouts == 0);
   CHECK(o.on_hang == OnHang::report);
   CHECK(o.max_hangs == 3);
   CHECK(o.on_event.empty());

@@ -252,7 +252,7 @@ TEST_CASE("the dump of a stall belongs to the stall, and is judged again when th
   CHECK(s.told() == Told{"stacks written"});
   CHECK(s.journal.open_stall()->dump == "dumps/1-hang");
   CHECK(model::load_dump_manifest("run/dumps/1-hang/dump.json")->processes.size() == 1);
-  CHECK_FALSE(s.dumps.escalate("dumps/1-hang"));  // not yet
+  CHECK_FALSE(s.dumps.look_again("dumps/1-hang", true));  // not yet
   s.dump->end();
   s.run_for(0.001);
   CHECK(s.told() == Told{"dumped in 0 s for the stall", "idle"});
@@ -260,11 +260,11 @@ TEST_CASE("the dump of a stall belongs to the stall, and is judged again when th
   CHECK(s.journal.open_stall()->dump == "dumps/1-hang");
   s.run_for(20);
   CHECK_FALSE(model::load_dump_manifest("run/dumps/1-hang/dump.json")->escalated);
-  CHECK(s.dumps.escalate("dumps/1-hang"));
+  CHECK(s.dumps.look_again("dumps/1-hang", true));
   const auto manifest = model::load_dump_manifest("run/dumps/1-hang/dump.json");
   CHECK(manifest->escalated);
   CHECK(manifest->at_s == doctest::Approx(s.now_s()));
-  CHECK_FALSE(s.dumps.escalate("dumps/9-hang"));
+  CHECK_FALSE(s.dumps.look_again("dumps/9-hang", true));
 }
 
 TEST_CASE("a recent dump counts for the given time") {

@@ -44,9 +44,8 @@ struct NodeScene : JobScene {
   bool interrupted = false;
   FakeChannel* link = nullptr;
   Watcher watcher{{loop, table, options, kStart, "h0"},
-                  {.stall_raised = [](base::Rank) {},
-                   .stall_escalated = [] {},
-                   .stall_cleared = [] {},
+                  {.stall_changed = [](const StallEvent&) {},
+                   .open_calls = {},
                    .rank_found = [] {},
                    .table_updated = [] {},
                    .warn = [](const std::string&) {}},

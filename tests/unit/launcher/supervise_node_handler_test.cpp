@@ -181,7 +181,7 @@ TEST_CASE("node handler: ranks that wait for a failed one are no hang, unless no
   s.journal.manifest().stalls.push_back({.n = 1});
   s.link->sent.clear();
   CHECK(s.nodes->stall_raised());
-  CHECK(s.nodes->stall_escalated());
+  CHECK(s.nodes->stall_changed(true));
   CHECK(s.sent<StalledMessage>().empty());
   const auto verdict_now = [&] {
     const auto own =

@@ -13,19 +13,26 @@ struct StallScene : test::DumpScene {
   bool nodes_take_over = false;
   bool nodes_lead = false;
   bool wants_report = true;
-  StallHandler stalls{{journal, dumps, job, options},
-                      {.raised = [this] { return nodes("raised"); },
-                       .escalated = [this] { return nodes("escalated"); },
-                       .cleared = [this] { return nodes("cleared"); },
-                       .lead = [this] { return nodes_lead; },
-                       .judge_again = teller("judge again")},
-                      {.request_report = teller("report"),
-                       .still_s = [](base::Rank) { return 5.0; },
-                       .close =
-                           [this] {
-                             tell("close");
-                             return wants_report;
-                           }}};
+  StallHandler stalls{
+      {journal, dumps, job, options},
+      {.raised = [this] { return nodes("raised"); },
+       .changed = [this](bool escalated) { return nodes(escalated ? "escalated" : "changed"); },
+       .cleared = [this] { return nodes("cleared"); },
+       .lead = [this] { return nodes_lead; },
+       .judge_again = teller("judge again")},
+      {.request_report = teller("report"),
+       .still_s = [](base::Rank) { return 5.0; },
+       .close =
+           [this](model::Stall& stall) {
+             tell(fmt::format("close {}", stall.n));
+             stall.cleared_s = now_s();
+             return wants_report;
+           }}};
+
+  void change(StallChange change, const model::RankSet& ranks = {1}, int stall = 1) {
+    stalls.changed({.change = change, .stall = stall, .ranks = ranks, .longest = ranks.lowest()});
+  }
+  void raise(const model::RankSet& ranks = {1}, int stall = 1) { change(StallChange::raised, ranks, stall); }
 
   bool nodes(const std::string& what) {
     if (nodes_take_over) {
@@ -42,7 +49,7 @@ TEST_CASE("a stall is recorded and asks for a dump, once") {
   StallScene s;
   CHECK_FALSE(s.stalls.open());
   s.run_for(12);
-  s.stalls.raised(1);
+  s.raise();
   REQUIRE(s.all().size() == 1);
   CHECK(s.stalls.open());
   CHECK(s.all()[0].n == 1);
@@ -50,23 +57,79 @@ TEST_CASE("a stall is recorded and asks for a dump, once") {
   CHECK(s.all()[0].since_s == doctest::Approx(7));
   REQUIRE(s.dump != nullptr);
   CHECK(s.journal.manifest().dumps.at(0).why == model::DumpReason::hang);
+  CHECK(s.all()[0].ranks == model::RankSet{1});
+  CHECK(s.all()[0].pending);
   s.end_dump();
-  s.stalls.raised(0);
-  CHECK(s.all().size() == 1);
+  CHECK(s.all()[0].dump == "dumps/1-hang");
   CHECK(s.told().empty());
 }
 
 TEST_CASE("a stall of several nodes is left to them") {
   StallScene s;
   s.nodes_take_over = true;
-  s.stalls.raised(1);
+  s.raise();
   CHECK(s.told() == Told{"nodes: raised"});
   CHECK(s.dump == nullptr);
   CHECK(s.stalls.open());
-  s.stalls.cleared();
+  s.change(StallChange::cleared, {});
   CHECK(s.told() == Told{"nodes: cleared"});
   s.stalls.cleared_everywhere();
-  CHECK(s.told() == Told{"close", "report"});
+  CHECK(s.told() == Told{"close 1", "report"});
+}
+
+TEST_CASE("each stall has its own record and its own dump") {
+  StallScene s;
+  s.raise({2}, 1);
+  s.raise({0, 1}, 2);
+  REQUIRE(s.all().size() == 2);
+  CHECK(s.all()[1].ranks == model::RankSet{0, 1});
+  s.end_dump();
+  CHECK(s.all()[0].dump == "dumps/1-hang");
+  CHECK(s.all()[1].dump.empty());
+  s.end_dump();
+  CHECK(s.all()[1].dump == "dumps/2-hang");
+  SUBCASE("the end of one leaves the other one open") {
+    s.change(StallChange::cleared, {}, 2);
+    CHECK(s.told() == Told{"close 2", "report"});
+    CHECK(s.stalls.open());
+    CHECK(s.journal.open_stall()->n == 1);
+  }
+  SUBCASE("a stall whose ranks belong to another one is no record of its own") {
+    s.change(StallChange::merged, {}, 1);
+    CHECK(s.told().empty());
+    REQUIRE(s.all().size() == 1);
+    CHECK(s.all()[0].n == 2);
+    s.raise({5}, 3);
+    CHECK(s.all()[1].n == 3);
+  }
+}
+
+TEST_CASE(
+    "a stall whose ranks have changed is dumped again, one whose surroundings have changed is judged again") {
+  StallScene s;
+  s.raise();
+  s.end_dump();
+  s.all()[0].pending = false;
+  s.run_for(5);
+  SUBCASE("ranks have joined") {
+    s.change(StallChange::joined, {1, 2});
+    CHECK(s.all()[0].ranks == model::RankSet{1, 2});
+    CHECK(s.told().empty());
+    s.end_dump();
+    CHECK(s.all()[0].dump == "dumps/2-hang");
+  }
+  SUBCASE("another rank has ended") {
+    s.change(StallChange::judge);
+    CHECK(s.told() == Told{"report"});
+    CHECK_FALSE(model::load_dump_manifest("run/dumps/1-hang/dump.json")->escalated);
+  }
+  SUBCASE("all nodes judge together") {
+    s.nodes_take_over = true;
+    s.change(StallChange::judge);
+    CHECK(s.told() == Told{"nodes: changed"});
+  }
+  CHECK(s.all()[0].pending);
+  CHECK(s.all()[0].asked_s == doctest::Approx(5).epsilon(0.01));
 }
 
 TEST_CASE("no stall is raised while the job ends") {
@@ -77,55 +140,55 @@ TEST_CASE("no stall is raised while the job ends") {
   SUBCASE("xpurun ends the job") {
     s.job.ended_by_us = true;
   }
-  s.stalls.raised(1);
+  s.raise();
   CHECK(s.all().empty());
   CHECK(s.dump == nullptr);
 }
 
 TEST_CASE("a stall that lasts is judged again by its dump") {
   StallScene s;
-  s.stalls.escalated();  // none is open
-  s.stalls.raised(1);
-  s.stalls.escalated();  // its dump has not ended
+  s.change(StallChange::escalated);  // none is open
+  s.raise();
+  s.change(StallChange::escalated);  // its dump has not ended
   CHECK(s.told().empty());
   s.end_dump();
   SUBCASE("by this node") {
-    s.stalls.escalated();
+    s.change(StallChange::escalated);
     CHECK(s.told() == Told{"report"});
   }
   SUBCASE("by all nodes") {
     s.nodes_take_over = true;
-    s.stalls.escalated();
+    s.change(StallChange::escalated);
     CHECK(s.told() == Told{"nodes: escalated"});
   }
   SUBCASE("unless xpurun is ending the job already") {
     s.job.ended_by_us = true;
-    s.stalls.escalated();
+    s.change(StallChange::escalated);
     CHECK(s.told().empty());
   }
 }
 
 TEST_CASE("a stall that has passed is reported, if reports are wanted and the job goes on") {
   StallScene s;
-  s.stalls.raised(1);
+  s.raise();
   SUBCASE("all is well") {
-    s.stalls.cleared();
-    CHECK(s.told() == Told{"close", "report"});
+    s.change(StallChange::cleared, {});
+    CHECK(s.told() == Told{"close 1", "report"});
   }
-  SUBCASE("nothing was open") {
+  SUBCASE("no report is wanted") {
     s.wants_report = false;
-    s.stalls.cleared();
-    CHECK(s.told() == Told{"close"});
+    s.change(StallChange::cleared, {});
+    CHECK(s.told() == Told{"close 1"});
   }
   SUBCASE("--no-report") {
     s.options.report = false;
-    s.stalls.cleared();
-    CHECK(s.told() == Told{"close"});
+    s.change(StallChange::cleared, {});
+    CHECK(s.told() == Told{"close 1"});
   }
   SUBCASE("the command has ended") {
     s.job.phase = JobPhase::settling;
-    s.stalls.cleared();
-    CHECK(s.told() == Told{"close"});
+    s.change(StallChange::cleared, {});
+    CHECK(s.told() == Told{"close 1"});
   }
 }
 
@@ -136,7 +199,7 @@ TEST_CASE("new stacks and new evidence of an open stall are reported") {
   CHECK(s.told().empty());
   s.stalls.dumped(true);
   CHECK(s.told() == Told{"report"});
-  s.stalls.raised(1);
+  s.raise();
   s.stalls.evidence_collected(true);  // the dump under way reports when it ends
   CHECK(s.told().empty());
   s.end_dump();

@@ -34,6 +34,7 @@ struct VerdictHandlerScene : test::JobScene {
                            .say_report = [this] { tell("report"); },
                            .say = [this](const std::string& line) { tell(line); }}};
 
+  bool stall_ended() { return verdicts.stall_ended(*journal.open_stall()); }
   void open_stall() { journal.manifest().stalls.push_back({.n = 1, .at_s = 10, .dump = "dumps/1-hang"}); }
   static model::Verdict hang(model::VerdictLevel level = model::VerdictLevel::confirmed) {
     model::Verdict v;
@@ -69,10 +70,41 @@ TEST_CASE("a hang is announced once and recorded with its stall, and progress is
   CHECK(s.take(VerdictHandlerScene::hang()).empty());
   CHECK(s.published.front() == "hang: rank 1");
   s.run_for(25);
-  CHECK(s.verdicts.stall_cleared());
+  CHECK(s.stall_ended());
   CHECK(s.told() == Told{"progress again at 25 s, after 25 s"});
   CHECK(s.journal.manifest().verdict.kind == model::VerdictKind::running);
-  CHECK_FALSE(s.verdicts.stall_cleared());
+  CHECK(s.journal.open_stall() == nullptr);
+}
+
+TEST_CASE("each of two stalls has its verdict, is said and is ended for itself") {
+  VerdictHandlerScene s;
+  s.open_stall();
+  s.journal.manifest().stalls.push_back({.n = 2, .at_s = 20, .dump = "dumps/2-hang", .pending = true});
+  s.options.on_hang = OnHang::kill;
+  s.options.grace_s = 30;
+  model::Verdict idle = VerdictHandlerScene::hang(model::VerdictLevel::suspected);
+  idle.sentence = "slow: rank 2 idles for 9.5 s";
+  CHECK(s.take(idle) == Told{"slow: rank 2 idles for 9.5 s", "report"});
+  idle.sentence = "slow: rank 2 idles for 2m05s";
+  CHECK(s.take(idle).empty());  // only the time is new
+  model::Verdict other = VerdictHandlerScene::hang();
+  other.dump = "dumps/2-hang";
+  SUBCASE("the second one is confirmed") {
+    CHECK(s.take(other) ==
+          Told{"hang: rank 1", "ending the job (--on-hang kill): TERM, 30 s grace, KILL", "END"});
+    CHECK(s.journal.manifest().stalls[0].action == model::HangAction::none);
+    CHECK(s.journal.manifest().stalls[1].action == model::HangAction::kill);
+    CHECK_FALSE(s.journal.manifest().stalls[1].pending);
+  }
+  SUBCASE("the second one passes, and the verdict on the first one stands") {
+    other.level = model::VerdictLevel::suspected;
+    CHECK(s.take(other) == kAnnounced);
+    s.run_for(25);
+    CHECK(s.verdicts.stall_ended(s.journal.manifest().stalls[1]));
+    CHECK(s.told().front().starts_with("progress again at 25 s"));
+    CHECK(s.journal.manifest().verdict.sentence == idle.sentence);
+    CHECK(s.journal.open_stall()->n == 1);
+  }
 }
 
 TEST_CASE("a verdict that comes before its report is announced at once, and the page when it is there") {
@@ -97,7 +129,7 @@ TEST_CASE("a verdict after the stall was cleared is reported with the progress")
   VerdictHandlerScene s;
   s.open_stall();
   s.run_for(25);
-  CHECK(s.verdicts.stall_cleared());
+  CHECK(s.stall_ended());
   CHECK(s.told().empty());
   Told expected = kAnnounced;
   expected.push_back("progress again at 25 s, after 25 s");
@@ -134,7 +166,7 @@ TEST_CASE("only a confirmed hang ends the job, once") {
 TEST_CASE("ranks that move while xpurun ends them make no progress") {
   VerdictHandlerScene s;
   s.end_for_hang();
-  CHECK_FALSE(s.verdicts.stall_cleared());
+  CHECK_FALSE(s.stall_ended());
   CHECK(s.told().empty());
   CHECK(s.passed == 0);
   CHECK(s.journal.manifest().verdict.kind == model::VerdictKind::hang);
@@ -164,7 +196,7 @@ TEST_CASE("a confirmed hang restarts the ranks, and is over after the restart") 
   CHECK(run.stalls[0].action == model::HangAction::restart);
   CHECK(s.take(VerdictHandlerScene::hang()).empty());
   s.run_for(12);
-  CHECK_FALSE(s.verdicts.stall_cleared());  // the ranks have died
+  CHECK_FALSE(s.stall_ended());  // the ranks have died
   CHECK(s.told().empty());
   CHECK(s.passed == 0);
   CHECK(run.verdict.kind == model::VerdictKind::hang);
@@ -261,7 +293,7 @@ TEST_CASE("in a Chinese run the terminal gets the verdict's Chinese words, progr
   CHECK(s.published == std::vector<std::string>{"hang: rank 1"});
   CHECK(s.journal.manifest().verdict.sentence == "hang: rank 1");
   s.run_for(25);
-  CHECK(s.verdicts.stall_cleared());
+  CHECK(s.stall_ended());
   CHECK(s.told() == Told{"25 s 时恢复进展，此前停滞 25 s"});
 }
 

@@ -52,19 +52,34 @@ struct FakeProbe final : RankProbe {
 struct WatcherScene : test::JobScene {
   std::map<base::Rank, Rank> ranks;
   bool held = false;
+  std::map<base::Rank, model::RankSet> calls;
   std::optional<Watcher> watcher;
+
+  std::string words_of(const StallEvent& event) const {
+    switch (event.change) {
+      case StallChange::raised:
+        return fmt::format("raised {} at {:.0f}", event.ranks.text(), now_s());
+      case StallChange::escalated:
+        return fmt::format("escalated at {:.0f}", now_s());
+      case StallChange::cleared:
+        return "cleared";
+      case StallChange::joined:
+        return fmt::format("joined: {}", event.ranks.text());
+      case StallChange::judge:
+      case StallChange::merged:
+        break;
+    }
+    return "other";
+  }
 
   void start() {
     watcher.emplace(
         Watcher::Parts{loop, table, options, test::kStart, "node-a"},
-        Watcher::Listener{
-            .stall_raised =
-                [this](base::Rank rank) { tell(fmt::format("raised {} at {:.0f}", rank, now_s())); },
-            .stall_escalated = [this] { tell(fmt::format("escalated at {:.0f}", now_s())); },
-            .stall_cleared = teller("cleared"),
-            .rank_found = teller("found"),
-            .table_updated = [] {},
-            .warn = [this](const std::string& text) { tell(text); }},
+        Watcher::Listener{.stall_changed = [this](const StallEvent& event) { tell(words_of(event)); },
+                          .open_calls = [this] { return calls; },
+                          .rank_found = teller("found"),
+                          .table_updated = [] {},
+                          .warn = [this](const std::string& text) { tell(text); }},
         [this] { return held; },
         [this](base::Rank rank, base::Pid, base::MonoNs now, double helpers_after_s) {
           ranks[rank].helpers_after_s = helpers_after_s;
@@ -130,7 +145,12 @@ TEST_CASE("times without progress are recorded, the longest ones") {
 
 TEST_CASE("without further timeouts for busy ranks nothing escalates") {
   WatcherScene s;
-  s.options.busy_timeouts = 1;
+  SUBCASE("by default") {
+    s.options.busy_timeouts = 0;
+  }
+  SUBCASE("after one timeout") {
+    s.options.busy_timeouts = 1;  // the dump says so from the start
+  }
   s.start();
   s.ranks[0].moves = false;
   (void)s.told();
@@ -138,14 +158,33 @@ TEST_CASE("without further timeouts for busy ranks nothing escalates") {
   CHECK(s.told() == Told{"raised 0 at 10"});
 }
 
+TEST_CASE("ranks in one recorded call are one stall") {
+  WatcherScene s;
+  s.start();
+  (void)s.told();
+  s.ranks[1].moves = false;
+  s.run_for(4);
+  s.ranks[0].moves = false;
+  SUBCASE("in one call") {
+    s.calls = {{1, {0, 1}}};
+    s.run_for(12);
+    CHECK(s.told() == Told{"raised 1 at 10", "joined: 0-1"});
+  }
+  SUBCASE("without a record") {
+    s.run_for(12);
+    CHECK(s.told() == Told{"raised 1 at 10", "raised 0 at 14"});
+  }
+}
+
 TEST_CASE("ranks are not polled while a dump holds them, and that time does not count") {
   WatcherScene s;
+  s.options.busy_timeouts = 3;
   s.start();
   (void)s.told();
   s.ranks[0].moves = false;
   s.ranks[1].moves = false;
   s.run_for(10.1);
-  CHECK(s.told() == Told{"raised 0 at 10"});
+  CHECK(s.told() == Told{"raised 0-1 at 10"});
   s.held = true;
   const int samples = s.ranks[0].samples;
   s.run_for(15);

@@ -41,6 +41,7 @@ class HelperScene {
  public:
   std::map<base::Pid, Shown> shown = {{kRank, {}}};
   std::vector<Descendant> processes;
+  std::map<base::Tid, std::pair<std::string, uint64_t>> threads;  // of the rank: name and CPU time
   HelperWatch watch{kRank, base::ProcFs(root_.path())};
 
   Shown& start(Descendant process, const Shown& first = {}) {
@@ -74,15 +75,16 @@ class HelperScene {
  private:
   void write() {
     std::filesystem::remove_all(root_.path());
+    for (const auto& [tid, thread] : threads) {
+      const std::string dir = fmt::format("{}/{}/task/{}", root_.path(), kRank, tid);
+      REQUIRE(base::make_dirs(dir));
+      put(dir + "/stat", stat_of(tid, thread.first, 'R', thread.second));
+    }
     for (const auto& [pid, p] : shown) {
       const std::string dir = fmt::format("{}/{}", root_.path(), pid);
       REQUIRE(base::make_dirs(fmt::format("{}/task/{}", dir, pid)));
       REQUIRE(base::make_dirs(dir + "/fd"));
-      std::string stat = fmt::format("{} (p) {} 1", pid, p.state);
-      for (int field = 5; field <= 52; ++field) {
-        stat += fmt::format(" {}", field == 14 ? p.ticks : 0);
-      }
-      put(dir + "/stat", stat);
+      put(dir + "/stat", stat_of(pid, "p", p.state, p.ticks));
       put(dir + "/syscall",
           p.call < 0 ? "running" : fmt::format("{} {:#x} 0x0 0x0 0x0 0x0 0x0 0x0 0x0", p.call, p.argument));
       put(dir + "/io", fmt::format("rchar: 0\nwchar: {}\n", p.written));
@@ -92,6 +94,13 @@ class HelperScene {
         std::filesystem::create_symlink(target, fmt::format("{}/fd/{}", dir, fd));
       }
     }
+  }
+  static std::string stat_of(base::Pid pid, const std::string& name, char state, uint64_t ticks) {
+    std::string stat = fmt::format("{} ({}) {} 1", pid, name, state);
+    for (int field = 5; field <= 52; ++field) {
+      stat += fmt::format(" {}", field == 14 ? ticks : 0);
+    }
+    return stat;
   }
   static void put(const std::string& path, const std::string& text) {
     REQUIRE(base::write_file_atomic(path, text));
@@ -157,6 +166,14 @@ TEST_CASE("a wait for programs that only sleep is a wait for something outside")
     s.look(0);
     CHECK(s.watch.outside() == OutsideWait::child);
   }
+  SUBCASE("one runs for a moment") {
+    s.start({.pid = kFirst, .parent = kRank}, kSleeps);
+    s.look(0);
+    s.look(1);
+    s.shown[kFirst].call = -1;
+    s.look(2);
+    CHECK(s.watch.outside() == OutsideWait::child);
+  }
   SUBCASE("one runs") {
     s.start({.pid = kFirst, .parent = kRank}, kSleeps);
     s.start({.pid = kSecond, .parent = kFirst}, {.call = -1});
@@ -204,6 +221,20 @@ TEST_CASE("without an awaited process all count; the most active come first, at 
   CHECK_FALSE(s.watch.observe(base::s_to_ns(110)).at(0).awaited);
 }
 
+TEST_CASE("threads in C that compute raise doubt, those that spin for a GPU do not") {
+  HelperScene s;
+  std::string name = "tokenizer";
+  HelperLife expected = HelperLife::stirring;
+  SUBCASE("of a tokeniser") {}
+  SUBCASE("of NCCL") {
+    name = "NCCL Progress 1";
+    expected = HelperLife::still;
+  }
+  uint64_t ticks = 0;
+  s.look_for_a_while([&] { s.threads = {{kRank + 100, {name, ticks += busy_ticks()}}}; });
+  CHECK(s.watch.life() == expected);
+}
+
 TEST_CASE("ended processes are left out") {
   HelperScene s;
   s.start({.pid = kFirst, .parent = kRank});
@@ -239,15 +270,42 @@ TEST_CASE("a main thread that wakes from sleeps again and again polls for someth
     sleep_for(4, 0);
     CHECK(s.watch.outside() == OutsideWait::none);
   }
-  SUBCASE("a dump wakes it: the sample after a long gap does not count") {
+  SUBCASE("it wakes once, late, on a busy machine") {
+    s.watch_sleep(0);
+    s.rank().switches += 1;
+    s.look(9);
+    CHECK(s.watch.outside() == OutsideWait::polling);
+  }
+  SUBCASE("a dump wakes it, which does not count") {
     s.watch_sleep(0);
     s.watch_sleep(1);
+    s.watch.held();
     s.rank().switches += 1;
     s.watch_sleep(9);
-    s.rank().switches += 1;
-    s.watch_sleep(90);
     s.look(91);
     CHECK(s.watch.outside() == OutsideWait::none);
+  }
+  SUBCASE("a sample that meets it awake decides nothing") {
+    sleep_for(4, 1);
+    for (int i = 5; i < 8; ++i) {
+      s.rank().call = -1;
+      s.look(i);
+      CHECK(s.watch.outside() == OutsideWait::polling);
+    }
+    SUBCASE("many do") {
+      for (int i = 8; i < 20; ++i) {
+        s.look(i);
+      }
+      CHECK(s.watch.outside() == OutsideWait::none);
+    }
+  }
+  SUBCASE("a sample that meets it in another call decides nothing") {
+    sleep_for(4, 1);
+    s.look(5);
+    s.rank().call = SYS_newfstatat;
+    s.look(6);
+    CHECK(s.watch.outside() == OutsideWait::polling);
+    CHECK(s.watch.target() == WaitTarget::outside);
   }
   SUBCASE("wakes in other calls do not count") {
     s.rank().call = SYS_futex;

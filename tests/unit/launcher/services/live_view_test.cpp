@@ -49,9 +49,8 @@ struct LiveViewScene : test::JobScene {
                         .unknown_process = [] {},
                         .first_gpu_use = [] {}}};
   Watcher watcher{{loop, table, options, test::kStart, "node-a"},
-                  {.stall_raised = [](base::Rank) {},
-                   .stall_escalated = [] {},
-                   .stall_cleared = [] {},
+                  {.stall_changed = [](const StallEvent&) {},
+                   .open_calls = {},
                    .rank_found = [] {},
                    .table_updated = [] {},
                    .warn = [](const std::string&) {}},

@@ -1,0 +1,33 @@
+#include "report/diagnosis/collectives/open_calls.h"
+
+#include "report/diagnosis/collectives/call_group.h"
+
+namespace xpurun::report {
+
+using model::CallSource;
+using model::CallStage;
+
+std::map<base::Rank, model::RankSet> ranks_of_open_calls(const model::CollectiveFacts& facts) {
+  std::map<base::Rank, model::RankSet> out;
+  for (const CallSource source : {CallSource::torch, CallSource::nccl}) {
+    for (const CallGroup& group : line_up(facts, source)) {
+      // A member with an unknown rank may be the one that the others wait for.
+      const bool known = group.any != nullptr && group.ranks.size() >= static_cast<size_t>(group.any->size);
+      for (const Member& m : group.members) {
+        if (known && open_call(m) > 0) {
+          out[m.rank].insert(group.ranks);
+        }
+        for (size_t i = 0; m.comm != nullptr && i < m.comm->point_to_point.size(); ++i) {
+          const model::CollectiveCall& call = m.comm->point_to_point[i];
+          const base::Rank peer = group.global_rank(call.peer);
+          if (call.stage == CallStage::called && peer >= 0) {
+            out[m.rank].insert({m.rank, peer});
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,97 @@
+// Several stalls at the same time, and ranks that work during a stall.
+#include "tests/unit/diagnosis/job.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using namespace xpurun::report::testing;
+using model::RankSet;
+using model::Verdict;
+
+namespace {
+
+Stack in_accept() {
+  return {native("accept4", "libc.so.6"), py("accept", "/usr/lib/python3.11/socket.py", 294),
+          py("serve", "/home/u/serve.py", 9)};
+}
+
+}  // namespace
+
+TEST_CASE("a stall is judged by its own ranks") {
+  Job job(4);
+  job.all(in_compute(), 1).hang_dump();
+  model::Stall& stall = job.facts.run.stalls.at(0);
+  SUBCASE("an idle rank has a stall of its own") {
+    job.rank(0, in_lock()).rank(1, in_lock()).rank(2, in_accept(), 30);
+    job.seen(2).outside = model::OutsideWait::connection;
+    stall.ranks = {0, 1};
+    model::Stall idle{.n = 2, .ranks = {2}, .at_s = 1, .dump = "dumps/0-hang"};
+    job.facts.run.stalls.insert(job.facts.run.stalls.begin(), idle);
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.id == "hang.lock");
+    CHECK(v.level == model::VerdictLevel::confirmed);
+    CHECK(v.ranks == RankSet{0, 1});
+  }
+  SUBCASE("ranks that move are not accused") {
+    job.rank(1, in_sleep());
+    stall.ranks = {1};
+    Verdict v = diagnose(job.facts);
+    CHECK(v.ranks == RankSet{1});
+    // The rank may wait for the others.
+    CHECK(v.level == model::VerdictLevel::suspected);
+    for (const base::Rank r : {0, 2, 3}) {
+      job.died(r, exited(0), 5);
+    }
+    v = diagnose(job.facts);
+    CHECK(v.id == "hang.stuck");
+    CHECK(v.level == model::VerdictLevel::confirmed);
+    CHECK(v.ranks == RankSet{1});
+  }
+  SUBCASE("unless a rank waits for others") {
+    job.rank(1, in_all_reduce());
+    job.cpu(0, 0.9);
+    stall.ranks = {1};
+    CHECK(diagnose(job.facts).id == "hang.busy");
+  }
+  SUBCASE("no rank can end a wait for a lock of another process, but for one that processes share") {
+    job.rank(1, in_lock());
+    stall.ranks = {1};
+    CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
+    job.stacks_of(1).threads.at(0).frames.insert(
+        job.stacks_of(1).threads.at(0).frames.begin(),
+        native("_multiprocessing_SemLock_acquire_impl", "_multiprocessing.cpython-311-x86_64-linux-gnu.so"));
+    CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
+  }
+  SUBCASE("a crash of another rank is not the consequence of an idle rank") {
+    job.rank(2, in_accept(), 30);
+    job.seen(2).outside = model::OutsideWait::connection;
+    stall.ranks = {2};
+    stall.verdict = diagnose(job.facts);
+    CHECK(stall.verdict.level == model::VerdictLevel::suspected);
+    job.died(1, exited(1), 40).ended(exited(1));
+    CHECK(diagnose(job.facts).kind == model::VerdictKind::exit);
+  }
+}
+
+TEST_CASE("a rank that works is placed by all samples, and the sentence says how to end the job") {
+  Job job(3);
+  job.all(in_barrier()).rank(0, in_compute(), 0.1).cpu(0, 0.9).hang_dump();
+  job.seen(0).common_place = {.function = "evaluate", .file = "/home/u/train.py", .line = 70};
+  job.facts.run.options = {{.name = "on-hang", .value = "kill"}};
+  Verdict v = diagnose(job.facts);
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(
+      v.sentence ==
+      "slow: rank 0 is still working in evaluate (train.py:70) after 10 s; ranks 1-2 wait for it in barrier "
+      "(train.py:51); the job goes on, because this may be work (--busy-timeouts N ends it after N "
+      "timeouts)");
+  SUBCASE("unless the job would not be ended anyway") {
+    job.facts.run.options[0].value = "report";
+    CHECK(diagnose(job.facts).sentence.ends_with("(train.py:51)"));
+  }
+  SUBCASE("or the user has asked for it") {
+    job.facts.run.options.push_back({.name = "busy-timeouts", .value = "5"});
+    CHECK(diagnose(job.facts).sentence.ends_with("(train.py:51)"));
+  }
+}
