@@ -37,8 +37,4 @@ inline constexpr IdentityVariables kIdentityVariables[] = {
     {IdentityKind::pmi, "PALS_RANKID", "PALS_LOCAL_RANKID", "", "", false, false, true},
 };
 
-// From a rank's preload library to those of the programs that the rank starts: "<pid>:<values of the
-// variables above>".
-inline constexpr char kRankMarkEnv[] = "XPURUN_RANK_MARK";
-
 }  // namespace xpurun::wire

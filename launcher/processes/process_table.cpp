@@ -30,6 +30,12 @@ constexpr size_t kMostEndedOthers = 1000;
 // Processes that are asked for their position in a file that they share.
 constexpr size_t kMostWriters = 256;
 
+// Whether the end of the process must be noticed at once.
+bool matters(const TrackedProcess& p, Pid main, const std::vector<Pid>& roots) {
+  return model::takes_part(p.record.role) || p.record.pid == main ||
+         std::find(roots.begin(), roots.end(), p.record.pid) != roots.end();
+}
+
 bool looks_like_python(const std::string& exe) {
   return base::base_name(exe).starts_with("python");
 }
@@ -206,7 +212,7 @@ void ProcessTable::lose(TrackedProcess& p) {
   if (!p.alive) {
     return;
   }
-  if (on_lost_ && (model::takes_part(p.record.role) || p.record.pid == main_)) {
+  if (on_lost_ && matters(p, main_, roots_)) {
     on_lost_(p.record.pid);
   } else {
     mark_dead(p.record.pid);
@@ -266,7 +272,7 @@ bool ProcessTable::look_at(Pid pid, bool executed) {
 
 // The pidfd is opened before the look at the start time, so that it belongs to this process.
 void ProcessTable::watch_if_needed(TrackedProcess& p) {
-  if (!p.alive || !(model::takes_part(p.record.role) || p.record.pid == main_) || p.pidfd) {
+  if (!p.alive || p.pidfd || !matters(p, main_, roots_)) {
     return;
   }
   if (auto fd = Pidfd::open(p.record.pid); fd && still_exists(p)) {

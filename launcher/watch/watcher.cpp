@@ -84,8 +84,11 @@ void Watcher::discover() {
   const base::MonoNs before = base::thread_cpu_ns();
   parts_.table.refresh();
   const base::MonoNs now = parts_.loop.now();
-  next_walk_ =
-      now + static_cast<base::MonoNs>(kWalkShare * static_cast<double>(base::thread_cpu_ns() - before));
+  // A child that a rank waits for must be known before the rank has been still for too long.
+  const double timeout_s = parts_.options.hang_timeout_s;
+  const double longest_s = timeout_s > 0 ? std::max(timeout_s / 4, kQuickestDiscoveryS) : kForever;
+  const double rest_s = kWalkShare * base::ns_to_s(base::thread_cpu_ns() - before);
+  next_walk_ = now + base::s_to_ns(std::min(rest_s, longest_s));
   process_known();
 }
 

@@ -12,6 +12,8 @@ namespace xpurun::preload {
 namespace {
 
 constexpr size_t kMaxDigits = 9;
+// From a rank's library to those of the programs that the rank starts: "<pid>:<values of all variables>".
+constexpr char kRankMarkEnv[] = "XPURUN_RANK_MARK";
 
 // The value of the variable if it is a decimal number of at most kMaxDigits digits, else nullptr.
 const char* number(const char* name) {
@@ -48,7 +50,7 @@ Mark variables_of_ranks() {
 }  // namespace
 
 bool is_started_by_rank() {
-  const char* said = getenv(wire::kRankMarkEnv);
+  const char* said = getenv(kRankMarkEnv);
   if (said == nullptr) {
     return false;
   }
@@ -64,7 +66,7 @@ void mark_rank() {
   char text[sizeof(mark.text) + 16];
   if (mark.text[0] != '\0') {
     snprintf(text, sizeof(text), "%ld%s", static_cast<long>(getpid()), mark.text);
-    setenv(wire::kRankMarkEnv, text, 1);
+    setenv(kRankMarkEnv, text, 1);
   }
 }
 

@@ -14,7 +14,7 @@ const char* own_rank();
 // Whether a rank has started this process: a program with the same variables, which has called mark_rank().
 // Programs that a rank starts have its variables, too, but are of no interest, and there may be thousands.
 bool is_started_by_rank();
-// Tells the programs that this process starts that it is the rank (wire::kRankMarkEnv).
+// Tells the programs that this process starts that it is the rank (XPURUN_RANK_MARK).
 void mark_rank();
 
 }  // namespace xpurun::preload

@@ -43,7 +43,8 @@ SUBINTERPRETERS = ("import sys\n"
                    "try: import _interpreters as made\nexcept ImportError: import _xxsubinterpreters as made\n"
                    "for _ in range(2):\n    one = made.create()\n"
                    "    made.run_string(one, 'import os, sys; print(sys.path, sorted(sys.path_importer_cache), "
-                   "os.environ.get(\"PYTHONPATH\"), \"sitecustomize\" in sys.modules, sys.exit, os._exit, flush=True)')\n"
+                   "os.environ.get(\"PYTHONPATH\"), \"sitecustomize\" in sys.modules, sys.exit, os._exit, "
+                   "flush=True)')\n"
                    "    made.destroy(one)\n")
 # What coverage.py sees: the files whose code runs while the program does, without the standard library and the import
 # hook of setuptools.
