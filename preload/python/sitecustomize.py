@@ -78,11 +78,12 @@ def _hook(os, here, settings):
             pass
 
     first = getpid()
+    is_rank = settings["is_rank"]
 
     def is_forked_rank(caller):
         """A child that a rank forks is no rank: its exit says nothing, and there may be thousands. A launcher may fork
         its ranks and give them their variables afterwards. multiprocessing ends every forked child by os._exit."""
-        return (not settings["is_rank"] and "RANK" in os.environ and
+        return (not is_rank and "RANK" in os.environ and
                 caller.f_globals.get("__name__") != "multiprocessing.popen_fork")
 
     def tell_exit(kind, status):
@@ -90,7 +91,7 @@ def _hook(os, here, settings):
             caller = sys._getframe(2)
             if getpid() != first and not is_forked_rank(caller):
                 return
-            if (status is not None and status != 0) or settings["is_rank"]:
+            if (status is not None and status != 0) or is_rank:
                 part("xpurun_exceptions")["tell_exit"](kind, status, caller)
         except BaseException:
             pass
@@ -128,6 +129,9 @@ def _hook(os, here, settings):
         __init__ = real_exit
 
     def _exit(status):
+        # Each page that a forked child touches is copied: as little as possible happens here.
+        if is_rank and getpid() != first:
+            real_os_exit(status)
         tell_exit("os_exit", status)
         real_os_exit(status)
 
