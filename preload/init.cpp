@@ -9,6 +9,7 @@
 #include "preload/process/log_redirect.h"
 #include "preload/process/process_kind.h"
 #include "preload/process/python_bootstrap.h"
+#include "preload/process/rank_identity.h"
 #include "preload/process/run_env.h"
 #include "preload/process/supervisor_link.h"
 #include "preload/start.h"
@@ -39,6 +40,9 @@ __attribute__((constructor)) void start(int argc, char** argv) {
   prepare_marks(run.socket);
   const ProcessKind kind = classify_this_process();
   if (kind != ProcessKind::other) {
+    if (has_rank_environment()) {
+      mark_rank();
+    }
     redirect_output(getenv(wire::kLogsEnv));
     // Yama's scope 1 lets only ancestors trace. This adds the supervisor, in case the process was
     // re-parented. EINVAL without Yama.

@@ -17,6 +17,10 @@ inline int64_t read_clock_ns(clockid_t id) {
 inline MonoNs mono_ns() {
   return read_clock_ns(CLOCK_MONOTONIC);
 }
+// CPU time of the calling thread.
+inline int64_t thread_cpu_ns() {
+  return read_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
 // Nanoseconds since the Unix epoch, UTC.
 inline int64_t wall_ns() {
   return read_clock_ns(CLOCK_REALTIME);

@@ -19,9 +19,9 @@ constexpr double kLastPatienceS = 1.5;
 // the report.
 void hang_up_group(const ProcessTable& table) {
   for (const TrackedProcess* p : table.living()) {
-    if (p->pidfd && ::getpgid(p->record.pid) == ::getpgrp()) {
-      (void)p->pidfd.send_signal(SIGHUP);
-      (void)p->pidfd.send_signal(SIGCONT);
+    if (::getpgid(p->record.pid) == ::getpgrp()) {
+      (void)table.signal(*p, SIGHUP);
+      (void)table.signal(*p, SIGCONT);
     }
   }
 }

@@ -76,11 +76,10 @@ void RankRestart::begin(double grace_s) {
   }
 }
 
-// By pidfd, so that a process with a reused pid is never hit.
 void RankRestart::kill_rest() {
   for (const TrackedProcess* p : parts_.table.living()) {
-    if (ended_.contains(p->record.pid) && p->pidfd) {
-      (void)p->pidfd.send_signal(SIGKILL);
+    if (ended_.contains(p->record.pid)) {
+      (void)parts_.table.signal(*p, SIGKILL);
     }
   }
 }

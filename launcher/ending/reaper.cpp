@@ -20,15 +20,16 @@ void Reaper::watch(const TrackedProcess& p) {
   // A pidfd is readable from the end of its process on, so the descriptor leaves the loop at the first event.
   (void)parts_.loop.add(fd, EPOLLIN, [this, pid, fd](uint32_t) {
     parts_.loop.remove(fd);
-    pidfd_ready(pid);
+    pidfd_ready(pid, fd);
   });
 }
 
 // The end of a child is reaped, which gives its status. The status of any other process is read from its
 // zombie.
-void Reaper::pidfd_ready(base::Pid pid) {
+void Reaper::pidfd_ready(base::Pid pid, int fd) {
   const TrackedProcess* dead = parts_.table.find(pid);
-  if (dead == nullptr || !dead->alive) {
+  // By now the pid may belong to another process of the job.
+  if (dead == nullptr || !dead->alive || dead->pidfd.fd() != fd) {
     return;
   }
   siginfo_t info{};
@@ -50,7 +51,7 @@ void Reaper::reap() {
     const base::Pid pid = info.si_pid;
     // Until waitpid(), /proc still describes the zombie and the pid cannot be reused.
     if (pid != parts_.table.main() && parts_.table.find(pid) == nullptr && !hooks_.may_be_helper(pid)) {
-      hooks_.discover();
+      hooks_.unknown_ended();
     }
     int raw = 0;
     if (::waitpid(pid, &raw, 0) != pid) {
@@ -93,6 +94,7 @@ void Reaper::record_death(TrackedProcess& p, std::optional<base::WaitStatus> sta
   const bool readable = !status && p.pidfd;
   const base::WaitStatus end =
       readable ? p.pidfd.wait_status_of_stranger() : status.value_or(base::WaitStatus());
+  p.pidfd = Pidfd();
   model::ProcessRecord& record = p.record;
   parts_.table.mark_dead(record.pid);
   parts_.table.note_error_stream(record.pid);

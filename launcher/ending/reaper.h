@@ -20,9 +20,10 @@ class Reaper {
     Journal& journal;
   };
   struct Hooks {
-    std::function<bool(base::Pid)> may_be_helper;  // if true, an unknown child is not searched for in the job
+    std::function<bool(base::Pid)> may_be_helper;
     std::function<bool(base::Pid, base::WaitStatus)> helper_ended;  // true if the child was a helper
-    std::function<void()> discover;
+    // An orphan has ended that the table does not know: the job may have other unknown processes.
+    std::function<void()> unknown_ended;
     // A process of the job has died; its record is complete. `failed`: the process failed
     // and is no follower.
     std::function<void(const TrackedProcess&, base::WaitStatus, bool failed)> died;
@@ -45,7 +46,7 @@ class Reaper {
   void find_unnoticed_deaths();
 
  private:
-  void pidfd_ready(base::Pid pid);
+  void pidfd_ready(base::Pid pid, int fd);
   void record_death(TrackedProcess& p, std::optional<base::WaitStatus> status);
 
   Parts parts_;

@@ -17,20 +17,18 @@ constexpr double kLastWaitS = 10;
 void Shutdown::signal_all(int signal) {
   table_.refresh();
   for (const TrackedProcess* p : table_.living()) {
-    if (!p->pidfd) {
-      // There is no free descriptor for a pidfd. The command is a child of xpurun, so signalling by pid is
-      // safe.
-      if (p->record.pid == table_.main()) {
-        table_.signal_main(signal);
-      }
+    // Without a free descriptor for a pidfd, the command can still be signalled by pid: it is a child of
+    // xpurun.
+    if (!p->pidfd && p->record.pid == table_.main()) {
+      table_.signal_main(signal);
       continue;
     }
-    if (auto sent = p->pidfd.send_signal(signal); !sent) {
-      base::log_debug("{}", base::to_line(sent.error()));
+    if (!table_.signal(*p, signal)) {
+      base::log_debug("process {} was not signalled: it has ended", p->record.pid);
     }
     // A stopped process handles SIGTERM only after SIGCONT.
     if (signal == SIGTERM) {
-      (void)p->pidfd.send_signal(SIGCONT);
+      (void)table_.signal(*p, SIGCONT);
     }
   }
 }

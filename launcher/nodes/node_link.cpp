@@ -3,6 +3,7 @@
 #include "common/base/os/program.h"
 #include "common/base/output/log.h"
 #include "launcher/nodes/node_limits.h"
+#include "launcher/os/pidfd.h"
 #include "launcher/spawn/environment.h"
 
 #include <fmt/format.h>
@@ -30,6 +31,8 @@ constexpr double kLongestWaitS = 60;
 // A helper that has lived for this time starts again after the first wait.
 constexpr double kLongLifeS = 60;
 constexpr int kStepMs = 20;
+// The time in seconds that the helper needs to end after it has closed its socket.
+constexpr double kReapS = 0.1;
 
 // The helper takes its settings from the socket alone, so that its /proc/PID/environ does not contain a token
 // of XPURUN_NATS_TOKEN.
@@ -245,7 +248,7 @@ void NodeLink::finish(int exit_status, double seconds) {
     return;
   }
   send(EndMessage{.exit_status = exit_status});
-  pid_ = 0;  // the destructor must not kill it
+  const base::Pid pid = std::exchange(pid_, 0);  // the destructor must not kill it
   const base::MonoNs end = base::mono_ns() + base::s_to_ns(seconds);
   while (socket_ && base::mono_ns() < end) {
     pollfd waiting{.fd = socket_.get(),
@@ -262,6 +265,9 @@ void NodeLink::finish(int exit_status, double seconds) {
     if (input && ::recv(socket_.get(), buf, sizeof buf, MSG_DONTWAIT) == 0) {
       disconnect();
     }
+  }
+  if (!socket_) {
+    reap_soon(pid, kReapS);
   }
 }
 

@@ -1,13 +1,16 @@
 #include "launcher/os/pidfd.h"
 
+#include "common/base/clock.h"
 #include "common/base/os/procfs.h"
 
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -29,6 +32,14 @@ constexpr uint64_t kPidfdInfoExit = 1u << 3;
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 
 }  // namespace
+
+void reap_soon(base::Pid pid, double seconds) {
+  constexpr int kStepMs = 2;
+  const base::MonoNs end = base::mono_ns() + base::s_to_ns(seconds);
+  while (pid > 0 && ::waitpid(pid, nullptr, WNOHANG) == 0 && base::mono_ns() < end) {
+    (void)::poll(nullptr, 0, kStepMs);
+  }
+}
 
 base::Result<Pidfd> Pidfd::open(base::Pid pid) {
   Pidfd out;

@@ -31,4 +31,8 @@ class Pidfd {
   base::Pid pid_ = 0;
 };
 
+// Reaps a child that is about to end: it would stay a zombie where process 1 does not reap. Blocks for at
+// most this time; a child that needs longer is left to process 1.
+void reap_soon(base::Pid pid, double seconds);
+
 }  // namespace xpurun::launcher

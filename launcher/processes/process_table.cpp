@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/model/secrets/redact.h"
+#include "launcher/processes/child_lists.h"
 #include "launcher/processes/error_stream.h"
 #include "launcher/processes/late_launcher.h"
 
@@ -14,6 +15,27 @@ using base::Pid;
 
 namespace {
 
+// The time in which a walk still reads programs and variables.
+constexpr base::MonoNs kLongestInspections = 200'000'000;
+// In a job with more processes than the first number, a settled process is looked at in one of so many walks.
+constexpr size_t kCrowd = 500;
+constexpr uint64_t kLooks = 8;
+constexpr base::MonoNs kSettled = 10'000'000'000;
+// Of a line of processes from the supervisor down.
+constexpr size_t kDeepest = 64;
+// Numbers of ended processes that are kept. A job of 512 ranks restarts eight times within the first limit;
+// the second one is for the helpers of ranks (data loaders, launchers), and again for all others.
+constexpr size_t kMostEndedRanks = 4096;
+constexpr size_t kMostEndedOthers = 1000;
+// Processes that are asked for their position in a file that they share.
+constexpr size_t kMostWriters = 256;
+
+// Whether the end of the process must be noticed at once.
+bool matters(const TrackedProcess& p, Pid main, const std::vector<Pid>& roots) {
+  return model::takes_part(p.record.role) || p.record.pid == main ||
+         std::find(roots.begin(), roots.end(), p.record.pid) != roots.end();
+}
+
 bool looks_like_python(const std::string& exe) {
   return base::base_name(exe).starts_with("python");
 }
@@ -23,34 +45,248 @@ bool looks_like_python(const std::string& exe) {
 ProcessTable::ProcessTable(Pid supervisor, base::MonoNs started, base::ProcFs proc)
     : proc_(std::move(proc)), supervisor_(supervisor), started_(started) {}
 
-void ProcessTable::walk(Pid pid, std::vector<Pid>& found) const {
-  for (Pid child : proc_.children(pid)) {
-    if (ignored_.count(child) != 0 || std::find(found.begin(), found.end(), child) != found.end()) {
-      continue;
-    }
-    found.push_back(child);
-    walk(child, found);
-  }
-}
-
 // The parents of a foreign job's orphans are unknown to xpurun, so the walk starts at every known process. A
 // root that has ended is no start: its pid may belong to another program by now.
-void ProcessTable::walk_foreign_job(std::vector<Pid>& found) const {
-  const auto add = [&](Pid pid) {
-    if (ignored_.count(pid) == 0 && std::find(found.begin(), found.end(), pid) == found.end()) {
-      found.push_back(pid);
-      walk(pid, found);
-    }
-  };
+std::vector<Pid> ProcessTable::walk_starts() const {
+  if (!is_foreign()) {
+    return {supervisor_};
+  }
+  std::vector<Pid> out;
   for (const Pid root : roots_) {
     if (find(root) == nullptr) {
-      add(root);
+      out.push_back(root);
     }
   }
   for (const auto& [pid, p] : processes_) {
-    if (const auto stat = proc_.stat(pid); p.alive && stat && stat->start_ticks == p.record.start_ticks) {
-      add(pid);
+    if (p.alive && still_exists(p)) {
+      out.push_back(pid);
     }
+  }
+  return out;
+}
+
+bool ProcessTable::still_exists(const TrackedProcess& p) const {
+  const auto stat = proc_.stat(p.record.pid);
+  return stat && stat->start_ticks == p.record.start_ticks;
+}
+
+void ProcessTable::walk() {
+  const base::MonoNs now = base::mono_ns();
+  ++walk_;
+  ChildLists lists(proc_);
+  std::unordered_set<Pid> met = {supervisor_};
+  std::vector<std::pair<Pid, int64_t>> waiting;  // pid and number of threads
+  const auto visit = [&](Pid pid) {
+    if (TrackedProcess* p = find(pid); p != nullptr && may_be_skipped(*p, now)) {
+      p->walk = walk_;
+      return;
+    }
+    const auto stat = ignored_.count(pid) == 0 && met.insert(pid).second
+                          ? proc_.stat(pid)
+                          : base::Result<base::ProcStat>(base::fail("not of interest"));
+    if (!stat) {
+      return;
+    }
+    waiting.emplace_back(pid, stat->num_threads);
+    if (TrackedProcess* p = meet(*stat, now)) {
+      p->walk = walk_;
+    }
+  };
+  for (const Pid start : walk_starts()) {
+    if (is_foreign()) {
+      visit(start);
+    } else {
+      waiting.emplace_back(start, 0);
+    }
+  }
+  while (!waiting.empty()) {
+    const auto [pid, threads] = waiting.back();
+    waiting.pop_back();
+    const std::vector<Pid> children = lists.of(pid, threads);
+    if (TrackedProcess* p = find(pid)) {
+      p->leaf = children.empty();
+    }
+    for (const Pid child : children) {
+      visit(child);
+    }
+  }
+}
+
+// Of thousands of processes that have settled and are no concern of xpurun, a walk looks at some only. The
+// others exist, because their parents still have them.
+bool ProcessTable::may_be_skipped(const TrackedProcess& p, base::MonoNs now) const {
+  return processes_.size() > kCrowd && p.alive && p.inspected && p.leaf && p.record.pid != main_ &&
+         !model::takes_part(p.record.role) && now - p.seen > kSettled &&
+         (static_cast<uint64_t>(p.record.pid) + walk_) % kLooks != 0;
+}
+
+TrackedProcess* ProcessTable::meet(const base::ProcStat& stat, base::MonoNs now) {
+  if (stat.state == 'Z' || stat.state == 'X') {
+    return nullptr;
+  }
+  auto it = processes_.find(stat.pid);
+  // The same pid with another start time is another process: the pid was reused.
+  if (it != processes_.end() && it->second.record.start_ticks != stat.start_ticks) {
+    lose(it->second);
+    it = processes_.find(stat.pid);
+    if (it != processes_.end()) {
+      const Key key = key_of(it->second);
+      dead_.insert_or_assign(key, std::move(it->second));
+      processes_.erase(it);
+      it = processes_.end();
+    }
+  }
+  if (it == processes_.end()) {
+    TrackedProcess p;
+    p.record.pid = stat.pid;
+    p.record.start_ticks = stat.start_ticks;
+    p.record.role = model::ProcessRole::other;
+    p.record.comm = stat.comm;
+    p.record.seen_s = base::ns_to_s(now - started_);
+    p.seen = now;
+    it = processes_.emplace(stat.pid, std::move(p)).first;
+  }
+  TrackedProcess& p = it->second;
+  p.record.ppid = stat.ppid;
+  // exec nearly always changes the thread name.
+  if (p.record.comm != stat.comm) {
+    p.record.comm = stat.comm;
+    p.inspected = false;
+  }
+  return &p;
+}
+
+// A fork is followed by exec within milliseconds, and by the loading of libraries: a young process is
+// inspected again until it has settled.
+void ProcessTable::inspect_if_due(TrackedProcess& p, base::MonoNs now) {
+  if (!p.inspected || now - p.seen < base::s_to_ns(3)) {
+    inspect(p);
+  }
+}
+
+// Unread processes first. What does not fit into the time waits for the next walk, because a long walk delays
+// all of xpurun's work.
+void ProcessTable::inspect_all() {
+  const base::MonoNs now = base::mono_ns();
+  for (const bool unread : {true, false}) {
+    for (auto& [pid, p] : processes_) {
+      if (p.alive && p.walk == walk_ && p.read_in != walk_ && p.inspected != unread) {
+        inspect_if_due(p, now);
+        if (base::mono_ns() - now > kLongestInspections) {
+          return;
+        }
+      }
+    }
+  }
+}
+
+void ProcessTable::refresh() {
+  walk();
+  inspect_all();
+  find_lost();
+  assign_roles();
+  watch_all();
+}
+
+// A process without a pidfd gives no event when it ends. One that moved during the walk, because its parent
+// ended, still exists. A child of xpurun that has ended is left to the reaper, which gets its status.
+void ProcessTable::find_lost() {
+  std::vector<Pid> lost;
+  for (const auto& [pid, p] : processes_) {
+    if (!p.alive || p.pidfd || p.walk == walk_) {
+      continue;
+    }
+    const auto stat = proc_.stat(pid);
+    const bool same = stat && stat->start_ticks == p.record.start_ticks;
+    const bool ended = !same || stat->state == 'Z' || stat->state == 'X';
+    if (ended && !(same && stat->ppid == supervisor_)) {
+      lost.push_back(pid);
+    }
+  }
+  for (const Pid pid : lost) {
+    lose(processes_.at(pid));
+  }
+}
+
+void ProcessTable::lose(TrackedProcess& p) {
+  if (!p.alive) {
+    return;
+  }
+  if (on_lost_ && matters(p, main_, roots_)) {
+    on_lost_(p.record.pid);
+  } else {
+    mark_dead(p.record.pid);
+  }
+}
+
+std::vector<base::ProcStat> ProcessTable::unknown_line(Pid pid) const {
+  std::vector<base::ProcStat> out;
+  Pid at = pid;
+  for (size_t depth = 0; depth < kDeepest && at > 1; ++depth) {
+    if (ignored_.count(at) != 0) {
+      return {};
+    }
+    const auto stat = proc_.stat(at);
+    const TrackedProcess* known = find(at);
+    if (!stat || stat->state == 'Z' || stat->state == 'X') {
+      return {};
+    }
+    if (known != nullptr && known->alive && known->record.start_ticks == stat->start_ticks) {
+      if (at == pid) {
+        out.push_back(*stat);
+      }
+      std::reverse(out.begin(), out.end());
+      return out;
+    }
+    out.push_back(*stat);
+    at = stat->ppid;
+    if (at == supervisor_ && !is_foreign()) {
+      std::reverse(out.begin(), out.end());
+      return out;
+    }
+  }
+  return {};
+}
+
+bool ProcessTable::look_at(Pid pid, bool executed) {
+  const base::MonoNs now = base::mono_ns();
+  bool alone = true;
+  for (const base::ProcStat& stat : unknown_line(pid)) {
+    TrackedProcess* p = meet(stat, now);
+    if (p == nullptr) {
+      continue;
+    }
+    p->inspected = p->inspected && !(executed && stat.pid == pid);
+    inspect_if_due(*p, now);
+    alone = alone && assign_alone(*p);
+    if (alone) {
+      watch_if_needed(*p);
+    }
+  }
+  if (!alone) {
+    assign_roles();
+    watch_all();
+  }
+  return !alone;
+}
+
+// The pidfd is opened before the look at the start time, so that it belongs to this process.
+void ProcessTable::watch_if_needed(TrackedProcess& p) {
+  if (!p.alive || p.pidfd || !matters(p, main_, roots_)) {
+    return;
+  }
+  if (auto fd = Pidfd::open(p.record.pid); fd && still_exists(p)) {
+    p.pidfd = std::move(*fd);
+  }
+  if ((p.pidfd || !p.told) && on_found_) {
+    p.told = true;
+    on_found_(p);
+  }
+}
+
+void ProcessTable::watch_all() {
+  for (auto& [pid, p] : processes_) {
+    watch_if_needed(p);
   }
 }
 
@@ -61,6 +297,8 @@ bool ProcessTable::foreign_job_ended() const {
 
 void ProcessTable::inspect(TrackedProcess& p) {
   const Pid pid = p.record.pid;
+  p.inspected = true;
+  p.read_in = walk_;
   std::string exe = proc_.exe(pid);
   const std::vector<std::string> cmdline = proc_.cmdline(pid);
   const auto environment = proc_.environ(pid);
@@ -85,175 +323,6 @@ void ProcessTable::inspect(TrackedProcess& p) {
   }
 }
 
-void ProcessTable::refresh() {
-  std::vector<Pid> found;
-  if (is_foreign()) {
-    walk_foreign_job(found);
-  } else {
-    walk(supervisor_, found);
-  }
-  const base::MonoNs now = base::mono_ns();
-  std::vector<Pid> newcomers;
-  for (Pid pid : found) {
-    const auto st = proc_.stat(pid);
-    if (!st || st->state == 'Z' || st->state == 'X') {
-      continue;
-    }
-    auto it = processes_.find(pid);
-    // The same pid with another start time is another process: the pid was reused.
-    if (it != processes_.end() && it->second.record.start_ticks != st->start_ticks) {
-      it->second.alive = false;
-      dead_.push_back(std::move(it->second));
-      processes_.erase(it);
-      it = processes_.end();
-    }
-    if (it == processes_.end()) {
-      TrackedProcess p;
-      p.record.pid = pid;
-      p.record.start_ticks = st->start_ticks;
-      p.record.role = model::ProcessRole::other;
-      p.record.seen_s = base::ns_to_s(now - started_);
-      p.seen = now;
-      if (auto fd = Pidfd::open(pid)) {
-        p.pidfd = std::move(*fd);
-      }
-      it = processes_.emplace(pid, std::move(p)).first;
-      newcomers.push_back(pid);
-    }
-    TrackedProcess& p = it->second;
-    // A fork is followed by exec within milliseconds, and by the loading of libraries.
-    const bool young = now - p.seen < base::s_to_ns(3);
-    // exec nearly always changes the thread name. A young process is inspected again until it has settled.
-    const bool changed = p.record.comm != st->comm;
-    p.record.ppid = st->ppid;
-    p.record.comm = st->comm;
-    if (changed || young || p.executed) {
-      p.executed = false;
-      inspect(p);
-    }
-  }
-  assign_roles();
-  for (Pid pid : newcomers) {
-    if (on_found_) {
-      on_found_(processes_.at(pid));
-    }
-  }
-}
-
-bool ProcessTable::descends_from(const TrackedProcess& p, Pid ancestor) const {
-  Pid at = p.record.ppid;
-  // Bounded: the table may hold stale parents, which could form a circle.
-  for (int depth = 0; depth < 64 && at > 1 && at != supervisor_; ++depth) {
-    if (at == ancestor) {
-      return true;
-    }
-    const auto it = processes_.find(at);
-    if (it == processes_.end()) {
-      return false;
-    }
-    at = it->second.record.ppid;
-  }
-  return false;
-}
-
-void ProcessTable::assign_roles() {
-  for (const auto& [pid, p] : processes_) {
-    if (p.alive && p.identity && (!kind_ || p.identity->kind < *kind_)) {
-      kind_ = p.identity->kind;
-    }
-  }
-  if (!kind_) {
-    assign_by_parents();
-    return;
-  }
-  find_left_behind();
-  // Of all processes with a rank's variables, the rank is the topmost Python process; without Python, the
-  // topmost process.
-  std::map<base::Rank, Pid> chosen;
-  const auto better = [&](const TrackedProcess& a, const TrackedProcess& b) {
-    if (a.record.python != b.record.python) {
-      return a.record.python;
-    }
-    return descends_from(b, a.record.pid);
-  };
-  for (const auto& [pid, p] : processes_) {
-    if (!p.alive || !p.identity || p.identity->kind != *kind_ || p.left_behind) {
-      continue;
-    }
-    const auto it = chosen.find(p.identity->rank);
-    if (it == chosen.end() || better(p, processes_.at(it->second))) {
-      chosen[p.identity->rank] = pid;
-    }
-  }
-  for (auto& [pid, p] : processes_) {
-    if (!p.alive) {
-      continue;
-    }
-    model::ProcessRecord& r = p.record;
-    if (p.left_behind) {
-      r.role = r.python ? model::ProcessRole::worker : model::ProcessRole::child;
-      r.rank = p.identity->rank;
-      r.local_rank = -1;
-      continue;
-    }
-    const bool carries = p.identity && p.identity->kind == *kind_;
-    if (carries && chosen.at(p.identity->rank) == pid) {
-      r.role = model::ProcessRole::rank;
-      r.rank = p.identity->rank;
-      r.local_rank = p.identity->local_rank;
-      r.identity = source_of(*kind_);
-      continue;
-    }
-    r.rank = base::kNoRank;
-    r.local_rank = -1;
-    r.role = model::ProcessRole::other;
-    for (const auto& [rank, rank_pid] : chosen) {
-      if (descends_from(p, rank_pid)) {
-        r.role = r.python ? model::ProcessRole::worker : model::ProcessRole::child;
-        r.rank = rank;
-      } else if (descends_from(processes_.at(rank_pid), pid)) {
-        r.role = model::ProcessRole::agent;
-        r.rank = base::kNoRank;
-        break;
-      }
-    }
-  }
-}
-
-bool ProcessTable::known_rank_before(const TrackedProcess& p) const {
-  const auto is_it = [&](const TrackedProcess& other) {
-    return other.record.role == model::ProcessRole::rank && other.identity == p.identity &&
-           std::pair(other.record.start_ticks, other.record.pid) <
-               std::pair(p.record.start_ticks, p.record.pid);
-  };
-  return std::any_of(dead_.begin(), dead_.end(), is_it) ||
-         std::any_of(processes_.begin(), processes_.end(),
-                     [&](const auto& entry) { return is_it(entry.second); });
-}
-
-// Finds orphans (now children of xpurun, the subreaper) with the variables of an earlier rank: helpers that
-// an ended rank left behind. A restarted rank is a child of its launcher and so not an orphan. A process that
-// has been a rank stays a rank when its launcher ends.
-void ProcessTable::find_left_behind() {
-  for (auto& [pid, p] : processes_) {
-    const bool orphan = p.record.ppid == supervisor_ && pid != main_;
-    if (p.alive && p.identity && orphan && p.record.role != model::ProcessRole::rank &&
-        known_rank_before(p)) {
-      p.left_behind = true;
-    }
-  }
-}
-
-const TrackedProcess* ProcessTable::topmost_python() const {
-  const TrackedProcess* chosen = nullptr;
-  for (const auto& [pid, p] : processes_) {
-    if (p.alive && p.record.python && (chosen == nullptr || descends_from(*chosen, pid))) {
-      chosen = &p;
-    }
-  }
-  return chosen;
-}
-
 void ProcessTable::signal_main(int signal) const {
   const TrackedProcess* command = find(main_);
   if (command != nullptr && command->pidfd) {
@@ -263,10 +332,21 @@ void ProcessTable::signal_main(int signal) const {
   }
 }
 
+bool ProcessTable::signal(const TrackedProcess& p, int signal) const {
+  if (p.pidfd) {
+    return p.pidfd.send_signal(signal).has_value();
+  }
+  const auto fd = Pidfd::open(p.record.pid);
+  return fd && still_exists(p) && fd->send_signal(signal);
+}
+
 void ProcessTable::mark_dead(Pid pid) {
   const auto it = processes_.find(pid);
   if (it == processes_.end()) {
     return;
+  }
+  if (it->second.alive) {
+    forget_old(it->second);
   }
   it->second.alive = false;
   // A launcher counts as the rank until it has started one.
@@ -278,6 +358,28 @@ void ProcessTable::mark_dead(Pid pid) {
     if (p.alive && p.identity && p.identity == it->second.identity && descends_from(p, pid)) {
       p.left_behind = true;
     }
+  }
+}
+
+// `ended` joins the ended processes of its kind, and the oldest of too many is forgotten.
+void ProcessTable::forget_old(const TrackedProcess& ended) {
+  if (ended.record.pid == main_) {
+    return;
+  }
+  const bool rank = ended.record.role == model::ProcessRole::rank;
+  const bool helper = !rank && model::takes_part(ended.record.role);
+  std::deque<Key>& all = rank ? ended_ranks_ : helper ? ended_helpers_ : ended_others_;
+  all.push_back(key_of(ended));
+  if (all.size() <= (rank ? kMostEndedRanks : kMostEndedOthers)) {
+    return;
+  }
+  const Key oldest = all.front();
+  all.pop_front();
+  const auto it = processes_.find(oldest.first);
+  if (it != processes_.end() && !it->second.alive && key_of(it->second) == oldest) {
+    processes_.erase(it);
+  } else {
+    dead_.erase(oldest);
   }
 }
 
@@ -295,9 +397,12 @@ void ProcessTable::note_error_stream(Pid pid) {
     return;
   }
   int64_t end = -1;
-  for (const auto& [other, q] : processes_) {
+  size_t asked = 0;
+  for (auto it = processes_.begin(); it != processes_.end() && asked < kMostWriters; ++it) {
+    const TrackedProcess& q = it->second;
     if (q.alive && stream.kind == model::StreamKind::file && q.record.error_stream.path == stream.path) {
-      end = std::max(end, error_position_of(proc_, other));
+      end = std::max(end, error_position_of(proc_, q.record.pid));
+      ++asked;
     }
   }
   // No remaining process can write after it, so the rest of the file belongs to the process. A position that
@@ -342,13 +447,8 @@ bool ProcessTable::add_departed(Pid pid, const Identity& identity) {
     kind_ = identity.kind;
   }
   processes_.emplace(pid, std::move(p));
+  ranks_.insert(pid);
   return true;
-}
-
-void ProcessTable::note_exec(Pid pid) {
-  if (TrackedProcess* p = find(pid)) {
-    p->executed = true;
-  }
 }
 
 void ProcessTable::note_python(Pid pid) {
@@ -404,9 +504,10 @@ std::vector<Descendant> ProcessTable::descendants_of(Pid pid) const {
 
 std::vector<const TrackedProcess*> ProcessTable::living_ranks() const {
   std::vector<const TrackedProcess*> out;
-  for (const auto& [pid, p] : processes_) {
-    if (p.alive && p.record.role == model::ProcessRole::rank) {
-      out.push_back(&p);
+  for (const Pid pid : ranks_) {
+    const TrackedProcess* p = find(pid);
+    if (p != nullptr && p->alive && p->record.role == model::ProcessRole::rank) {
+      out.push_back(p);
     }
   }
   std::sort(out.begin(), out.end(),
@@ -443,7 +544,7 @@ std::vector<model::ProcessRecord> ProcessTable::records() const {
       out.push_back(p.record);
     }
   };
-  for (const TrackedProcess& p : dead_) {
+  for (const auto& [key, p] : dead_) {
     add(p);
   }
   for (const auto& [pid, p] : processes_) {

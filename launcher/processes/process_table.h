@@ -1,6 +1,7 @@
 // ProcessTable: all descendants of the supervisor, or of the roots of a foreign job, and their roles. Found
-// by walking /proc/PID/task/TID/children. The supervisor is a subreaper, so orphans stay in the walk. The
-// table keeps dead processes: they are evidence.
+// by walking /proc/PID/task/TID/children. The supervisor is a subreaper, so orphans stay in the walk. A walk
+// takes time in proportion to the number of processes; a look at one process takes the same time in every
+// job. The table keeps dead processes, because they are evidence, but only a limited number of them.
 #pragma once
 
 #include "common/base/clock.h"
@@ -10,11 +11,13 @@
 #include "launcher/processes/descendant.h"
 #include "launcher/processes/identity.h"
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -22,13 +25,17 @@ namespace xpurun::launcher {
 struct TrackedProcess {
   model::ProcessRecord record;
   std::optional<Identity> identity;  // from its environment; does not determine the role
-  Pidfd pidfd;
+  Pidfd pidfd;  // only of processes that take part (model::takes_part) and of the command
   std::string exe;
   bool alive = true;
   bool left_behind = false;  // by a rank that has ended: a helper of that rank, although it has the rank's
                              // variables
-  bool executed = false;     // a new program since the last walk
   bool spawned = false;      // a rank because its parent, a Python process, only waits for it
+  bool inspected = false;    // its program and variables were read
+  bool leaf = false;         // without children at the last look
+  bool told = false;         // given to the handler of on_found()
+  uint64_t walk = 0;         // the last walk that found the process
+  uint64_t read_in = 0;      // the last walk that read its program and variables
   base::MonoNs seen = 0;
 };
 
@@ -37,8 +44,12 @@ class ProcessTable {
   // `started` is the origin of all times in records.
   ProcessTable(base::Pid supervisor, base::MonoNs started, base::ProcFs proc = base::ProcFs());
 
-  // Called for each process once it is known; its pidfd is open if the kernel has pidfds.
+  // Called once for each process that takes part, and for the command. The pidfd is open if the kernel has
+  // pidfds and a descriptor is free; called again if it could be opened only later.
   void on_found(std::function<void(const TrackedProcess&)> handler) { on_found_ = std::move(handler); }
+  // Called by refresh() for a process that takes part, has no pidfd and has ended. Without a handler, and for
+  // other processes, refresh() itself marks the process dead.
+  void on_lost(std::function<void(base::Pid)> handler) { on_lost_ = std::move(handler); }
 
   // xpurun's own helpers do not belong to the job.
   void ignore(base::Pid pid) { ignored_.insert(pid); }
@@ -57,9 +68,15 @@ class ProcessTable {
   base::Pid main() const { return main_; }
   // Without a pidfd, signals by pid, which is safe until xpurun reaps the process.
   void signal_main(int signal) const;
+  // Signals exactly this process, never another that has got its pid. False if the process has ended.
+  bool signal(const TrackedProcess& p, int signal) const;
 
   // Walks the tree, records new processes, notices exec, and assigns all roles again.
   void refresh();
+  // The same for one process and those between it and a known process. `executed`: it runs a new program,
+  // perhaps with other variables. Does nothing if the process does not belong to the job. True if all roles
+  // were assigned again, so that other processes may have become ranks.
+  bool look_at(base::Pid pid, bool executed = false);
   // Marks one process dead; its record stays.
   void mark_dead(base::Pid pid);
   // Python processes that only wait for processes that they started. Without a launcher's variables, these
@@ -81,9 +98,6 @@ class ProcessTable {
 
   // The preload library has reported this process as Python, possibly before the walk found the process.
   void note_python(base::Pid pid);
-
-  // The process runs a new program, perhaps with other variables: the next refresh() reads them.
-  void note_exec(base::Pid pid);
 
   // Empty if the process has ended or its environment is unreadable.
   std::map<std::string, std::string> environment_of(base::Pid pid) const { return proc_.environ(pid); }
@@ -108,13 +122,36 @@ class ProcessTable {
   bool multi_process() const { return kind_.has_value() || world_size() > 1; }
 
  private:
-  void walk(base::Pid pid, std::vector<base::Pid>& found) const;
-  void walk_foreign_job(std::vector<base::Pid>& found) const;
+  // Where a walk begins: at the supervisor, or at the processes of a foreign job.
+  std::vector<base::Pid> walk_starts() const;
+  void walk();
+  bool may_be_skipped(const TrackedProcess& p, base::MonoNs now) const;
+  // Records a process that a walk or a look has met. Null if it has ended or is xpurun's own.
+  TrackedProcess* meet(const base::ProcStat& stat, base::MonoNs now);
+  void inspect_all();
+  void inspect_if_due(TrackedProcess& p, base::MonoNs now);
   void inspect(TrackedProcess& p);
+  // The process and its unknown ancestors, outermost first; empty if it is not of the job.
+  std::vector<base::ProcStat> unknown_line(base::Pid pid) const;
+  bool still_exists(const TrackedProcess& p) const;
+  void find_lost();
+  void lose(TrackedProcess& p);
+  void watch_if_needed(TrackedProcess& p);
+  void watch_all();
+  void forget_old(const TrackedProcess& ended);
+
   void assign_roles();
+  // Assigns the role of a process without descendants. False if that cannot be done without the others.
+  bool assign_alone(TrackedProcess& p);
+  void assign_by_variables();
   void assign_by_parents();
+  void choose_ranks();
   void find_left_behind();
-  bool known_rank_before(const TrackedProcess& p) const;
+  // The nearest ancestor among `pids`; null if there is none.
+  const TrackedProcess* nearest_above(const TrackedProcess& p,
+                                      const std::unordered_set<base::Pid>& pids) const;
+  // Those processes' ancestors in the table.
+  std::unordered_set<base::Pid> all_above(const std::unordered_set<base::Pid>& pids) const;
   const TrackedProcess* topmost_python() const;
   bool has_python_below(base::Pid ancestor) const;
   // Whether this is an internal process of Python's multiprocessing (resource tracker, fork server).
@@ -131,11 +168,22 @@ class ProcessTable {
   base::Pid main_ = 0;
   std::vector<base::Pid> roots_;
   std::set<base::Pid> ignored_;
+  // A process by its pid and its start time, which no other process has.
+  using Key = std::pair<base::Pid, uint64_t>;
+  static Key key_of(const TrackedProcess& p) { return {p.record.pid, p.record.start_ticks}; }
+
   std::map<base::Pid, TrackedProcess> processes_;  // by pid; a reused pid moves the old one to dead_
-  std::vector<TrackedProcess> dead_;
-  std::optional<IdentityKind> kind_;  // the kind of identity used in this job
+  std::map<Key, TrackedProcess> dead_;
+  std::deque<Key> ended_ranks_;  // in the order of their ends, to forget the oldest
+  std::deque<Key> ended_helpers_;
+  std::deque<Key> ended_others_;
+  uint64_t walk_ = 0;                       // number of the current walk
+  std::optional<IdentityKind> kind_;        // the kind of identity used in this job
+  std::map<base::Rank, base::Pid> chosen_;  // the ranks by variables, as of the last assign_roles()
+  std::unordered_set<base::Pid> ranks_;     // all processes that may have the role of a rank
   std::set<base::Pid> spawners_;
   std::function<void(const TrackedProcess&)> on_found_;
+  std::function<void(base::Pid)> on_lost_;
 };
 
 }  // namespace xpurun::launcher

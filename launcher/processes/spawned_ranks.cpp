@@ -66,7 +66,7 @@ void ProcessTable::find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>&
 // Numbered in start order; dead ranks keep their numbers.
 void ProcessTable::number_spawned() {
   std::vector<TrackedProcess*> all;
-  for (TrackedProcess& p : dead_) {
+  for (auto& [key, p] : dead_) {
     all.push_back(&p);
   }
   for (auto& [pid, p] : processes_) {
@@ -91,14 +91,16 @@ void ProcessTable::assign_by_parents() {
   } else if (TrackedProcess* command = find(main_); command != nullptr && command->alive) {
     ranks.push_back(command);
   }
+  std::unordered_set<Pid> pids;
+  for (const TrackedProcess* rank : ranks) {
+    pids.insert(rank->record.pid);
+  }
   // A process whose parent has ended keeps its role.
   for (auto& [pid, p] : processes_) {
-    const auto above = [&, found = &p](const TrackedProcess* rank) {
-      return rank == found || descends_from(*found, rank->record.pid);
-    };
-    if (p.alive && p.spawned && spawners_.count(p.record.pid) == 0 &&
-        std::none_of(ranks.begin(), ranks.end(), above)) {
+    if (p.alive && p.spawned && spawners_.count(pid) == 0 && pids.count(pid) == 0 &&
+        nearest_above(p, pids) == nullptr) {
       ranks.push_back(&p);
+      pids.insert(pid);
     }
   }
   for (auto& [pid, p] : processes_) {
@@ -117,11 +119,9 @@ void ProcessTable::assign_by_parents() {
   }
   number_spawned();
   for (auto& [pid, p] : processes_) {
-    for (const TrackedProcess* rank : ranks) {
-      if (p.alive && descends_from(p, rank->record.pid)) {
-        p.record.role = p.record.python ? model::ProcessRole::worker : model::ProcessRole::child;
-        p.record.rank = rank->record.rank;
-      }
+    if (const TrackedProcess* rank = p.alive ? nearest_above(p, pids) : nullptr) {
+      p.record.role = p.record.python ? model::ProcessRole::worker : model::ProcessRole::child;
+      p.record.rank = rank->record.rank;
     }
   }
 }

@@ -2,7 +2,7 @@
 
 #include "common/base/os/child.h"
 #include "common/base/output/log.h"
-#include "launcher/relay/relay_process.h"
+#include "launcher/relay/relay_keeper.h"
 
 #include <fmt/format.h>
 
@@ -67,13 +67,15 @@ base::Result<std::string> LogRelay::start(const std::string& directory, LinePref
   base::UniqueFd theirs(pair[1]);
   // The supervisor has no other thread, so a fork without exec is safe. A fork needs neither a program file
   // nor much memory.
+  memory_.emplace(listener.get(), theirs.get());
   auto pid = base::fork_child(base::ChildLife::outlives_parent, [&]() -> int {
-    run_relay({std::move(listener), std::move(theirs), directory, prefix});
+    keep_relay({std::move(listener), std::move(theirs), directory, prefix}, *memory_);
   });
   if (!pid) {
     return base::fail(std::move(pid.error()).context("the relay"));
   }
   pid_ = *pid;
+  started_(pid_);
   channel_ = std::move(ours);
   XPURUN_TRY(loop_.add(channel_.get(), EPOLLIN, [this](uint32_t) { hear(); }));
   // The ranks compare device and inode with their streams: a stream that a wrapper has redirected stays as it
@@ -86,10 +88,24 @@ bool LogRelay::helper_ended(base::Pid pid, base::WaitStatus status) {
     return false;
   }
   pid_ = 0;
-  if (!status.succeeded()) {
-    base::log_warn("the relay of the ranks' output {}", status.text());
+  if (status.succeeded()) {
+    finished();
+    return true;
   }
-  finished();
+  base::log_warn("the keeper of the ranks' output {}", status.text());
+  // The deputy is or becomes the keeper. Deputy and relay are xpurun's children now, and no part of the job.
+  // Once all three are dead, the channel ends.
+  const base::Pid deputy = memory_->pid(RelayMemory::Part::deputy);
+  for (const base::Pid heir : {deputy, memory_->pid(RelayMemory::Part::relay)}) {
+    if (heir > 0) {
+      started_(heir);
+    }
+  }
+  if (deputy > 0 && deputy != pid) {
+    pid_ = deputy;
+  } else {
+    finished();
+  }
   return true;
 }
 

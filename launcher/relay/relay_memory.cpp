@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <new>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace xpurun::launcher {
 
 RelayMemory::RelayMemory(int listener, int channel) {
-  // Shared and anonymous: a successor that is forked after this relay was killed sees the same state.
+  // Shared and anonymous: all that are forked from here on see the same state.
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory != MAP_FAILED) {
-    shared_ = new (memory) Shared{.listener = listener, .channel = channel};
+    shared_ = new (memory) Shared;
+    shared_->listener = listener;
+    shared_->channel = channel;
   }
 }
 
@@ -61,6 +64,46 @@ void RelayMemory::finish() {
   if (shared_ != nullptr) {
     shared_->finishing = true;
   }
+}
+
+void RelayMemory::end(int status) {
+  if (shared_ != nullptr) {
+    shared_->ended = status;
+  }
+  ::_exit(status);
+}
+
+base::Pid RelayMemory::pid(Part part) const {
+  return shared_ == nullptr ? 0 : shared_->pids[static_cast<size_t>(part)].load();
+}
+
+void RelayMemory::set_pid(Part part, base::Pid pid) {
+  if (shared_ != nullptr) {
+    shared_->pids[static_cast<size_t>(part)] = pid;
+  }
+}
+
+StreamProgress* RelayMemory::progress(uint32_t rank, wire::LogStream which) {
+  for (StreamProgress* known : streams()) {
+    if (known->rank == rank && known->which == which) {
+      return known;
+    }
+  }
+  if (shared_ == nullptr || shared_->streams_used == kMostStreams) {
+    return nullptr;
+  }
+  StreamProgress& made = shared_->streams[shared_->streams_used++];
+  made.rank = rank;
+  made.which = which;
+  return &made;
+}
+
+std::vector<StreamProgress*> RelayMemory::streams() const {
+  std::vector<StreamProgress*> out;
+  for (size_t i = 0; shared_ != nullptr && i < shared_->streams_used; ++i) {
+    out.push_back(&shared_->streams[i]);
+  }
+  return out;
 }
 
 std::vector<int> RelayMemory::descriptors() const {

@@ -50,7 +50,8 @@ struct Stream {
   uint32_t rank;
   wire::LogStream which;
   std::unique_ptr<LogFile> file;  // the file thread's
-  uint64_t skipped = 0;           // bytes not given to the stalled file thread
+  StreamProgress* progress = nullptr;
+  uint64_t skipped = 0;  // bytes not given to the stalled file thread
   bool reported = false;
   std::string held;  // beginning of an unfinished line
   int pipes = 0;     // number of open pipes
@@ -70,6 +71,9 @@ class RelayProcess {
   Sink& repeat_sink(const Stream& stream) { return stream.which == wire::LogStream::err ? *err_ : *out_; }
   void say(const std::string& line);
   void write_file(const Output& output);
+  void repeat(Repeater& repeater, const Output& output);
+  Stream& stream_at(size_t index);
+  void note_what_was_lost();
   void accept_rank();
   void answer(int connection, const wire::LogRequest& request);
   size_t stream_for(uint32_t rank, wire::LogStream which);
@@ -109,8 +113,8 @@ RelayProcess::RelayProcess(RelaySetup setup, RelayMemory& memory)
     (void)!::write(fd, &one, sizeof one);
   };
   files_ = new Sink([this](const Output& o) { write_file(o); }, wake);
-  out_ = new Sink([this](const Output& o) { out_repeater_.write(o); }, wake);
-  err_ = new Sink([this](const Output& o) { err_repeater_.write(o); }, wake);
+  out_ = new Sink([this](const Output& o) { repeat(out_repeater_, o); }, wake);
+  err_ = new Sink([this](const Output& o) { repeat(err_repeater_, o); }, wake);
   finishing_ = memory_.finishing();
   supervised_ = static_cast<bool>(setup_.channel);
   for (const KeptPipe& pipe : memory_.pipes()) {
@@ -118,20 +122,53 @@ RelayProcess::RelayProcess(RelaySetup setup, RelayMemory& memory)
     ++streams_[index]->pipes;
     pipes_.push_back({base::UniqueFd(pipe.fd), index});
   }
+  note_what_was_lost();
+}
+
+// What the killed relay had taken from the pipes, but had not written yet.
+void RelayProcess::note_what_was_lost() {
+  for (StreamProgress* progress : memory_.streams()) {
+    const uint64_t unfiled = progress->taken - std::min<uint64_t>(progress->filed, progress->taken);
+    const uint64_t unrepeated = progress->taken - std::min<uint64_t>(progress->repeated, progress->taken);
+    progress->filed = progress->repeated = progress->taken.load();
+    const size_t index = stream_for(progress->rank, progress->which);
+    if (unfiled > 0) {
+      const std::string note = fmt::format(
+          "\n[xpurun: {} bytes of output are missing here: the relay of the output was killed]\n", unfiled);
+      progress->taken += note.size();
+      progress->repeated += note.size();
+      files_->push({.stream = index, .rank = progress->rank, .bytes = note});
+    }
+    if (unrepeated > 0) {
+      say(fmt::format("{} bytes of output of rank {} are missing here{}: the relay of the output was killed",
+                      unrepeated, progress->rank, unfiled > 0 ? "" : ", but not in its log"));
+    }
+  }
 }
 
 void RelayProcess::say(const std::string& line) {
   err_->push({.ours = true, .bytes = fmt::format("xpurun: {}\n", line)});
 }
 
+Stream& RelayProcess::stream_at(size_t index) {
+  const std::lock_guard lock(streams_mutex_);
+  return *streams_[index];
+}
+
 void RelayProcess::write_file(const Output& output) {
-  LogFile* file = nullptr;
-  {
-    const std::lock_guard lock(streams_mutex_);
-    file = streams_[output.stream]->file.get();
+  const Stream& stream = stream_at(output.stream);
+  stream.file->skip(output.lost);
+  stream.file->write(output.bytes, base::mono_ns());
+  if (stream.progress != nullptr) {
+    stream.progress->filed += output.lost + output.bytes.size();
   }
-  file->skip(output.lost);
-  file->write(output.bytes, base::mono_ns());
+}
+
+void RelayProcess::repeat(Repeater& repeater, const Output& output) {
+  repeater.write(output);
+  if (StreamProgress* progress = output.ours ? nullptr : stream_at(output.stream).progress) {
+    progress->repeated += output.bytes.size();
+  }
 }
 
 size_t RelayProcess::stream_for(uint32_t rank, wire::LogStream which) {
@@ -147,6 +184,7 @@ size_t RelayProcess::stream_for(uint32_t rank, wire::LogStream which) {
       fmt::format("{}/{}/{}", setup_.directory, rank,
                   which == wire::LogStream::err ? wire::kStderrLog : wire::kStdoutLog),
       [this](const std::string& line) { say(line); });
+  stream->progress = memory_.progress(rank, which);
   const std::lock_guard lock(streams_mutex_);
   streams_.push_back(std::move(stream));
   return streams_.size() - 1;
@@ -234,6 +272,9 @@ void RelayProcess::flush_held(Stream& stream, size_t index) {
   if (setup_.prefix == LinePrefix::rank && !stream.held.empty()) {
     // A labelled line is always ended here, because processes without a rank write to the same streams.
     stream.held += '\n';
+    if (stream.progress != nullptr) {
+      stream.progress->repeated -= 1;
+    }
   }
   repeat_sink(stream).push({.stream = index, .rank = stream.rank, .bytes = std::exchange(stream.held, {})});
 }
@@ -244,6 +285,9 @@ bool RelayProcess::read_pipe(Pipe& pipe) {
   const ssize_t n = ::read(pipe.fd.get(), buffer, sizeof buffer);
   if (n > 0) {
     const std::string_view bytes(buffer, static_cast<size_t>(n));
+    if (stream.progress != nullptr) {
+      stream.progress->taken += bytes.size();
+    }
     keep(pipe.stream, bytes);
     repeat_lines(stream, pipe.stream, bytes);
     return true;
@@ -304,7 +348,7 @@ void RelayProcess::exit_if_done() {
   }
   const bool written = files_->idle() || files_->stuck_s() > kLastPatienceS;
   if (written && out_->idle() && err_->idle()) {
-    ::_exit(0);
+    memory_.end(0);
   }
 }
 
@@ -323,7 +367,7 @@ void RelayProcess::run() {
     const bool hurried = paused || (finishing_ && setup_.channel) || (!supervised_ && pipes_.empty());
     const int ready = ::poll(waiting.data(), waiting.size(), hurried ? kPauseMs : -1);
     if (ready < 0 && errno != EINTR) {
-      ::_exit(1);
+      memory_.end(1);
     }
     uint64_t count = 0;
     (void)!::read(wake_.get(), &count, sizeof count);
@@ -350,75 +394,11 @@ void RelayProcess::run() {
   }
 }
 
-// A process that outlives the supervisor must not keep the supervisor's descriptors open, nor those of a
-// killed relay. `kept` is sorted.
-void close_all_but(const std::vector<int>& kept) {
-  unsigned next = STDERR_FILENO + 1;
-  for (const int fd : kept) {
-    const auto number = static_cast<unsigned>(fd);
-    if (number > next) {
-      ::close_range(next, number - 1, 0);
-    }
-    next = std::max(next, number + 1);
-  }
-  ::close_range(next, ~0U, 0);
-}
-
-// Forks a process that shares this process's descriptor table (CLONE_FILES): descriptors that it opens stay
-// open when it is killed. The raw system call, because fork() cannot share the table and glibc's clone()
-// needs a stack.
-pid_t fork_with_descriptors() {
-  return static_cast<pid_t>(::syscall(SYS_clone, CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
-}
-
-// Without a reader of the pipes, SIGPIPE would end the ranks. So a killed relay (for example by the OOM
-// killer) gets a successor.
-[[noreturn]] void keep_relay(const RelaySetup& setup, RelayMemory& memory) {
-  for (;;) {
-    const pid_t pid = memory.works() ? fork_with_descriptors() : -1;
-    if (pid <= 0) {
-      ::prctl(PR_SET_NAME, "log-relay");
-      RelaySetup own{.listener = base::UniqueFd(memory.works() ? memory.listener() : setup.listener.get()),
-                     .channel = base::UniqueFd(memory.works() ? memory.channel() : setup.channel.get()),
-                     .directory = setup.directory,
-                     .prefix = setup.prefix};
-      // Never deleted, because its sinks may be inside a write that does not return.
-      (new RelayProcess(std::move(own), memory))->run();
-    }
-    int status = 0;
-    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (WIFEXITED(status)) {
-      ::_exit(WEXITSTATUS(status));
-    }
-    close_all_but(memory.descriptors());
-    (void)::poll(nullptr, 0, kPauseMs);  // pause, in case each successor dies at once
-  }
-}
-
 }  // namespace
 
-void run_relay(RelaySetup setup) {
-  RelayMemory memory(setup.listener.get(), setup.channel.get());
-  close_all_but({std::min(setup.listener.get(), setup.channel.get()),
-                 std::max(setup.listener.get(), setup.channel.get())});
-  // Ignores the terminal's signals and those that a scheduler sends to all processes of the job, because
-  // ranks write output until they end. The relay ends with the last writer. SIGPIPE and SIGXFSZ become write
-  // errors.
-  sigset_t all;
-  sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, nullptr);
-  ::setsid();
-  ::prctl(PR_SET_NAME, "log-keeper");
-  if (::chdir("/") != 0) {
-    ::_exit(1);
-  }
-  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null >= 0) {
-    ::dup2(null, STDIN_FILENO);
-    ::close(null);
-  }
-  keep_relay(setup, memory);
+void relay_output(RelaySetup setup, RelayMemory& memory) {
+  // Never deleted, because its sinks may be inside a write that does not return.
+  (new RelayProcess(std::move(setup), memory))->run();
 }
 
 }  // namespace xpurun::launcher

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/base/os/fd.h"
+#include "launcher/relay/relay_memory.h"
 #include "launcher/relay/repeater.h"
 
 #include <string>
@@ -22,7 +23,8 @@ struct RelaySetup {
   LinePrefix prefix = LinePrefix::none;
 };
 
-// In the child after fork: never returns.
-[[noreturn]] void run_relay(RelaySetup setup);
+// Relays until the supervisor and all writers have ended. With the memory of a relay that was killed, goes on
+// where that relay was.
+[[noreturn]] void relay_output(RelaySetup setup, RelayMemory& memory);
 
 }  // namespace xpurun::launcher

@@ -2,6 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "launcher/os/pidfd.h"
 
 #include <algorithm>
 #include <array>
@@ -15,6 +16,8 @@ namespace xpurun::launcher {
 
 namespace {
 
+// The time in seconds that a process needs to end after its socket is closed.
+constexpr double kReapS = 0.1;
 // A stall of this length is reported to the user, once per stall.
 constexpr double kComplainS = 5;
 
@@ -250,7 +253,13 @@ void WriterQueue::when_written(double patience_s, std::function<void(Written)> t
 // patience would end without another answer.
 void WriterQueue::check(uint64_t id) {
   Barrier& barrier = barriers_.at(id);
-  const base::MonoNs end = std::max(barrier.since, last_answer_) + base::s_to_ns(barrier.patience_s);
+  const auto end_of_patience = [&] {
+    return std::max(barrier.since, last_answer_) + base::s_to_ns(barrier.patience_s);
+  };
+  if (!dead_ && answered_ < barrier.number && base::mono_ns() >= end_of_patience()) {
+    receive();  // xpurun itself may have been busy since the answers arrived
+  }
+  const base::MonoNs end = end_of_patience();
   if (dead_ || answered_ >= barrier.number) {
     loop_.cancel(barrier.timer);
     barrier.timer = loop_.after(
@@ -280,6 +289,9 @@ void WriterQueue::settle(uint64_t id, Written how) {
 
 void WriterQueue::complain_if_stalled() {
   complaint_timer_ = 0;
+  if (!dead_) {
+    receive();  // xpurun itself may have been busy since the answers arrived
+  }
   if (dead_ || idle() || complained_) {
     return;
   }
@@ -325,6 +337,9 @@ void WriterQueue::finish(double patience_s) {
   const base::MonoNs end = base::mono_ns() + base::s_to_ns(patience_s);
   while (!dead_ && wait_for_socket(end)) {
     receive();
+  }
+  if (dead_) {
+    reap_soon(writer_.pid(), kReapS);
   }
 }
 

@@ -55,11 +55,11 @@ void JobStart::arrange_logs(std::vector<std::string>& env) {
     return;
   }
   const LinePrefix prefix = parts_.options.prefix ? LinePrefix::rank : LinePrefix::none;
-  if (const auto started = parts_.logs.start(env, setup_.directory, prefix); !started) {
+  const auto ignore = [this](base::Pid pid) { parts_.table.ignore(pid); };
+  if (const auto started = parts_.logs.start(env, setup_.directory, prefix, ignore); !started) {
     hooks_.say(base::tr("no logs of single ranks: {}", base::to_line(started.error())));
     return;
   }
-  parts_.table.ignore(parts_.logs.pid());
 }
 
 void JobStart::attach() {

@@ -68,7 +68,7 @@ std::function<void(base::Pid)> Measurement::helper_started() {
 }
 
 PythonReports::Hooks Measurement::python_hooks() {
-  return {.discover = [this] { parts_.watcher.discover(); },
+  return {.look_at = [this](base::Pid pid) { parts_.watcher.look_at(pid); },
           .recorded = [this](const model::PythonException& e) { parts_.notifier.events().raised(e); },
           .ended = hooks_.rank_ended,
           .spans_wanted = [this] { return timing_.level() != wire::Level::off; }};
@@ -92,7 +92,7 @@ TimingService::Hooks Measurement::timing_hooks() {
               [this] {
                 return TimingService::DumpActivity{parts_.dumps.busy(), parts_.dumps.last_duration_s()};
               },
-          .unknown_process = [this] { parts_.watcher.discover(); },
+          .unknown_process = [this](base::Pid pid) { parts_.watcher.look_at(pid); },
           .first_gpu_use =
               [this] {
                 speed_.watch().gpu_used();

@@ -7,15 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <utility>
+
 namespace xpurun::launcher {
-
-namespace {
-
-// The number of records that are kept, and how many of them with their whole tracebacks.
-constexpr size_t kMostExceptions = 1000;
-constexpr size_t kMostTracebacks = 32;
-
-}  // namespace
 
 PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
     : parts_(parts),
@@ -23,14 +17,15 @@ PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
       spans_({parts.loop, parts.storage, parts.table, segments_}, parts.journal.dir().path(), host,
              {.span_bytes = parts.options.span_bytes(), .function_bytes = parts.options.function_bytes()},
              [this] { return hooks_.spans_wanted(); }),
-      names_(traced_at_start(parts.options)) {}
+      names_(traced_at_start(parts.options)),
+      exceptions_(parts.journal.manifest().exceptions) {}
 
 // A walk that sees a process between fork and exec takes it for a worker of its parent, so a second walk is
 // needed.
 void PythonReports::discover(base::Pid pid) {
   const TrackedProcess* p = parts_.table.find(pid);
   if (p == nullptr || p->record.role != model::ProcessRole::rank) {
-    hooks_.discover();
+    hooks_.look_at(pid);
   }
 }
 
@@ -55,9 +50,10 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
     return;
   }
   auto exception = model::exception_from_message(json);
-  std::vector<model::PythonException>& known = parts_.journal.manifest().exceptions;
-  if (!exception || known.size() >= kMostExceptions) {
-    base::log_debug("pid {} reports an exception that is not kept", pid);
+  if (!exception || !exceptions_.wants(exception->kind, pid)) {
+    if (std::exchange(unkept_, pid) != pid) {
+      base::log_debug("pid {} reports an exception that is not kept; further ones are not logged", pid);
+    }
     return;
   }
   discover(pid);
@@ -68,14 +64,11 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
   exception->pid = pid;
   exception->rank = p != nullptr ? p->record.rank : base::kNoRank;
   exception->at_s = parts_.journal.elapsed_s();
-  if (known.size() >= kMostTracebacks) {
-    model::drop_details(*exception);
-  }
   base::log_info("pid {} (rank {}) reports {}: {}", pid, exception->rank, name_of(exception->kind),
                  model::headline(exception->chain.front()));
-  known.push_back(std::move(*exception));
+  exceptions_.add(std::move(*exception));
   parts_.journal.changed();
-  hooks_.recorded(known.back());
+  hooks_.recorded(parts_.journal.manifest().exceptions.back());
 }
 
 // The rank ended before any walk found it. Its exit was not seen, but the reported call was its last action,

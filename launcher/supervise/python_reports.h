@@ -12,6 +12,7 @@
 #include "launcher/spans/span_service.h"
 #include "launcher/spans/traced_names.h"
 #include "launcher/storage/storage.h"
+#include "launcher/supervise/exception_list.h"
 
 #include <functional>
 #include <optional>
@@ -31,7 +32,7 @@ class PythonReports {
     const RunOptions& options;
   };
   struct Hooks {
-    std::function<void()> discover;  // looks for processes that are not in the table yet
+    std::function<void(base::Pid)> look_at;  // finds a process that the table does not know yet
     std::function<void(const model::PythonException&)> recorded;  // called for each exception
     std::function<void(base::Pid, base::WaitStatus)> ended;       // a rank added after its end
     std::function<bool()> spans_wanted;                           // spans are wanted at the moment
@@ -64,6 +65,8 @@ class PythonReports {
   PythonSegments segments_;
   SpanService spans_;
   TracedNames names_;
+  ExceptionList exceptions_;
+  base::Pid unkept_ = 0;  // the last process with a report that was not kept
   bool changed_ = false;  // the names have changed since the start of the job
 };
 

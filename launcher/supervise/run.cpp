@@ -10,6 +10,7 @@
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/inherited_state.h"
 #include "launcher/spawn/spare_descriptors.h"
+#include "launcher/storage/run_log.h"
 #include "launcher/storage/run_storage.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -115,8 +116,8 @@ int run_job(const RunOptions& options) {
   const auto log_directly = base::on_scope_exit([] { base::log_stderr_through(nullptr); });
   base::log_to_stderr(log_level(options.verbosity));
   const std::unique_ptr<Storage> storage = run->connect(*loop);
-  const std::string log = model::RunDir(run->dir().path).log();
-  base::log_to([&](std::string_view line) { storage->append_or_create(log, std::string(line)); });
+  RunLog log(*storage, model::RunDir(run->dir().path).log());
+  base::log_to([&](std::string_view line) { log.write(line); });
   const auto end_log = base::on_scope_exit([] { base::log_to({}); });
   Supervisor supervisor(*loop, options, *storage, run->dir(),
                         {std::move(*inbox), inherited, spares, messages, footer});

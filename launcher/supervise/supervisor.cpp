@@ -55,6 +55,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       display_({loop, table_, options}, setup.footer, [this] { return live_status(); }) {
   notices_.on_text(std::bind_front(&PythonReports::received, &measurement_.python()));
   table_.on_found([this](const TrackedProcess& p) { reaper_.watch(p); });
+  table_.on_lost([this](base::Pid pid) { reaper_.process_died(pid, std::nullopt); });
   if (storage_.pid() > 0) {
     table_.ignore(storage_.pid());
   }

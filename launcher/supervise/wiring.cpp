@@ -10,7 +10,7 @@ namespace xpurun::launcher {
 Reaper::Hooks Supervisor::reaper_hooks() {
   return {.may_be_helper = std::bind_front(&HelperList::may_be_helper, &helpers_),
           .helper_ended = std::bind_front(&HelperList::helper_ended, &helpers_),
-          .discover = [this] { watcher_.discover(); },
+          .unknown_ended = [this] { watcher_.discover_if_cheap(); },
           .died = std::bind_front(&DeathHandler::process_died, &deaths_),
           .command_ended = [this](base::WaitStatus status) { ending_.command_ended(status); }};
 }
@@ -97,7 +97,7 @@ Judgement::Hooks Supervisor::judgement_hooks() {
 }
 
 CrashHandler::Hooks Supervisor::crash_hooks() {
-  return {.discover = [this] { watcher_.discover(); },
+  return {.look_at = [this](base::Pid pid) { watcher_.look_at(pid); },
           .was_interrupted = [this] { return signals_.was_interrupted(); },
           .release = [this](base::Pid pid) { notices_.release(pid); }};
 }
@@ -126,7 +126,7 @@ SignalHandler::Hooks Supervisor::signal_hooks() {
 }
 
 NoticeRouter::Hooks Supervisor::notice_hooks() {
-  return {.discover = [this] { watcher_.discover(); },
+  return {.started = [this](base::Pid pid) { watcher_.look_at(pid, true); },
           .crashed = std::bind_front(&CrashHandler::process_crashed, &crashes_),
           .attach_timing = std::bind_front(&TimingService::attach, &measurement_.timing()),
           .attach_spans = std::bind_front(&PythonReports::attach, &measurement_.python()),

@@ -111,7 +111,7 @@ void TimingService::attach(base::Pid pid, const std::function<void(int descripto
   collector_.sent(pid);
   base::log_debug("pid {} uses a GPU and is timed from now on", pid);
   if (parts_.table.find(pid) == nullptr) {
-    hooks_.unknown_process();
+    hooks_.unknown_process(pid);
   }
   if (first) {
     hooks_.first_gpu_use();

@@ -48,8 +48,8 @@ class TimingService {
   struct Hooks {
     std::function<RankProgress(base::Pid)> progress;
     std::function<DumpActivity()> dumps;
-    std::function<void()> unknown_process;  // a process that the table lacks has attached
-    std::function<void()> first_gpu_use;    // by any process of the job
+    std::function<void(base::Pid)> unknown_process;  // a process that the table lacks has attached
+    std::function<void()> first_gpu_use;             // by any process of the job
     // Mean of the last steps of the slowest rank; negative: no step was seen.
     std::function<double()> step_s = [] { return -1.0; };
     std::function<void(bool)> every_call_timed = [](bool) {};  // called when it begins and ends

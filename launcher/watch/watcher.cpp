@@ -5,6 +5,7 @@
 #include "launcher/watch/rank_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -20,8 +21,12 @@ constexpr double kSlowestDiscoveryS = 5;
 constexpr double kShortestPollS = 0.1;
 constexpr double kLongestPollS = 2;
 static_assert(kSlowestDiscoveryS > kLongestPollS);
-// A longer delay of a poll means that xpurun was stopped or the host was suspended. Seconds.
-constexpr double kSuspendedS = 3;
+// A poll that is later than this does not count as time in which a rank stood still. Seconds.
+constexpr double kLateS = 0.5;
+// A longer delay is worth a line in the log. Seconds.
+constexpr double kVeryLateS = 3;
+// The walks over all processes of the job take at most one part in this number of the time.
+constexpr double kWalkShare = 100;
 
 // Longer than torch's data loader waits for each of its workers to end, and shorter than a stall.
 double patience_with_waits(const RunOptions& options) {
@@ -76,12 +81,36 @@ Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are
 void Watcher::start() {
   discovery_interval_s_ = kFirstDiscoveryS;
   discover();
+  cpu_at_poll_ = base::thread_cpu_ns();
   last_poll_ = parts_.loop.now();
   schedule();
 }
 
 void Watcher::discover() {
+  const base::MonoNs before = base::thread_cpu_ns();
   parts_.table.refresh();
+  const base::MonoNs now = parts_.loop.now();
+  // A child that a rank waits for must be known before the rank has been still for too long.
+  const double timeout_s = parts_.options.hang_timeout_s;
+  const double longest_s = timeout_s > 0 ? std::max(timeout_s / 4, kQuickestDiscoveryS) : kForever;
+  const double rest_s = kWalkShare * base::ns_to_s(base::thread_cpu_ns() - before);
+  next_walk_ = now + base::s_to_ns(std::min(rest_s, longest_s));
+  process_known();
+}
+
+void Watcher::discover_if_cheap() {
+  if (parts_.loop.now() >= next_walk_) {
+    discover();
+  }
+}
+
+void Watcher::look_at(base::Pid pid, bool executed) {
+  if (parts_.table.look_at(pid, executed)) {
+    process_known();
+  }
+}
+
+void Watcher::process_known() {
   const base::MonoNs now = parts_.loop.now();
   const double timeout_s = parts_.options.hang_timeout_s;
   const double helpers_after_s = timeout_s > 0 ? timeout_s / 2 : kForever;
@@ -113,7 +142,7 @@ void Watcher::discover() {
 
 void Watcher::schedule() {
   const RunOptions& options = parts_.options;
-  const base::MonoNs now = parts_.loop.now();
+  const base::MonoNs now = last_poll_;
   const double automatic = std::clamp(options.hang_timeout_s / 20, kShortestPollS, kLongestPollS);
   const double interval_s = options.poll_s > 0 ? options.poll_s : automatic;
   next_poll_ = now + base::s_to_ns(std::min(interval_s, discovery_interval_s_));
@@ -122,14 +151,14 @@ void Watcher::schedule() {
     // later.
     next_poll_ = std::min(next_poll_, std::max(*deadline, now + base::s_to_ns(0.01)));
   }
+  planned_ = next_poll_ - last_poll_;
   timer_ = parts_.loop.at(next_poll_, [this] { poll(); });
 }
 
 void Watcher::poll() {
+  find_spawners_and_discover(parts_.loop.now());
   const base::MonoNs now = parts_.loop.now();
-  forgive_suspension(now);
-  last_poll_ = now;
-  find_spawners_and_discover(now);
+  forgive_lateness(now);
   if (!ranks_are_held_()) {
     sample_ranks(now);
   }
@@ -137,15 +166,21 @@ void Watcher::poll() {
   schedule();
 }
 
-void Watcher::forgive_suspension(base::MonoNs now) {
-  const base::MonoNs gap = now - last_poll_;
-  if (base::ns_to_s(gap) <= kLongestPollS + kSuspendedS + parts_.options.poll_s) {
+// A rank that only xpurun did not look at has not stood still for that time.
+void Watcher::forgive_lateness(base::MonoNs now) {
+  const base::MonoNs late = now - std::exchange(last_poll_, now) - planned_;
+  const base::MonoNs cpu = base::thread_cpu_ns();
+  const base::MonoNs busy = cpu - std::exchange(cpu_at_poll_, cpu);
+  if (base::ns_to_s(late) < kLateS) {
     return;
   }
-  base::log_info("not running for {}: stopped or suspended; the ranks' clocks are set forward",
-                 base::human_duration(base::ns_to_s(gap)));
+  if (base::ns_to_s(late) >= kVeryLateS) {
+    base::log_info("xpurun looks at the ranks {} too late: {}; the ranks' clocks are set forward",
+                   base::human_duration(base::ns_to_s(late)),
+                   busy > late / 2 ? "it was busy" : "it was stopped, suspended or without a CPU");
+  }
   for (auto& [pid, probe] : probes_) {
-    probe->forgive(gap);
+    probe->forgive(late);
   }
 }
 
@@ -153,7 +188,7 @@ void Watcher::find_spawners_and_discover(base::MonoNs now) {
   auto spawners = child_waits_.look(parts_.table.possible_spawners(), now);
   const bool other_spawners = spawners != parts_.table.spawners();
   parts_.table.set_spawners(std::move(spawners));
-  if (now < next_discovery_ && !other_spawners) {
+  if (now < std::max(next_discovery_, next_walk_) && !other_spawners) {
     return;
   }
   discover();

@@ -55,6 +55,10 @@ class Watcher {
   void stop() { parts_.loop.cancel(timer_); }
   // Walks all processes of the job now.
   void discover();
+  // Walks them if walks have not taken too much time lately.
+  void discover_if_cheap();
+  // Looks at one process, which may be new or may have called exec.
+  void look_at(base::Pid pid, bool executed = false);
   // A process has died; a rank's last observation is kept.
   void process_ended(base::Pid pid, base::WaitStatus status);
   // A dump has held the ranks for this duration.
@@ -75,7 +79,8 @@ class Watcher {
  private:
   void schedule();
   void poll();
-  void forgive_suspension(base::MonoNs now);
+  void process_known();
+  void forgive_lateness(base::MonoNs now);
   void find_spawners_and_discover(base::MonoNs now);
   void sample_ranks(base::MonoNs now);
   std::vector<StillRank> still_ranks(base::MonoNs now) const;
@@ -92,9 +97,12 @@ class Watcher {
   std::map<base::Pid, model::RankObservation> gone_;        // the last observation of dead ranks
   EventLoop::TimerId timer_ = 0;
   base::MonoNs last_poll_ = 0;
+  base::MonoNs planned_ = 0;      // time from the last poll to the next
+  base::MonoNs cpu_at_poll_ = 0;  // CPU time of xpurun at the last poll
   base::MonoNs next_poll_ = 0;
   double discovery_interval_s_ = 0;
   base::MonoNs next_discovery_ = 0;
+  base::MonoNs next_walk_ = 0;  // not before, because of what the last walk has cost
 };
 
 }  // namespace xpurun::launcher

@@ -53,7 +53,7 @@ ProcessKind classify_this_process() {
   if (has_python()) {
     return ProcessKind::python;
   }
-  return has_rank_environment() ? ProcessKind::rank : ProcessKind::other;
+  return has_rank_environment() && !is_started_by_rank() ? ProcessKind::rank : ProcessKind::other;
 }
 
 }  // namespace xpurun::preload

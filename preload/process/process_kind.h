@@ -9,7 +9,7 @@ namespace xpurun::preload {
 enum class ProcessKind : uint8_t {
   other,
   python,  // a CPython interpreter is linked in; the supervisor decides whether the process is a rank
-  rank,    // not Python, but a rank of a distributed job by its environment
+  rank,    // not Python, but a rank of a distributed job by its environment; no program that a rank starts
 };
 
 ProcessKind classify_this_process();

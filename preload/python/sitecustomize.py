@@ -12,14 +12,15 @@ def _start():
     import posix
 
     here = os.path.dirname(__file__)
+    # Remove all traces from sys.path, its caches and the environment. A sub-interpreter starts with the path of the
+    # main interpreter's start, but without the variable; it gets no hooks.
+    while here in sys.path:
+        sys.path.remove(here)
+    sys.path_importer_cache.pop(here, None)
     state = os.environ.pop("XPURUN_PYTHON", None)
     posix.environ.pop(b"XPURUN_PYTHON", None)
     if state is None:
         return
-    # Remove all traces from sys.path, its caches and the environment.
-    while here in sys.path:
-        sys.path.remove(here)
-    sys.path_importer_cache.pop(here, None)
     before = os.environ.get("PYTHONPATH", "")
     if before == here or before.startswith(here + ":"):
         if state[:1] == "s":
@@ -30,14 +31,24 @@ def _start():
             posix.environ.pop(b"PYTHONPATH", None)
     run = os.environ.get("XPURUN_RUN", "").split(":", 3)
     if len(run) == 4 and run[0] == "1":
+        for function in (_hook, _hide, _watch_imports):
+            function.__code__ = _hidden(function.__code__)
         _hook(os, here, {"socket": run[3], "is_rank": state[1:2] == "r", "frames": set(), "chances": []})
+
+
+def _hidden(code):
+    """The same code under a name that coverage.py, debuggers and profilers do not take for a file of the program."""
+    inner = tuple(_hidden(one) if isinstance(one, type(code)) else one for one in code.co_consts)
+    return code.replace(co_filename="<xpurun>", co_consts=inner)
 
 
 def _hook(os, here, settings):
     from _io import open as open_file
+    from posix import getpid
     import _thread
     import atexit
 
+    posix = sys.modules["posix"]
     hide = _hide
     parts = {}
     settings["part"] = lambda name: part(name)
@@ -50,7 +61,7 @@ def _hook(os, here, settings):
             with open_file(path, encoding="utf-8") as file:
                 source = file.read()
             functions = {"__name__": name, "settings": settings}
-            exec(compile(source, path, "exec"), functions)
+            exec(compile(source, "<xpurun " + name + ">", "exec"), functions)
             parts[name] = functions
         return parts[name]
 
@@ -66,13 +77,21 @@ def _hook(os, here, settings):
         except BaseException:
             pass
 
+    first = getpid()
+    is_rank = settings["is_rank"]
+
+    def is_forked_rank(caller):
+        """A child that a rank forks is no rank: its exit says nothing, and there may be thousands. A launcher may fork
+        its ranks and give them their variables afterwards. multiprocessing ends every forked child by os._exit."""
+        return (not is_rank and "RANK" in os.environ and
+                caller.f_globals.get("__name__") != "multiprocessing.popen_fork")
+
     def tell_exit(kind, status):
         try:
             caller = sys._getframe(2)
-            # Every forked child of multiprocessing ends this way.
-            if kind == "os_exit" and caller.f_globals.get("__name__") == "multiprocessing.popen_fork":
+            if getpid() != first and not is_forked_rank(caller):
                 return
-            if (status is not None and status != 0) or settings["is_rank"]:
+            if (status is not None and status != 0) or is_rank:
                 part("xpurun_exceptions")["tell_exit"](kind, status, caller)
         except BaseException:
             pass
@@ -110,6 +129,9 @@ def _hook(os, here, settings):
         __init__ = real_exit
 
     def _exit(status):
+        # Each page that a forked child touches is copied: as little as possible happens here.
+        if is_rank and getpid() != first:
+            real_os_exit(status)
         tell_exit("os_exit", status)
         real_os_exit(status)
 
@@ -140,7 +162,6 @@ def _hook(os, here, settings):
                 setattr(threading, name, thread_excepthook)
     sys.exit = Exit
     os._exit = _exit
-    posix = sys.modules["posix"]
     posix._exit = _exit
     atexit.register(at_exit)
     awaited = {"torch": ("xpurun_stages",), "torch.distributed.distributed_c10d": ("xpurun_torch",),

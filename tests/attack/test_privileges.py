@@ -86,7 +86,7 @@ class Users(attack.Case):
 
 
 class StrangersFiles(attack.Case):
-    """Case 70: configuration files that are another user's, or that cannot be read."""
+    """Case 74: configuration files that are another user's, or that cannot be read."""
 
     KILLS = "hang-timeout = 1s\non-hang = kill\n"
     JOB = ("--", PYTHON, "-c", "import time; time.sleep(4); print('job done')")
@@ -97,14 +97,14 @@ class StrangersFiles(attack.Case):
         self.conf = self.dir / "xpurun.conf"
         self.conf.write_text(self.KILLS)
 
-    def test_case_70_a_strangers_file_ends_no_job(self):
+    def test_case_74_a_strangers_file_ends_no_job(self):
         os.chown(self.conf, 65534, 65534)
         result = self.run_xpurun(*self.JOB)
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assertIn("xpurun: warning: xpurun.conf is ignored: it belongs to another user, 65534; to use it: "
                       "--config xpurun.conf", result.stderr)
 
-    def test_case_70_who_may_write_decides(self):
+    def test_case_74_who_may_write_decides(self):
         def used(**env):
             text = self.run_xpurun("--print-config", out=False, env=self.env(**env)).stdout
             return "xpurun.conf" in text
@@ -127,7 +127,7 @@ class StrangersFiles(attack.Case):
         os.lchown(self.conf, 65534, 65534)
         self.assertFalse(used())
 
-    def test_case_70_a_file_that_cannot_be_read_starts_the_job(self):
+    def test_case_74_a_file_that_cannot_be_read_starts_the_job(self):
         self.open_to_all()
         self.conf.unlink()
         home = self.dir / "home-of-root"
@@ -137,20 +137,20 @@ class StrangersFiles(attack.Case):
         self.assertEqual((result.stdout, result.returncode), ("started\n", 0), result.stderr)
         self.assertIn("xpurun.conf is ignored: it cannot be read", result.stderr)
 
-    def test_case_70_a_named_file_must_be_there(self):
+    def test_case_74_a_named_file_must_be_there(self):
         result = self.run_xpurun("--config", "none.conf", "true")
         self.assertEqual(result.returncode, 125)
         self.assertIn("none.conf", result.stderr)
 
 
 class SharedRuns(attack.Case):
-    """Case 71: --share group in a directory of several users."""
+    """Case 75: --share group in a directory of several users."""
 
     def share(self, runs):
         return self.run_xpurun("--share", "group", "--runs-dir", runs, "--", PYTHON, "-c", "raise KeyError('label')",
                                out=False, env=self.rank_env())
 
-    def test_case_71_the_directory_of_runs_stays_as_it_is(self):
+    def test_case_75_the_directory_of_runs_stays_as_it_is(self):
         attack.need_root()
         for mode, gid in ((0o2775, 100), (0o1777, 0), (0o755, 0), (0o700, 0)):
             with self.subTest(mode=oct(mode)):
@@ -170,7 +170,7 @@ class SharedRuns(attack.Case):
                 warning = f"the group cannot enter {runs}; try: chmod g+x {runs}"
                 self.assertEqual(warning in result.stderr, mode == 0o700, result.stderr)
 
-    def test_case_71_a_new_directory_of_runs_can_be_entered(self):
+    def test_case_75_a_new_directory_of_runs_can_be_entered(self):
         runs = self.dir / "new"
         self.share(runs)
         self.assertEqual(runs.stat().st_mode & 0o777, 0o750)

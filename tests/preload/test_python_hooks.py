@@ -39,6 +39,22 @@ TRACES = ("import os, sys\nprint(sys.path, sorted(set(sys.modules) - {'atexit'})
           "sorted(k for k in os.environ if 'PYTHON' in k), sorted(sys.path_importer_cache))\n"
           "import subprocess\n"
           "print(subprocess.run(['/bin/sh', '-c', 'echo $PYTHONPATH'], capture_output=True).stdout)\n")
+SUBINTERPRETERS = ("import sys\n"
+                   "try: import _interpreters as made\nexcept ImportError: import _xxsubinterpreters as made\n"
+                   "for _ in range(2):\n    one = made.create()\n"
+                   "    made.run_string(one, 'import os, sys; print(sys.path, sorted(sys.path_importer_cache), "
+                   "os.environ.get(\"PYTHONPATH\"), \"sitecustomize\" in sys.modules, sys.exit, os._exit, "
+                   "flush=True)')\n"
+                   "    made.destroy(one)\n")
+# What coverage.py sees: the files whose code runs while the program does, without the standard library and the import
+# hook of setuptools.
+TRACED = ("import atexit, os, sys\nfiles = set()\n"
+          "def trace(frame, event, argument):\n    files.add(frame.f_code.co_filename)\n"
+          "def told():\n    sys.settrace(None)\n"
+          "    print(sorted(f for f in files if (f[0] != '<' or f == '<string>') and "
+          "'_distutils_hack' not in f and not f.startswith(os.path.dirname(os.__file__))))\n"
+          "atexit.register(told)\nsys.settrace(trace)\nsys.%s\n")
+FORKED = "import os\nif os.fork() == 0:\n    %s\nprint(os.wait()[1])\n"
 SHADOWS = "import os\nraise ValueError('x')\n"
 
 
@@ -179,6 +195,31 @@ class Hooks(unittest.TestCase):
             # Of a rank the place is of interest all the same: it may have left early.
             told = self.one(self.both(python, "-c", "import sys; sys.exit(0)", RANK="0", LOCAL_RANK="0"))
             self.assertEqual((told["kind"], told["code"]), ("sys_exit", 0))
+
+    def test_exits_of_forked_children(self):
+        """A child that a rank forks is no rank: whatever its status, nothing is told."""
+        for python, _ in self.each():
+            for end in ("os._exit(0)", "os._exit(3)", "import sys; sys.exit(3)"):
+                self.assertEqual(self.both(python, "-c", FORKED % end, RANK="0", LOCAL_RANK="0")[:-1], [])
+                self.assertEqual(self.both(python, "-c", FORKED % end), [])
+            # A launcher that forks its ranks and gives them their variables.
+            told = self.one(self.both(python, "-c", FORKED % "os.environ['RANK'] = '1'; os._exit(3)"))
+            self.assertEqual((told["kind"], told["code"]), ("os_exit", 3))
+
+    def test_no_file_of_ours_is_measured(self):
+        for python, _ in self.each():
+            for end, code in (("exit(3)", 3), ("excepthook(ValueError, ValueError('x'), None)", None)):
+                told = self.one(self.both(python, "-c", TRACED % end))
+                self.assertEqual(told["code"], -1 if code is None else code)
+
+    def test_sub_interpreters(self):
+        site = self.dir / "site"
+        site.mkdir()
+        for python, _ in self.each():
+            self.both(python, "-c", SUBINTERPRETERS)
+            (site / "sitecustomize.py").write_text("print('mine', __file__, flush=True)")
+            self.both(python, "-c", SUBINTERPRETERS, PYTHONPATH=str(site))
+            (site / "sitecustomize.py").unlink()
 
     def test_what_an_exit_was_called_for(self):
         source = "import sys\ntry: {}['a']\nexcept KeyError: sys.exit(1)\n"

@@ -159,29 +159,42 @@ std::vector<Tid> ProcFs::threads(Pid pid) const {
 }
 
 std::vector<Pid> ProcFs::children(Pid pid) const {
-  std::vector<Pid> out;
-  bool have_children_file = false;
+  if (auto listed = listed_children(pid)) {
+    return std::move(*listed);
+  }
+  auto all = children_of_all();
+  return std::move(all[pid]);
+}
+
+std::optional<std::vector<Pid>> ProcFs::listed_children(Pid pid, int64_t threads_known) const {
   // The kernel lists a child only with the thread that forked it.
-  for (Tid tid : threads(pid)) {
+  const std::vector<Tid> tids = threads_known == 1 ? std::vector<Tid>{pid} : threads(pid);
+  std::vector<Pid> out;
+  bool have_file = tids.empty();
+  for (Tid tid : tids) {
     const auto text = read_file(path(pid, fmt::format("task/{}/children", tid)), kLimit);
     if (!text) {
       continue;
     }
-    have_children_file = true;
+    have_file = true;
     for (std::string_view word : split(*text, ' ')) {
       if (auto child = parse_int(word)) {
         out.push_back(static_cast<Pid>(*child));
       }
     }
   }
-  if (have_children_file) {
-    return out;
+  // A process that has just ended has no files either.
+  if (!have_file && ::access(path(pid, "stat").c_str(), F_OK) == 0) {
+    return std::nullopt;
   }
-  // CONFIG_PROC_CHILDREN is off: check the parent of every process.
-  for (Pid candidate : numbers_in(root_)) {
-    const auto st = stat(candidate);
-    if (st && st->ppid == pid) {
-      out.push_back(candidate);
+  return out;
+}
+
+std::map<Pid, std::vector<Pid>> ProcFs::children_of_all() const {
+  std::map<Pid, std::vector<Pid>> out;
+  for (Pid pid : numbers_in(root_)) {
+    if (const auto st = stat(pid)) {
+      out[st->ppid].push_back(pid);
     }
   }
   return out;

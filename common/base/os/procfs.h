@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,11 @@ class ProcFs {
   std::vector<Pid> processes() const { return numbers_in(root_); }
   // Children of all threads of pid. Uses task/TID/children if the kernel provides it.
   std::vector<Pid> children(Pid pid) const;
+  // The same from task/TID/children; empty if the kernel has no such file (CONFIG_PROC_CHILDREN). With
+  // `threads` 1, the list of threads is not read.
+  std::optional<std::vector<Pid>> listed_children(Pid pid, int64_t threads = 0) const;
+  // The children of every process, by one look at all processes.
+  std::map<Pid, std::vector<Pid>> children_of_all() const;
   // Arguments split at NUL; empty for kernel threads and zombies.
   std::vector<std::string> cmdline(Pid pid) const;
   // Environment at exec time, split at the first '='. Empty if unreadable.

@@ -8,13 +8,22 @@
 
 namespace xpurun::launcher {
 
+namespace {
+// Crashes of processes that are no ranks, and dumps for them. A rank may start thousands of such processes.
+constexpr size_t kMostHelpers = 100;
+}  // namespace
+
 void CrashHandler::process_crashed(const wire::Notice& n, base::Pid pid, base::Tid tid) {
   // The process may have crashed before any walk over /proc has found it.
-  hooks_.discover();
+  hooks_.look_at(pid);
   parts_.table.note_error_stream(pid);
   const TrackedProcess* p = parts_.table.find(pid);
   const model::ProcessRole role = p != nullptr ? p->record.role : model::ProcessRole::other;
   const base::Rank rank = p != nullptr ? p->record.rank : base::kNoRank;
+  if (role != model::ProcessRole::rank && ++crashed_helpers_ > kMostHelpers) {
+    hooks_.release(pid);
+    return;
+  }
   const TrackedProcess* sender = n.sender_pid > 0 ? parts_.table.find(n.sender_pid) : nullptr;
   const bool from_launcher = sender != nullptr && sender->record.role == model::ProcessRole::agent;
   base::log_info("pid {} ({}) reports {} (code {}, address {:#x}, sender {})", pid, name_of(role),

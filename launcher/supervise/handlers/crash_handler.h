@@ -23,8 +23,8 @@ class CrashHandler {
     const JobState& job;
   };
   struct Hooks {
-    std::function<void()> discover;
-    std::function<bool()> was_interrupted;  // the user has sent a signal that ends jobs
+    std::function<void(base::Pid)> look_at;  // finds a process that the table does not know yet
+    std::function<bool()> was_interrupted;   // the user has sent a signal that ends jobs
     std::function<void(base::Pid)> release;
   };
 
@@ -36,6 +36,7 @@ class CrashHandler {
  private:
   Parts parts_;
   Hooks hooks_;
+  size_t crashed_helpers_ = 0;
 };
 
 }  // namespace xpurun::launcher

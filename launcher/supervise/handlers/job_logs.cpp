@@ -7,8 +7,9 @@
 
 namespace xpurun::launcher {
 
-base::Status JobLogs::start(std::vector<std::string>& env, const std::string& run_dir, LinePrefix prefix) {
-  relay_.emplace(loop_);
+base::Status JobLogs::start(std::vector<std::string>& env, const std::string& run_dir, LinePrefix prefix,
+                            std::function<void(base::Pid)> helper_started) {
+  relay_.emplace(loop_, std::move(helper_started));
   auto variable = relay_->start(run_dir + "/ranks", prefix);
   if (!variable) {
     relay_.reset();

@@ -15,9 +15,10 @@ class JobLogs {
   explicit JobLogs(EventLoop& loop) : loop_(loop) {}
 
   // Starts the relay, from which the preload library of each rank gets its pipes, and adds the relay's
-  // address to `env`. `run_dir` is absolute. On an error there are no logs of single ranks, but the command
-  // can still start.
-  base::Status start(std::vector<std::string>& env, const std::string& run_dir, LinePrefix prefix);
+  // address to `env`. `run_dir` is absolute. `helper_started` gets the pid of each process of the relay. On
+  // an error there are no logs of single ranks, but the command can still start.
+  base::Status start(std::vector<std::string>& env, const std::string& run_dir, LinePrefix prefix,
+                     std::function<void(base::Pid)> helper_started);
   // Relays everything that the ranks have written, then calls `done`; without a relay at once.
   void finish(std::function<void()> done);
   // Leaves the rest of the output unwritten. False without a relay.

@@ -31,11 +31,10 @@ void NoticeRouter::received(const wire::Notice& notice, base::Pid pid, base::Tid
       break;
   }
   // A walk between fork and exec has seen the launcher's environment, in which the process is no rank. The
-  // next walk may be seconds away, and the process may be dead by then.
+  // next walk may be a minute away, and the process may be dead by then.
   const bool after_exec = notice.kind == static_cast<uint16_t>(wire::NoticeKind::hello);
   if ((!known || after_exec) && !has_ended) {
-    parts_.table.note_exec(pid);
-    hooks_.discover();
+    hooks_.started(pid);
     if (python) {
       parts_.table.note_python(pid);
     }

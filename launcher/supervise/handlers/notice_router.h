@@ -20,7 +20,7 @@ class NoticeRouter {
   // Answers with a descriptor for the process; -1: the process gets none.
   using Answer = std::function<void(int descriptor)>;
   struct Hooks {
-    std::function<void()> discover;
+    std::function<void(base::Pid)> started;  // a process is new, or has called exec
     std::function<void(const wire::Notice&, base::Pid, base::Tid)> crashed;
     std::function<void(base::Pid, const Answer&)> attach_timing;
     std::function<void(base::Pid, SpanWriter, const Answer&)> attach_spans;

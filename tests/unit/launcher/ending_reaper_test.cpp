@@ -48,14 +48,14 @@ TEST_CASE("the command, helpers and unknown children are distinguished") {
              }
              return pid == helper;
            },
-       .discover = s.teller("discover"),
+       .unknown_ended = s.teller("unknown"),
        .died = [&](const TrackedProcess&, base::WaitStatus, bool) { s.tell("died"); },
        .command_ended =
            [&](base::WaitStatus status) { s.tell(fmt::format("command {}", status.exit_code())); }});
   reaper.reap();
   auto told = s.told();
   std::sort(told.begin(), told.end());
-  CHECK(told == Told{"command 3", "discover", "helper"});
+  CHECK(told == Told{"command 3", "helper", "unknown"});
   reaper.reap();
   CHECK(s.told().empty());
 }
@@ -81,7 +81,7 @@ TEST_CASE("the death of a process of the job is recorded once, with its status")
       {loop, table, journal},
       {.may_be_helper = [](base::Pid) { return false; },
        .helper_ended = [](base::Pid, base::WaitStatus) { return false; },
-       .discover = [&] { table.refresh(); },
+       .unknown_ended = [&] { table.refresh(); },
        .died =
            [&](const TrackedProcess& p, base::WaitStatus status, bool failed) {
              told.push_back(fmt::format("{} {} {}", p.record.pid == pid, status.exit_code(), failed));

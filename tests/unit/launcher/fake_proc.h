@@ -22,7 +22,11 @@ inline constexpr base::Pid kCommand = 5000010;
 
 class FakeProc {
  public:
-  void add(base::Pid pid, base::Pid parent, const std::string& program, std::string environment = {}) {
+  // `later`: the files of all processes follow with the next write(), which takes a while.
+  enum class Write { now, later };
+
+  void add(base::Pid pid, base::Pid parent, const std::string& program, std::string environment = {},
+           Write when = Write::now) {
     const std::string dir = fmt::format("{}/{}", root_.path(), pid);
     parents_[pid] = parent;
     names_[pid] = program;
@@ -33,7 +37,9 @@ class FakeProc {
     REQUIRE(base::write_file_atomic(dir + "/cmdline", program + std::string(1, '\0')));
     REQUIRE(base::write_file_atomic(dir + "/maps", ""));
     std::filesystem::create_symlink("/usr/bin/" + program, dir + "/exe");
-    write();
+    if (when == Write::now) {
+      write();
+    }
   }
   // Sets the file and offset of a descriptor of the process.
   void descriptor(base::Pid pid, int fd, const std::string& target, int offset) {
@@ -47,13 +53,15 @@ class FakeProc {
                                     fmt::format("pos:\t{}\nflags:\t0100001\n", offset)));
   }
   // Its children become the supervisor's.
-  void end(base::Pid pid) {
+  void end(base::Pid pid, Write when = Write::now) {
     std::filesystem::remove_all(fmt::format("{}/{}", root_.path(), pid));
     parents_.erase(pid);
     for (auto& [child, parent] : parents_) {
       parent = parent == pid ? kSupervisor : parent;
     }
-    write();
+    if (when == Write::now) {
+      write();
+    }
   }
   void exec(base::Pid pid, const std::string& program, std::string environment) {
     std::replace(environment.begin(), environment.end(), ' ', '\0');
@@ -77,7 +85,6 @@ class FakeProc {
   }
   base::ProcFs proc() const { return base::ProcFs(root_.path()); }
 
- private:
   void write() {
     std::map<base::Pid, std::string> children;
     for (const auto& [pid, parent] : parents_) {
@@ -97,6 +104,7 @@ class FakeProc {
     }
   }
 
+ private:
   base::TemporaryDirectory root_ = *base::TemporaryDirectory::create("xpurun-proc-");
   std::map<base::Pid, base::Pid> parents_;
   std::map<base::Pid, std::string> names_;

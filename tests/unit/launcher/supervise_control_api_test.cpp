@@ -22,7 +22,7 @@ struct ControlApiScene : test::JobScene {
                        "node-a",
                        {.progress = [](base::Pid) { return TimingService::RankProgress(); },
                         .dumps = [] { return TimingService::DumpActivity(); },
-                        .unknown_process = [] {},
+                        .unknown_process = [](base::Pid) {},
                         .first_gpu_use = [] {}}};
   ControlApi control{
       {loop, at_once, timing, options},

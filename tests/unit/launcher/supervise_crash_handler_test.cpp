@@ -17,7 +17,7 @@ struct CrashHandlerScene : test::DumpScene {
   DeathLedger ledger;
   bool interrupted = false;
   CrashHandler crashes{{table, journal, ledger, dumps, job},
-                       {.discover = [this] { table.refresh(); },
+                       {.look_at = [this](base::Pid pid) { table.look_at(pid); },
                         .was_interrupted = [this] { return interrupted; },
                         .release = [this](base::Pid pid) { release(pid); }}};
 

@@ -111,9 +111,81 @@ TEST_CASE("a rank that a walk saw between fork and exec becomes a rank when it r
   s.table.find(5000021)->seen -= base::s_to_ns(60);
   s.table.refresh();
   CHECK(s.role(5000021) == "other");
-  s.table.note_exec(5000021);
-  s.table.refresh();
+  CHECK(s.table.look_at(5000021, true));
   CHECK(s.role(5000021) == "rank 1");
+}
+
+TEST_CASE("a look at one process finds it and those above it, and nothing else") {
+  ProcessTableScene s;
+  s.fake.add(kCommand, kSupervisor, "python3");
+  s.fake.add(5000020, kCommand, "python3", rank_env(0));
+  s.table.refresh();
+  std::vector<base::Pid> found;
+  s.table.on_found([&](const TrackedProcess& p) { found.push_back(p.record.pid); });
+  s.fake.add(5000030, 5000020, "sh", rank_env(0));
+  s.fake.add(5000031, 5000030, "python3", rank_env(0));
+  s.fake.add(5000032, 5000030, "sleep", rank_env(0));
+  s.fake.add(5000033, 1, "python3", rank_env(0));
+  // The other roles do not depend on a helper of a rank.
+  CHECK_FALSE(s.table.look_at(5000031, true));
+  CHECK(s.role(5000030) == "child 0");
+  CHECK(s.role(5000031) == "worker 0");
+  CHECK(s.table.find(5000032) == nullptr);
+  CHECK(found == std::vector<base::Pid>{5000031});
+  // Not of the job, xpurun's own, and ended.
+  s.table.ignore(5000040);
+  s.fake.add(5000040, kSupervisor, "helper");
+  for (const base::Pid pid : {5000033, 5000040, 5000041}) {
+    CHECK_FALSE(s.table.look_at(pid, true));
+    CHECK(s.table.find(pid) == nullptr);
+  }
+  s.table.refresh();
+  CHECK(s.role(5000031) == "worker 0");
+  CHECK(s.role(5000032) == "child 0");
+  SUBCASE("the first rank of a launcher changes the roles of others") {
+    s.fake.add(5000050, kCommand, "python3", rank_env(1));
+    CHECK(s.table.look_at(5000050, true));
+    CHECK(s.role(5000050) == "rank 1");
+  }
+  SUBCASE("a pid that now belongs to another process") {
+    s.fake.end(5000031);
+    s.fake.add(5000031, kCommand, "python3", rank_env(1));
+    CHECK(s.table.look_at(5000031));
+    CHECK(s.role(5000031) == "rank 1");
+  }
+}
+
+TEST_CASE("of the ended processes only the latest are kept, and a missing pidfd hides no end") {
+  ProcessTableScene s;
+  s.fake.add(kCommand, kSupervisor, "python3", rank_env(0));
+  size_t lost = 0;
+  s.table.on_lost([&](base::Pid pid) {
+    ++lost;
+    s.table.mark_dead(pid);
+  });
+  s.table.refresh();
+  constexpr int kWorkers = 1010;
+  constexpr int kOthers = 10;
+  for (int i = 0; i < kWorkers + kOthers; ++i) {
+    s.fake.add(5001000 + i, kCommand, i < kWorkers ? "python3" : "sleep", rank_env(0),
+               test::FakeProc::Write::later);
+  }
+  s.fake.write();
+  // On a slow host one walk does not read all programs.
+  while (s.table.records().size() < 1 + kWorkers) {
+    s.table.refresh();
+  }
+  CHECK(s.table.living().size() == 1 + kWorkers + kOthers);
+  for (int i = 0; i < kWorkers + kOthers; ++i) {
+    s.fake.end(5001000 + i, test::FakeProc::Write::later);
+  }
+  s.fake.write();
+  s.table.refresh();
+  CHECK(s.table.living().size() == 1);
+  CHECK(lost == kWorkers);
+  CHECK(s.table.records().size() == 1 + 1000);
+  CHECK(s.table.find(5001000) == nullptr);
+  CHECK(s.table.find(5001000 + kWorkers - 1) != nullptr);
 }
 
 TEST_CASE("a process that exits keeps its data from /proc and from its preload library") {

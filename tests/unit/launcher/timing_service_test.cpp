@@ -73,7 +73,7 @@ struct TimingServiceScene : test::JobScene {
                                             [this] {
                                               return TimingService::DumpActivity{dumping, 2};
                                             },
-                                        .unknown_process = teller("unknown process"),
+                                        .unknown_process = [this](base::Pid) { tell("unknown process"); },
                                         .first_gpu_use = teller("first use"),
                                         .step_s = [this] { return step_s; },
                                         .every_call_timed = [this](bool on) { every_call.push_back(on); }});

@@ -30,7 +30,7 @@ struct ListenersScene : test::JobScene {
                        "node-a",
                        {.progress = [](base::Pid) { return TimingService::RankProgress(); },
                         .dumps = [] { return TimingService::DumpActivity(); },
-                        .unknown_process = [] {},
+                        .unknown_process = [](base::Pid) {},
                         .first_gpu_use = [] {}}};
   ControlApi control{{loop, at_once, timing, options},
                      "run",

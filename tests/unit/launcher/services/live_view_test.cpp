@@ -46,7 +46,7 @@ struct LiveViewScene : test::JobScene {
                        "node-a",
                        {.progress = [](base::Pid) { return TimingService::RankProgress(); },
                         .dumps = [] { return TimingService::DumpActivity(); },
-                        .unknown_process = [] {},
+                        .unknown_process = [](base::Pid) {},
                         .first_gpu_use = [] {}}};
   Watcher watcher{{loop, table, options, test::kStart, "node-a"},
                   {.stall_changed = [](const StallEvent&) {},

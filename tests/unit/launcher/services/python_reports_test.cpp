@@ -45,9 +45,9 @@ struct PythonReportsScene : test::JobScene {
   }
   void start() {
     reports.emplace(PythonReports::Parts{loop, table, journal, storage, options}, "node-a",
-                    PythonReports::Hooks{.discover =
-                                             [this] {
-                                               table.refresh();
+                    PythonReports::Hooks{.look_at =
+                                             [this](base::Pid pid) {
+                                               table.look_at(pid);
                                                tell("discover");
                                              },
                                          .recorded =
@@ -127,15 +127,47 @@ TEST_CASE("a rank that has ended before a walk is added by its own words") {
   }
 }
 
-TEST_CASE("of many exceptions the first have whole tracebacks, and the last are not kept") {
+TEST_CASE("of many exceptions of one process the first are kept") {
   PythonReportsScene s;
-  for (int i = 0; i < 1010; ++i) {
+  for (int i = 0; i < 50; ++i) {
     s.reports->received(kRank0, exception_message("KeyError"));
   }
-  REQUIRE(s.known().size() == 1000);
-  CHECK(s.known()[31].chain.size() == 2);
-  CHECK(s.known()[32].chain.size() == 1);
-  CHECK(s.told().size() == 1000);
+  CHECK(s.known().size() == ExceptionList::kMostOfProcess);
+  CHECK(s.told().size() == ExceptionList::kMostOfProcess);
+}
+
+TEST_CASE("exits of thousands of processes do not hide a later exception") {
+  std::vector<model::PythonException> known;
+  ExceptionList list(known);
+  const auto add = [&](model::ExceptionKind kind, base::Pid pid, double at_s) {
+    model::PythonException x{.kind = kind, .pid = pid, .at_s = at_s};
+    x.chain.resize(2);
+    if (list.wants(kind, pid)) {
+      list.add(std::move(x));
+    }
+  };
+  for (int i = 0; i < 3000; ++i) {
+    add(model::ExceptionKind::os_exit, 10 + i, 0.01 * i);
+  }
+  CHECK(known.size() == ExceptionList::kMost);
+  CHECK(known.front().pid == 10 + 2000);
+  add(model::ExceptionKind::raised, kRank1, 40);
+  REQUIRE(known.size() == ExceptionList::kMost + 1);
+  CHECK(known.back().kind == model::ExceptionKind::raised);
+  CHECK(known.back().chain.size() == 2);
+  // The first ones within a minute keep their tracebacks.
+  for (int i = 0; i < 100; ++i) {
+    add(model::ExceptionKind::thread, 9000 + i, 200 + 0.1 * i);
+  }
+  const auto whole = [&] {
+    return std::count_if(known.begin(), known.end(),
+                         [](const auto& x) { return model::is_exception(x.kind) && x.chain.size() == 2; });
+  };
+  CHECK(whole() == 1 + static_cast<int>(ExceptionList::kMostWhole));
+  for (int i = 0; i < 1000; ++i) {
+    add(model::ExceptionKind::thread, 10000 + i, 1000 + 100 * i);
+  }
+  CHECK(whole() == static_cast<int>(ExceptionList::kMostWholeEver));
 }
 
 TEST_CASE("a function that cannot be traced is warned of once, and for ranks only") {
