@@ -21,7 +21,8 @@ namespace xpurun::launcher {
 
 struct TrackedProcess {
   model::ProcessRecord record;
-  std::optional<Identity> identity;  // from its environment; does not determine the role
+  std::optional<Identity> identity;  // from its environment, else `member`; does not determine the role
+  std::optional<Identity> member;    // of torch's default process group, as the process said
   Pidfd pidfd;
   std::string exe;
   bool alive = true;
@@ -82,6 +83,10 @@ class ProcessTable {
   // The preload library has reported this process as Python, possibly before the walk found the process.
   void note_python(base::Pid pid);
 
+  // The process is this rank of torch's default process group, which counts if no environment names ranks:
+  // a launcher inside of the program (Lightning's) makes the first process rank 0 without new variables.
+  void note_member(base::Pid pid, base::Rank rank, int world_size);
+
   // The process runs a new program, perhaps with other variables: the next refresh() reads them.
   void note_exec(base::Pid pid);
 
@@ -123,6 +128,7 @@ class ProcessTable {
   std::vector<TrackedProcess*> started_by(base::Pid pid);
   void find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>& ranks);
   void number_spawned();
+  void follow_members();
   bool descends_from(const TrackedProcess& p, base::Pid ancestor) const;
 
   base::ProcFs proc_;
@@ -135,6 +141,7 @@ class ProcessTable {
   std::vector<TrackedProcess> dead_;
   std::optional<IdentityKind> kind_;  // the kind of identity used in this job
   std::set<base::Pid> spawners_;
+  bool members_count_ = false;  // ranks are named by TrackedProcess::member
   std::function<void(const TrackedProcess&)> on_found_;
 };
 
