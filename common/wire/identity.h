@@ -10,7 +10,8 @@ namespace xpurun::wire {
 
 // In order of precedence: if a job has several kinds, only the first counts. A torchrun agent started by srun
 // has Slurm's variables too, but is not a rank.
-enum class IdentityKind : uint8_t { torchrun, plain, slurm, openmpi, pmi, single };
+// `group`: no variables; the process has said which rank of torch's default process group it is.
+enum class IdentityKind : uint8_t { torchrun, plain, slurm, openmpi, pmi, group, single };
 
 struct IdentityVariables {
   IdentityKind kind;

@@ -135,6 +135,8 @@ struct Event {
 enum EventFlag : uint8_t {
   kEventHostBegin = 1u << 0,  // begin_ns is the time of the call, because the GPU's clock is not aligned with
                               // the host's
+  kEventFirstOfStep =
+      1u << 1,  // the first collective (without collectives: the first work) of a training step
 };
 
 // The signature of a collective, which must be equal on all ranks of the communicator. Valid if `sequence` is

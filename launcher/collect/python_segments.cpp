@@ -273,6 +273,20 @@ void PythonSegments::add_to(model::CollectiveFacts& facts, base::Pid pid, base::
   std::move(groups.begin(), groups.end(), std::back_inserter(mine.communicators));
 }
 
+// torch makes the default group first.
+std::optional<GroupMember> default_group(const PythonSegment& memory) {
+  if (memory.groups == 0) {
+    return {};
+  }
+  const TorchGroup group = copy_of(memory.group[0]);
+  const std::vector<base::Rank> members = members_of(memory, group);
+  if (group.state == 0 || group.rank < 0 || static_cast<size_t>(group.rank) >= members.size()) {
+    return {};
+  }
+  const base::Rank rank = members[static_cast<size_t>(group.rank)];
+  return rank < 0 ? std::nullopt : std::optional(GroupMember{rank, static_cast<int>(members.size())});
+}
+
 std::vector<Communicator> read_groups(const PythonSegment& memory, base::MonoNs now) {
   std::vector<Communicator> out;
   const uint32_t count = std::min(memory.groups, wire::kTorchGroups);

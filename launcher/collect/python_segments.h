@@ -14,6 +14,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,12 @@ class PythonSegments {
 
 // The text, safe to print; empty if the reference is not valid.
 std::string text_at(const wire::PythonSegment& memory, wire::TextRef ref);
+// The process's rank in the default process group of torch, and the size of the group.
+struct GroupMember {
+  base::Rank rank = base::kNoRank;
+  int size = 0;
+};
+std::optional<GroupMember> default_group(const wire::PythonSegment& memory);
 // Reads the groups of a segment, whose content is untrusted.
 std::vector<model::Communicator> read_groups(const wire::PythonSegment& memory, base::MonoNs now);
 

@@ -46,6 +46,8 @@ model::RankSource source_of(IdentityKind kind) {
       return model::RankSource::openmpi;
     case IdentityKind::pmi:
       return model::RankSource::pmi;
+    case IdentityKind::group:
+      return model::RankSource::spawned;
     case IdentityKind::single:
       break;
   }

@@ -24,7 +24,8 @@ namespace xpurun::launcher {
 
 struct TrackedProcess {
   model::ProcessRecord record;
-  std::optional<Identity> identity;  // from its environment; does not determine the role
+  std::optional<Identity> identity;  // from its environment, else `member`; does not determine the role
+  std::optional<Identity> member;    // of torch's default process group, as the process said
   Pidfd pidfd;  // only of processes that take part (model::takes_part) and of the command
   std::string exe;
   bool alive = true;
@@ -99,6 +100,10 @@ class ProcessTable {
   // The preload library has reported this process as Python, possibly before the walk found the process.
   void note_python(base::Pid pid);
 
+  // The process is this rank of torch's default process group, which counts if no environment names ranks:
+  // a launcher inside of the program (Lightning's) makes the first process rank 0 without new variables.
+  void note_member(base::Pid pid, base::Rank rank, int world_size);
+
   // Empty if the process has ended or its environment is unreadable.
   std::map<std::string, std::string> environment_of(base::Pid pid) const { return proc_.environ(pid); }
 
@@ -160,6 +165,7 @@ class ProcessTable {
   std::vector<TrackedProcess*> started_by(base::Pid pid);
   void find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>& ranks);
   void number_spawned();
+  void follow_members();
   bool descends_from(const TrackedProcess& p, base::Pid ancestor) const;
 
   base::ProcFs proc_;
@@ -182,6 +188,7 @@ class ProcessTable {
   std::map<base::Rank, base::Pid> chosen_;  // the ranks by variables, as of the last assign_roles()
   std::unordered_set<base::Pid> ranks_;     // all processes that may have the role of a rank
   std::set<base::Pid> spawners_;
+  bool members_count_ = false;  // ranks are named by TrackedProcess::member
   std::function<void(const TrackedProcess&)> on_found_;
   std::function<void(base::Pid)> on_lost_;
 };

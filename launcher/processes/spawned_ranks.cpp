@@ -126,6 +126,42 @@ void ProcessTable::assign_by_parents() {
   }
 }
 
+void ProcessTable::note_member(base::Pid pid, base::Rank rank, int world_size) {
+  TrackedProcess* p = find(pid);
+  if (p == nullptr || p->member || world_size < 2) {
+    return;
+  }
+  p->member = Identity{.kind = IdentityKind::group,
+                       .rank = rank,
+                       .local_rank = static_cast<int>(rank),
+                       .world_size = world_size};
+  if (!kind_ || *kind_ == IdentityKind::group) {
+    follow_members();
+  }
+}
+
+// The groups count once all ranks so far are members, and as long as no two processes are the same rank: a
+// job may have several groups, or a group of some of its processes.
+void ProcessTable::follow_members() {
+  std::set<base::Rank> members;
+  size_t count = 0;
+  for (const auto& [pid, p] : processes_) {
+    if (p.alive && p.member) {
+      members.insert(p.member->rank);
+      ++count;
+    }
+  }
+  members_count_ = members.size() == count && count >= living_ranks().size();
+  kind_.reset();
+  for (auto& [pid, p] : processes_) {
+    if (p.member && (!p.identity || p.identity->kind == IdentityKind::group)) {
+      p.identity = members_count_ ? p.member : std::nullopt;
+    }
+  }
+  assign_roles();
+  watch_all();
+}
+
 bool ProcessTable::has_python_below(Pid ancestor) const {
   return std::any_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
     const TrackedProcess& p = entry.second;

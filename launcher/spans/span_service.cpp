@@ -115,6 +115,9 @@ bool SpanService::drain(base::Pid pid, base::MonoNs now) {
   if ((view.memory == nullptr && view.marks == nullptr) || p == nullptr) {
     return false;
   }
+  if (const auto member = view.memory == nullptr ? std::nullopt : default_group(*view.memory)) {
+    parts_.table.note_member(pid, member->rank, member->size);
+  }
   if (p->record.role != model::ProcessRole::rank) {
     return p->alive;  // the role may change: a launcher's process that turns out to be a rank
   }

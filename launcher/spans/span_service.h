@@ -25,7 +25,7 @@ class SpanService {
   struct Parts {
     EventLoop& loop;
     Storage& storage;
-    const ProcessTable& table;
+    ProcessTable& table;
     PythonSegments& segments;
   };
   using Consumer = std::function<void(const SpanSource& who, std::span<const model::Span> spans)>;

@@ -31,14 +31,35 @@ void StepWatch::add(base::Rank rank, uint64_t process, std::span<const Span> spa
   try {
     State& state = ranks_[rank];
     if (state.process != process) {
-      state = {.process = process, .seen = state.seen};
+      state = {.process = process, .clocked = state.clocked, .seen = state.seen};
+      if (gpu_) {
+        state.clock.uses_gpu();
+      }
     }
     for (const Span& span : spans) {
       take(rank, state, span);
     }
+    take_clocked(rank, state);
   } catch (const std::exception& e) {
     base::log_warn("the steps are no longer watched: {}", e.what());
     broken_ = true;
+  }
+}
+
+void StepWatch::gpu_used() {
+  gpu_ = true;
+  for (auto& [rank, state] : ranks_) {
+    state.clock.uses_gpu();
+  }
+}
+
+void StepWatch::started(base::Rank rank, std::span<const report::GpuStart> starts) {
+  const auto known = ranks_.find(rank);
+  if (broken_ || known == ranks_.end()) {
+    return;
+  }
+  for (const report::GpuStart& start : starts) {
+    known->second.clock.started(start);
   }
 }
 
@@ -130,6 +151,11 @@ void StepWatch::certain_from_now(State& state) {
   if (state.guessed) {
     state.guessed = false;
     state.seen = {};
+    state.clocked = 0;
+    state.clock = {};
+    if (gpu_) {
+      state.clock.uses_gpu();
+    }
     state.latest.clear();
     reference_ = base::kNoRank;
     detector_.reset();
@@ -138,22 +164,34 @@ void StepWatch::certain_from_now(State& state) {
 
 void StepWatch::end_step(base::Rank rank, State& state, base::MonoNs end) {
   const base::MonoNs begin = std::exchange(state.last_end, end);
-  const int64_t duration = end - begin - std::exchange(state.aside_ns, 0);
+  const int64_t aside = std::exchange(state.aside_ns, 0);
   state.worked = false;
   last_end_ = std::max(last_end_, end);
-  if (begin == 0 || duration <= 0) {
+  if (begin == 0 || end - begin - aside <= 0) {
     return;
   }
-  state.latest.emplace_back(end, duration);
-  if (state.latest.size() > kMostLatest) {
-    state.latest.pop_front();
+  ++state.seen.steps;
+  state.clock.ended({.begin_ns = begin, .end_ns = end, .aside_ns = aside});
+  if (!gpu_) {
+    take_clocked(rank, state);
   }
-  RankSteps& seen = state.seen;
-  ++seen.steps;
-  const double seconds = base::ns_to_s(duration);
-  const double weight = 1 / std::min(static_cast<double>(seen.steps), kMeanSteps);
-  seen.step_s = seen.step_s < 0 ? seconds : seen.step_s + (seconds - seen.step_s) * weight;
-  compare(rank, state, begin, duration);
+}
+
+// How long the steps took is known later than that the host ended them.
+void StepWatch::take_clocked(base::Rank rank, State& state) {
+  for (const report::ClockedStep& step : state.clock.take()) {
+    const int64_t duration = step.duration_ns - step.aside_ns;
+    state.latest.emplace_back(step.begin_ns + step.duration_ns, duration);
+    if (state.latest.size() > kMostLatest) {
+      state.latest.pop_front();
+    }
+    RankSteps& seen = state.seen;
+    ++state.clocked;
+    const double seconds = base::ns_to_s(duration);
+    const double weight = 1 / std::min(static_cast<double>(state.clocked), kMeanSteps);
+    seen.step_s = seen.step_s < 0 ? seconds : seen.step_s + (seconds - seen.step_s) * weight;
+    compare(rank, state, step);
+  }
 }
 
 void StepWatch::restart(base::Rank reference) {
@@ -171,8 +209,9 @@ void StepWatch::every_call_timed(bool on, base::MonoNs now) {
   timed_until_ = on ? std::numeric_limits<base::MonoNs>::max() : now + kSettleNs;
 }
 
-void StepWatch::compare(base::Rank rank, const State& state, base::MonoNs begin, int64_t duration_ns) {
-  if (threshold_ <= 0 || (state.last_end > timed_from_ && begin < timed_until_)) {
+void StepWatch::compare(base::Rank rank, const State& state, const report::ClockedStep& step) {
+  const base::MonoNs end = step.begin_ns + step.duration_ns;
+  if (threshold_ <= 0 || (end > timed_from_ && step.begin_ns < timed_until_)) {
     return;
   }
   if (rank != reference_) {
@@ -183,10 +222,10 @@ void StepWatch::compare(base::Rank rank, const State& state, base::MonoNs begin,
   }
   without_reference_ = 0;
   if (pending_.count == 0) {
-    pending_ = {.step = state.seen.steps - 1, .begin = begin};
+    pending_ = {.step = state.clocked - 1, .begin = step.begin_ns};
   }
   ++pending_.count;
-  pending_.total_ns += duration_ns;
+  pending_.total_ns += step.duration_ns - step.aside_ns;
   if (pending_.total_ns < kShortestNs) {
     return;
   }

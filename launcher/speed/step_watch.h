@@ -8,6 +8,7 @@
 #include "common/model/timing/speed_report.h"
 #include "launcher/speed/inferred_steps.h"
 #include "report/speed/changes/change_points.h"
+#include "report/speed/clock/step_clock.h"
 
 #include <array>
 #include <cstdint>
@@ -38,7 +39,9 @@ class StepWatch {
   // `process` distinguishes the successive processes of a rank.
   void add(base::Rank rank, uint64_t process, std::span<const model::Span> spans);
   // The job computes on GPUs; changes are certain sooner then.
-  void gpu_used() { gpu_ = true; }
+  void gpu_used();
+  // Timed work of the rank's GPU, which shows how long its steps take.
+  void started(base::Rank rank, std::span<const report::GpuStart> starts);
 
   // From now on, or no longer, each call is timed, which makes the steps longer. These steps are counted but
   // not compared.
@@ -69,6 +72,8 @@ class StepWatch {
     bool worked = false;     // since the last end
     base::MonoNs last_end = 0;
     int64_t aside_ns = 0;  // checkpoints and evaluations since the last end
+    report::StepClock clock;
+    uint64_t clocked = 0;  // steps whose durations are known
     RankSteps seen;
     std::deque<std::pair<base::MonoNs, int64_t>> latest;  // ends and durations in ns
   };
@@ -83,7 +88,8 @@ class StepWatch {
   void take(base::Rank rank, State& state, const model::Span& span);
   void certain_from_now(State& state);
   void end_step(base::Rank rank, State& state, base::MonoNs end);
-  void compare(base::Rank rank, const State& state, base::MonoNs begin, int64_t duration_ns);
+  void take_clocked(base::Rank rank, State& state);
+  void compare(base::Rank rank, const State& state, const report::ClockedStep& step);
   void judge(const model::StepChange& change);
   void report(const Report& to, model::StepChange change) const;
   void restart(base::Rank reference);

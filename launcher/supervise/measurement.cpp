@@ -1,6 +1,7 @@
 #include "launcher/supervise/measurement.h"
 
 #include "common/model/run_dir.h"
+#include "launcher/speed/gpu_starts.h"
 #include "launcher/supervise/reporting/rank_progress.h"
 
 #include <fmt/format.h>
@@ -77,6 +78,7 @@ PythonReports::Hooks Measurement::python_hooks() {
 SlowdownHandler::Hooks Measurement::speed_hooks() {
   return {.slower = [this](const std::string& sentence) { parts_.notifier.events().slower(sentence); },
           .say = hooks_.say,
+          .changed = [this] { timing_.look_now(); },
           .recorded = [this] { return timing_.level() != wire::Level::off && !parts_.job.is_ending(); },
           .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_)};
 }
@@ -101,6 +103,11 @@ TimingService::Hooks Measurement::timing_hooks() {
               },
           .step_s = [this] { return steps().step_s(); },
           .every_call_timed = [this](bool on) { speed_.watch().every_call_timed(on, parts_.loop.now()); },
+          .events =
+              [this](base::Rank rank, std::span<const wire::Event> events, const wire::Segment& memory) {
+                speed_.watch().started(rank, gpu_starts(events, memory));
+              },
+          .slow_rank = std::bind_front(&SlowdownHandler::found_slow_rank, &speed_),
           .slow_events = [this] { return steps().slow_events(); },
           .gpus = [this] { return gpu_watch_.throttling(); }};
 }

@@ -41,6 +41,13 @@ void CollectiveLooks::stop() {
   looking_ = false;
 }
 
+void CollectiveLooks::look_now() {
+  if (timer_ != 0 && !looking_) {
+    loop_.cancel(timer_);
+    begin();
+  }
+}
+
 void CollectiveLooks::begin() {
   looking_ = true;
   hooks_.changed();

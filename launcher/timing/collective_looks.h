@@ -30,6 +30,8 @@ class CollectiveLooks {
   // Looks when steps are known, at the latest after a minute, and then every minute until stop().
   void start();
   void stop();
+  // Looks at the next steps, unless it looks already or has not begun.
+  void look_now();
   bool looking() const { return looking_; }
 
  private:

@@ -28,6 +28,7 @@ void LatenessWatch::looking(bool on, base::MonoNs now) {
 void LatenessWatch::tick(base::MonoNs now) {
   if (until_ != 0 && now >= until_ + kSettleNs) {
     lateness_.finish_window(from_, until_);
+    ++looks_;
     from_ = until_ = 0;
   }
 }

@@ -26,9 +26,12 @@ class LatenessWatch {
   void add(base::Rank rank, std::span<const model::Span> spans, const std::vector<std::string>& names);
 
   RankLateness of(base::Rank rank) const { return lateness_.of(rank); }
+  // Number of looks that have been judged.
+  size_t looks() const { return looks_; }
 
  private:
   Lateness lateness_;
+  size_t looks_ = 0;
   base::MonoNs from_ = 0;   // of the look, or of the window of spans; 0: none
   base::MonoNs until_ = 0;  // of a look that has ended; 0: it goes on
 };

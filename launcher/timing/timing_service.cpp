@@ -134,6 +134,7 @@ void TimingService::events_arrived(base::Pid pid, const RankTiming& timing,
                                .gpu_uuid = timing.device_uuid};
   event_files_.add(who, events, memory, timing.health.ring_dropped);
   lateness_.add(who.rank, events, memory);
+  hooks_.events(who.rank, events, memory);
   trace_.add(who, events, memory);
 }
 
@@ -149,11 +150,28 @@ void TimingService::drain() {
   const base::MonoNs now = parts_.loop.now();
   collector_.drain(now);
   lateness_.tick(now);
+  look_for_slow_ranks();
   event_files_.flush(now);
   trace_.end_if_complete();
   timelines_.tick();
   parts_.loop.cancel(drain_timer_);
   drain_timer_ = parts_.loop.after(kDrainS, [this] { drain(); });
+}
+
+void TimingService::look_for_slow_ranks() {
+  if (lateness_.looks() == looks_judged_) {
+    return;
+  }
+  looks_judged_ = lateness_.looks();
+  std::map<base::Rank, RankLateness> ranks;
+  for (const base::Rank rank : timed_ranks()) {
+    ranks[rank] = lateness_.of(rank);
+  }
+  if (const auto found = slow_ranks_.look(ranks)) {
+    hooks_.slow_rank(found->rank, found->share);
+  } else if (slow_ranks_.suspects()) {
+    looks_.look_now();
+  }
 }
 
 TimelinePlan::Look TimingService::look_at_steps() {

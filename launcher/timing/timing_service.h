@@ -14,6 +14,7 @@
 #include "launcher/storage/storage.h"
 #include "launcher/timing/collective_looks.h"
 #include "launcher/timing/lateness_watch.h"
+#include "launcher/timing/slow_rank_watch.h"
 #include "launcher/timing/timelines.h"
 #include "launcher/timing/trace_session.h"
 
@@ -53,6 +54,11 @@ class TimingService {
     // Mean of the last steps of the slowest rank; negative: no step was seen.
     std::function<double()> step_s = [] { return -1.0; };
     std::function<void(bool)> every_call_timed = [](bool) {};  // called when it begins and ends
+    // Events of a rank, as they arrive.
+    std::function<void(base::Rank, std::span<const wire::Event>, const wire::Segment&)> events =
+        [](base::Rank, std::span<const wire::Event>, const wire::Segment&) {};
+    // A rank keeps the others waiting; `share` of the time of a step.
+    std::function<void(base::Rank, double share)> slow_rank = [](base::Rank, double) {};
     // Times that the job became slower.
     std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
     std::function<std::vector<GpuThrottling>()> gpus = [] { return std::vector<GpuThrottling>(); };
@@ -78,6 +84,8 @@ class TimingService {
   void spans_arrived(base::Rank rank, std::span<const model::Span> spans,
                      const std::vector<std::string>& names);
   RankLateness lateness(base::Rank rank) const { return lateness_.of(rank); }
+  // The next steps are looked at: the job has changed.
+  void look_now() { looks_.look_now(); }
   TraceSession& trace() { return trace_; }
   const TraceSession& trace() const { return trace_; }
 
@@ -97,6 +105,7 @@ class TimingService {
   TimelinePlan::Look look_at_steps();
   std::set<base::Rank> timed_ranks() const;
   void apply_level();
+  void look_for_slow_ranks();
   void forget_dead_processes();
   std::vector<RankTiming> timing_of_ranks();
   void events_arrived(base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
@@ -111,6 +120,8 @@ class TimingService {
   wire::Level level_;
   CollectiveLooks looks_;
   LatenessWatch lateness_;
+  SlowRankWatch slow_ranks_;
+  size_t looks_judged_ = 0;
   TraceSession trace_;
   Timelines timelines_;
   bool every_call_ = false;

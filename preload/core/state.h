@@ -22,6 +22,8 @@ struct alignas(64) State {
   std::atomic<uint32_t> untimed{0};  // ToRank::untimed, at the poller's last round
   std::atomic<uint32_t> times_off{0};
   std::atomic<wire::Every> every{wire::Every::none};  // ToRank::every, at the poller's last round
+  std::atomic<uint8_t> due{0};  // what is timed next as the first of its step (record/step_anchor.h)
+  std::atomic<bool> all_collectives{false};  // every collective of this step is timed (record/step_anchor.h)
 };
 // Hidden visibility: an access from the library takes one instruction, without a look-up in the GOT.
 __attribute__((visibility("hidden"))) extern State g_state;

@@ -7,6 +7,7 @@
 #include "preload/core/vendor.h"
 #include "preload/record/own_cost.h"
 #include "preload/record/sampling.h"
+#include "preload/record/step_anchor.h"
 #include "preload/record/timed_call.h"
 
 namespace xpurun::preload {
@@ -59,6 +60,9 @@ inline uint32_t kernel_entry(wire::Api api, const KernelLaunch& launch) {
 // kernel's code (lazy loading), which can take milliseconds.
 inline Turn turn_of_kernel(uint32_t entry) {
   const uint64_t number = calls_counted_here(entry);
+  if (number != 0 && is_to_be_timed(wire::OpClass::kernel) && is_first_of_step(kWorkDue)) {
+    return Turn::first_of_step;
+  }
   const bool drawn = is_turn_to_time(mixed(mixed(number)), wire::OpClass::kernel);
   return number != 0 && drawn ? Turn::time : Turn::count;
 }

@@ -5,6 +5,7 @@
 #include "preload/process/crash_handler.h"
 #include "preload/process/rank_identity.h"
 #include "preload/process/shared_memory.h"
+#include "preload/record/step_anchor.h"
 
 #include <atomic>
 #include <errno.h>
@@ -175,6 +176,7 @@ void mark_step() {
     return;
   }
   const uint64_t now = now_ns();
+  step_ended(now);
   uint32_t name = g_step_name.load(std::memory_order_relaxed);
   if (name == 0) {
     name = put_text(*memory, "step", 4);

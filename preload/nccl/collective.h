@@ -36,6 +36,7 @@ struct CollectiveTicket {
   uint32_t record;          // the record for NCCL's times, or kNoRecord
   int32_t device;           // the event's device
   bool sample;              // the call is to be timed
+  bool first_of_step;       // because it is the first of its step
   bool asked;               // stop_asking_nccl() is due
   wire::CollectiveHow how;  // as NCCL reported it during the call
 };

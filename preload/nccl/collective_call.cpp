@@ -45,7 +45,8 @@ void ask_nccl(CollectiveTicket& ticket, const Collective& call) {
                           .stream = call.stream,
                           .send = call.send,
                           .receive = call.receive,
-                          .root = call.peer};
+                          .root = call.peer,
+                          .first_of_step = ticket.first_of_step};
   ticket.record = expect_collective(expected);
 }
 
@@ -99,7 +100,7 @@ CollectiveTicket collective_begins(const Collective& call) {
     ticket.sequence = collective_called(comm, ticket.info.key, now);
   }
   count_call(ticket.op, ticket.info.work);
-  ticket.sample = is_sample(ticket);
+  ticket.sample = take_sample(ticket);
   ticket.begin_cost_ns = cost_began_ns != 0 ? now_ns() - cost_began_ns : 0;
   ticket.call_ns = ticket.sample || level() == wire::Level::full ? now_ns() : now;
   if (group.depth == 0) {

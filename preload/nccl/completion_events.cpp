@@ -7,6 +7,7 @@
 #include "preload/record/counts.h"
 #include "preload/record/own_cost.h"
 #include "preload/record/sampling.h"
+#include "preload/record/step_anchor.h"
 
 namespace xpurun::preload {
 
@@ -46,10 +47,17 @@ bool nccl_times(const CollectiveTicket& ticket) {
          counts_agree(ticket.comm) && load_cuda_api();
 }
 
-bool is_sample(const CollectiveTicket& ticket) {
+bool take_sample(CollectiveTicket& ticket) {
+  const bool collective = ticket.sequence != 0 && is_to_be_timed(wire::OpClass::collective) &&
+                          comm_at(ticket.comm).nranks.load(std::memory_order_relaxed) > 1;
+  ticket.first_of_step = collective && is_first_of_step(kCollectiveDue);
+  if (collective && are_all_collectives_timed() && nccl_times(ticket)) {
+    one_of_all_collectives();
+    return true;
+  }
   const uint64_t number =
       ticket.sequence != 0 ? ticket.sequence : calls_counted_here(ticket.op) + segment()->ops[ticket.op].hash;
-  return is_turn_to_time(number, wire::OpClass::collective);
+  return ticket.first_of_step || is_turn_to_time(number, wire::OpClass::collective);
 }
 
 void note_capture(uint32_t comm) {
@@ -98,6 +106,7 @@ void record_end(const CollectiveTicket& ticket, bool single) {
   pending.sequence = static_cast<uint32_t>(ticket.sequence);
   pending.how = ticket.how;
   pending.timed = timed;
+  pending.first_of_step = ticket.first_of_step;
   // Counted first: the poller may see the event before hand_over() returns.
   g_in_flight[ticket.comm].fetch_add(1, std::memory_order_relaxed);
   if (!event.hand_over(pending)) {

@@ -9,9 +9,9 @@ namespace xpurun::preload {
 
 // Whether NCCL's profiler interface will time this collective, which makes events unnecessary.
 bool nccl_times(const CollectiveTicket& ticket);
-// Whether this collective is a sample. The number on the communicator decides, so that all of its ranks time
-// the same collectives.
-bool is_sample(const CollectiveTicket& ticket);
+// Whether this collective is a sample. The number on the communicator and the step decide, so that all of its
+// ranks time the same collectives. Once per collective: sets first_of_step.
+bool take_sample(CollectiveTicket& ticket);
 // Notes that the communicator has a call in a CUDA graph: from now on NCCL's counts of it disagree (see
 // nccl_times()).
 void note_capture(uint32_t comm);

@@ -25,6 +25,7 @@ struct Expected {
   const void* send;
   const void* receive;
   int root;
+  bool first_of_step;
 };
 
 inline constexpr uint32_t kNoRecord = 0xffffffff;

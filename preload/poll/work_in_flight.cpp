@@ -45,6 +45,7 @@ void WorkInFlight::completed(const Pending& item, uint32_t number, StreamQueues:
     event.sequence = item.sequence;
     event.stream = static_cast<uint16_t>(number);
     event.delay_us = delay_us(item.call_ns, event.begin_ns);
+    event.flags |= item.first_of_step ? wire::kEventFirstOfStep : 0;
     add_to_totals(shared.ops[item.op], event.duration_ns, item.work);
     write_event(event);
   }
@@ -112,6 +113,7 @@ void WorkInFlight::take_profiled() {
     event.stream = static_cast<uint16_t>(queues_.number_of(e.stream, shared.comms[e.comm].device.load()));
     event.source = static_cast<uint8_t>(done.source);
     event.how = done.how;
+    event.flags = e.first_of_step ? wire::kEventFirstOfStep : 0;
     add_to_totals(shared.ops[e.op], event.duration_ns, e.work);
     write_event(event);
   }

@@ -18,6 +18,7 @@ def make_step(now, get_frame):
         try:
             if segment.wants_spans():
                 at = now()
+                segment.step_ended()
                 segment.add_span(MARK, segment.text("step"), segment.place_of(get_frame(1)), at, at)
         except Exception:
             pass

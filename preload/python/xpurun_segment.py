@@ -98,6 +98,7 @@ class Segment:
         self.traced_lock = _thread.allocate_lock()
         self.package = "\0"  # directory of torch, with a slash
         self.forgetters = []
+        self.step_ended = self.find_step_ended
         self.spans_allowed = True
         self.local = Local()
         self.forget()
@@ -220,6 +221,16 @@ class Segment:
         if memory[TRACED_AT] != self.traced_seen:
             self.follow_traced()
 
+
+    def find_step_ended(self):
+        """Tells the preload library that a step ended (step_anchor.h). The first call finds its function."""
+        ctypes = sys.modules.get("ctypes")
+        try:
+            self.step_ended = ctypes.PyDLL(None).xpurun_step_ended
+            self.step_ended.restype = None
+        except Exception:  # a program without ctypes; an older library
+            self.step_ended = int
+        self.step_ended()
 
     def follow_traced(self):
         """The list of traced functions has changed. Spans end often enough in a rank that trains, so that nothing else

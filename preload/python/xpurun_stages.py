@@ -49,7 +49,7 @@ def hooks_of(stage, its_name):
     """The functions that begin and end a span. enter() returns None if nothing is recorded; otherwise a list, which
     holds no object of the program, for leave()."""
     bit = 1 << stage
-    is_data, is_backward = stage == DATA, stage == BACKWARD
+    is_data, is_backward, is_optimizer = stage == DATA, stage == BACKWARD, stage == OPTIMIZER
     is_grad_enabled = sys.modules["torch"].is_grad_enabled
     chances = settings["chances"]  # of the search for functions of the main program; soon empty
 
@@ -88,6 +88,8 @@ def hooks_of(stage, its_name):
         state.active = active = state.active & ~bit
         if memory is not segment.memory:
             return
+        if is_optimizer:
+            segment.step_ended()
         segment.add_span(stage, segment.texts.get(name) or segment.text(name), place, begin_ns, end, cpu_end - cpu)
         # Without a DataLoader, the time before `backward` may hold any way to load a batch. Then nothing is inferred.
         if not active and (is_data or state.since is not None):

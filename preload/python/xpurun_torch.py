@@ -44,12 +44,12 @@ WRAPPER = """def NAME(*args, **kwargs):
 # pybind11 takes a function of this name whose first parameter is the object for the method that C++ has called.
 WRAPPER_OF_METHOD = WRAPPER.replace("(*args", "(self, *args").replace("enter(args", "enter((self, *args)").replace(
     "function(*args", "function(self, *args")
-WRAPPER_OF_DESTROY = """def NAME(*args, **kwargs):
+WRAPPER_THEN = """def NAME(*args, **kwargs):
     try:
         return function(*args, **kwargs)
     finally:
         try:
-            destroyed(*args, **kwargs)
+            then(*args, **kwargs)
         except Exception:
             pass
 """
@@ -347,8 +347,16 @@ class Recorder:
         return shared["wrapper_of"](function, self.c10d, template, {"local": local, "enter": enter, "leave": leave})
 
     def wrap_destroy(self, function):
-        return shared["wrapper_of"](function, self.c10d, WRAPPER_OF_DESTROY, {"destroyed": self.destroyed})
+        return shared["wrapper_of"](function, self.c10d, WRAPPER_THEN, {"then": self.destroyed})
 
+
+    def joined(self, *args, **kwargs):
+        """The default group is the surest sign of this process's rank."""
+        if segment.request():
+            self.add_groups()
+
+    def wrap_init(self, function):
+        return shared["wrapper_of"](function, self.c10d, WRAPPER_THEN, {"then": self.joined})
 
     def wrap_methods(self):
         """What a program calls on a process group itself. torch's own functions call the same methods; of nested calls
@@ -394,6 +402,8 @@ def wrap_functions(module):
         function = getattr(module, name, None)
         if function is not None:
             setattr(module, name, recorder.wrap(name, function, call))
+    if hasattr(module, "init_process_group"):
+        module.init_process_group = recorder.wrap_init(module.init_process_group)
     module.destroy_process_group = recorder.wrap_destroy(module.destroy_process_group)
     segment.forgetters.append(recorder.forget)
     recorders.append(recorder)

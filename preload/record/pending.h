@@ -23,6 +23,7 @@ struct Pending {
   int32_t device;
   wire::CollectiveHow how;  // zero unless NCCL has reported it
   bool timed;               // start and stop events are recorded; else one completion event
+  bool first_of_step;       // wire::kEventFirstOfStep
 };
 
 inline constexpr uint32_t kNoOp = 0xffffffff;

@@ -6,6 +6,7 @@
 #include "preload/record/op_table.h"
 #include "preload/record/own_cost.h"
 #include "preload/record/sampling.h"
+#include "preload/record/step_anchor.h"
 
 namespace xpurun::preload {
 
@@ -36,8 +37,12 @@ Counted find_entry(const CallInfo& info) {
 Turn turn_of(const CallInfo& info, uint32_t op) {
   // Spreads the samples of different operations over the calls of a step.
   const uint64_t shift = op * 0x9e3779b1U >> 8;
-  const bool is_turn =
-      is_turn_to_time(calls_counted_here(op) + shift, static_cast<wire::OpClass>(info.key.op_class));
+  // A copy may run on a stream of its own, long before the work of the step.
+  const auto op_class = static_cast<wire::OpClass>(info.key.op_class);
+  if (op_class != wire::OpClass::memory && is_to_be_timed(op_class) && is_first_of_step(kWorkDue)) {
+    return Turn::first_of_step;
+  }
+  const bool is_turn = is_turn_to_time(calls_counted_here(op) + shift, op_class);
   return is_turn ? Turn::time : Turn::count;
 }
 
@@ -51,7 +56,8 @@ Ticket begin_call(const Counted& call, Turn turn, uint64_t cost_began_ns) {
     ticket.op = kNoOp;
     return ticket;
   }
-  if (turn == Turn::time) {
+  if (turn != Turn::count) {
+    ticket.first_of_step = turn == Turn::first_of_step;
     begin_timing(ticket, call);
   }
   if (cost_began_ns != 0 && ticket.event.event == kNoEvent) {
@@ -90,6 +96,7 @@ void end_call(const Ticket& ticket, uint64_t work, Outcome outcome) {
   pending.comm = wire::kNoComm;
   pending.sequence = static_cast<uint32_t>(wire::totals_of(*segment(), ticket.op).calls - 1);
   pending.timed = true;
+  pending.first_of_step = ticket.first_of_step;
   if (event.hand_over(pending)) {
     sampled(ticket.record_ns + now_ns() - returned);
   }

@@ -27,9 +27,10 @@ struct Ticket {
   uint64_t call_ns = 0;
   uint64_t begin_cost_ns = 0;
   uint64_t record_ns = 0;
+  bool first_of_step = false;
 };
 
-enum class Turn { count, time };
+enum class Turn { count, time, first_of_step };
 enum class Outcome { accepted, failed };
 
 inline Outcome outcome_of(int result) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace xpurun::report {
@@ -63,7 +64,10 @@ std::vector<std::pair<base::Rank, double>> by_rank(const model::SpeedReport& rep
   return out;
 }
 
-MetricSamples of_steps(MetricKind kind, std::string name, const std::vector<float>& values) {
+// The steps since the latest change: before it, the run was another one.
+MetricSamples of_steps(MetricKind kind, std::string name, const std::vector<float>& all, size_t first) {
+  const std::vector<float> values(all.begin() + static_cast<std::ptrdiff_t>(std::min(first, all.size())),
+                                  all.end());
   return {.kind = kind,
           .name = std::move(name),
           .blocks = block_medians(values),
@@ -81,9 +85,9 @@ RunSamples samples_of(const model::SpeedReport& report, const StepTable& steps,
               .gpu = steps.gpu,
               .note = note_of(report)};
   if (!steps.step_s.empty()) {
-    out.metrics.push_back(of_steps(MetricKind::step, "", steps.step_s));
+    out.metrics.push_back(of_steps(MetricKind::step, "", steps.step_s, steps.level));
     out.side.step_s = median(out.metrics.back().blocks);
-    out.metrics.push_back(of_steps(MetricKind::own, "", steps.own_s));
+    out.metrics.push_back(of_steps(MetricKind::own, "", steps.own_s, steps.own_level));
     out.metrics.back().ranks = by_rank(report, [](const auto& r) { return r.own_s; });
     for (size_t s = 0; s < model::kStepStages; ++s) {
       const auto stage = static_cast<Stage>(s);
@@ -91,7 +95,8 @@ RunSamples samples_of(const model::SpeedReport& report, const StepTable& steps,
       if (stage == Stage::checkpoint || stage == Stage::evaluation) {
         continue;
       }
-      out.metrics.push_back(of_steps(MetricKind::stage, std::string(name_of(stage)), steps.stages_s[s]));
+      out.metrics.push_back(
+          of_steps(MetricKind::stage, std::string(name_of(stage)), steps.stages_s[s], steps.level));
       out.metrics.back().ranks = by_rank(report, [stage](const auto& r) { return r.stages[stage]; });
     }
   }

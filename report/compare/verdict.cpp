@@ -18,6 +18,9 @@ using model::Judgement;
 using model::MetricKind;
 
 constexpr size_t kNamed = 3;
+constexpr double kLargeEnough = 0.10;
+constexpr double kLeastPart = 0.01;                  // of a step
+constexpr std::string_view kAllRanks = "all ranks";  // as ComparedMetric::ranks
 
 bool differs(const ComparedMetric& m) {
   return m.judgement == Judgement::slower || m.judgement == Judgement::faster;
@@ -49,23 +52,42 @@ std::string difference(const ComparedMetric& m) {
   const std::string how_much = m.effect < 10
                                    ? fmt::format("{} ({})", call_time(change), percent(std::abs(m.effect)))
                                    : call_time(change);
-  const std::string where = m.ranks.empty()          ? ""
-                            : m.ranks == "all ranks" ? base::tr(" on all ranks")
-                                                     : base::tr(" on rank {}", m.ranks);
+  const std::string where = m.ranks.empty()        ? ""
+                            : m.ranks == kAllRanks ? base::tr(" on all ranks")
+                                                   : base::tr(" on rank {}", m.ranks);
   const std::string words = metric_words(m.kind, m.name);
   return m.effect > 0 ? base::tr("{} takes {} longer{}", words, how_much, where)
                       : base::tr("{} takes {} less time{}", words, how_much, where);
 }
 
-// The differences besides the step, in the order of the metrics. Own time says less than the stages and
-// calls.
+// What explains a difference of the steps, from the best: parts of a step that changed in the same direction
+// on the ranks whose own time differs, on all ranks; what takes little of a step; single ranks that wait for
+// others.
+int place_of(const ComparedMetric& m, const ComparedMetric& step, const std::string& culprits) {
+  const bool against = differs(step) && m.effect * step.effect < 0;
+  if (against || std::abs(m.step_share) < kLeastPart) {
+    return 2;
+  }
+  const bool everywhere = culprits.empty() || m.ranks.empty() || m.ranks == kAllRanks;
+  return everywhere ? 1 : m.ranks == culprits ? 0 : 3;
+}
+
+// The differences besides the step. Own time says less than the stages and calls.
 std::vector<const ComparedMetric*> reasons(const model::Comparison& c) {
+  const auto own = std::find_if(c.metrics.begin(), c.metrics.end(), [](const ComparedMetric& m) {
+    return m.kind == MetricKind::own && differs(m) && m.ranks != kAllRanks;
+  });
+  const std::string culprits = own == c.metrics.end() ? "" : own->ranks;
   std::vector<const ComparedMetric*> out;
   for (const ComparedMetric& m : c.metrics) {
     if (differs(m) && m.kind != MetricKind::step && m.kind != MetricKind::own) {
       out.push_back(&m);
     }
   }
+  const ComparedMetric& step = c.metrics.front();
+  std::stable_sort(out.begin(), out.end(), [&](const auto* x, const auto* y) {
+    return place_of(*x, step, culprits) < place_of(*y, step, culprits);
+  });
   return out;
 }
 
@@ -126,6 +148,8 @@ std::string comparison_sentence(const model::Comparison& c) {
   const ComparedMetric& step = c.metrics.front();
   const bool steps = step.kind == MetricKind::step && step.judgement != Judgement::unclear;
   const auto others = reasons(c);
+  // Much longer, but not certainly: that is not the same.
+  const bool uncertain = steps && !differs(step) && std::abs(step.effect) >= kLargeEnough;
   std::string times =
       steps ? base::tr("{} a step instead of {}", call_time(step.b_s), call_time(step.a_s)) : "";
   if (steps && differs(step)) {
@@ -136,6 +160,10 @@ std::string comparison_sentence(const model::Comparison& c) {
                                                : base::tr("B is {} faster, {}", much, times);
     return head + (others.empty() ? base::tr("; no single stage or operation stands out")
                                   : base::tr(": ") + listed(others));
+  }
+  if (uncertain) {
+    const std::string head = base::tr("it is not certain that the steps differ: {}", times);
+    return others.empty() ? head : head + base::tr(": ") + listed(others);
   }
   if (others.empty()) {
     return steps

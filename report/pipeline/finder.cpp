@@ -81,6 +81,16 @@ std::vector<Members> by_groups(const std::vector<RankJobs>& ranks) {
   return out;
 }
 
+// Ranks of data parallelism may exchange values too. In a pipeline, every stage but the last sends what its
+// forward jobs made.
+bool is_chain(const Members& members) {
+  size_t sending = 0;
+  for (const auto& [stage, rank] : members.by_stage) {
+    sending += rank->sends_forwards ? 1 : 0;
+  }
+  return sending + 1 >= members.by_stage.size();
+}
+
 model::PipelineStage stage_of(int number, const RankJobs& rank, int64_t shift_ns) {
   model::PipelineStage out{.stage = number,
                            .rank = rank.rank,
@@ -187,7 +197,10 @@ std::optional<model::PipelineReport> PipelineFinder::finish(const ClockOffset& o
     return std::nullopt;
   }
   const bool ordered = options_.groups && options_.groups->has(kPipelineType);
-  const std::vector<Members> members = ordered ? by_order(ranks_, *options_.groups) : by_groups(ranks_);
+  std::vector<Members> members = ordered ? by_order(ranks_, *options_.groups) : by_groups(ranks_);
+  if (!ordered) {
+    std::erase_if(members, [](const Members& one) { return !is_chain(one); });
+  }
   model::PipelineReport out = build(ranks_, members, offset ? offset : as_it_is, options_.first_step);
   if (!offset) {
     const std::map<std::string, int64_t> corrections = clock_corrections(out);

@@ -3,6 +3,7 @@
 #include "common/base/tr.h"
 #include "report/speed/job_table.h"
 #include "report/speed/judge.h"
+#include "report/speed/levels.h"
 #include "report/speed/pictures.h"
 #include "report/speed/steps/step_records.h"
 #include "report/speed/wording.h"
@@ -17,6 +18,7 @@ namespace {
 // The ranks need not agree; the least certain counts.
 void put_source(const JobSteps& job, model::SpeedReport& out) {
   bool first = true;
+  double measured = 0;
   for (size_t r = 0; r < job.ranks(); ++r) {
     const RankSteps& rank = job.rank(r);
     if (rank.steps.empty()) {
@@ -28,8 +30,14 @@ void put_source(const JobSteps& job, model::SpeedReport& out) {
       out.why = rank.why;
       out.source = rank.source;
     }
+    // The least certain clock counts, as long as it is one.
+    const bool first_clock = out.clock == model::ClockSource::none;
+    out.clock = first_clock || rank.clock < out.clock ? rank.clock : out.clock;
+    out.clock_steps += rank.clock_steps;
+    ++measured;
     first = false;
   }
+  out.clock_steps = measured > 0 ? out.clock_steps / measured : 0;
   if (job.ranks() == 0) {
     out.why = base::later("no rank has spans or timed calls");
   }
@@ -64,8 +72,14 @@ model::SpeedReport SpeedAnalysis::finish(StepTable* table) {
   const std::vector<size_t> usual = job.usual_steps();
   for (const size_t step : usual) {
     if (auto change = detector.add(seconds[step])) {
+      const size_t index = std::min(static_cast<size_t>(change->step), usual.size() - 1);
       for (int64_t* of : {&change->step, &change->found_step}) {
         *of = static_cast<int64_t>(usual[std::min(static_cast<size_t>(*of), usual.size() - 1)]);
+      }
+      // The steps in between took part in a look or a capture.
+      if (change->kind == model::ChangeKind::level_shift && index > 0 &&
+          usual[index] > usual[index - 1] + 1) {
+        change->step = static_cast<int64_t>(changed_within(seconds, *change, usual[index - 1] + 1));
       }
       add_change(out.changes, *change);
     }

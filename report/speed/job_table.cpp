@@ -26,6 +26,7 @@ StepTable table_of(const JobSteps& job, const model::SpeedReport& report,
                    const std::vector<double>& seconds) {
   StepTable out = without_steps(job);
   const OwnTimes own(job, report.waits_measured);
+  const StepWindow latest = current_window(report, job.steps());
   for (size_t i = seconds.size() > kWarmUpSteps + kLeastWindow ? kWarmUpSteps : 0; i < seconds.size(); ++i) {
     std::array<double, model::kStepStages> stages{};
     double own_s = 0;
@@ -42,6 +43,8 @@ StepTable table_of(const JobSteps& job, const model::SpeedReport& report,
       }
     }
     if (ranks > 0) {
+      out.level += i < latest.first ? 1 : 0;
+      out.own_level += i < latest.first && known ? 1 : 0;
       out.step_s.push_back(static_cast<float>(seconds[i]));
       if (known) {
         out.own_s.push_back(static_cast<float>(own_s / ranks));

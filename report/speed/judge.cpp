@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -31,6 +32,11 @@ constexpr double kLeastPause = 0.01;  // of the time, by ranks that need longer 
 constexpr double kOwnFault = 0.5;     // of a change that slow ranks explain
 constexpr double kMostOfIt = 0.8;
 constexpr size_t kLeastStepsAfter = 20;
+constexpr size_t kWellKnown = 12;     // steps with known waits, for a certain blame
+constexpr size_t kFewKnown = 4;       // steps with known waits
+constexpr double kMostApart = 0.05;   // of a step: own time and waits are the step
+constexpr double kLeastSpell = 0.10;  // slower than before and after
+constexpr size_t kMostSpells = 5;
 
 Confidence lower(Confidence a, Confidence b) {
   return std::min(a, b);
@@ -85,6 +91,7 @@ class Judge {
       mean_step_s_ += one / static_cast<double>(steps.size());
     }
     means_ = rank_means(job_, own_, window_);
+    check_sums();
     compare_note(blame.has_value());
     out_.what_if = what_if(job_, own_, window_, kLeastBlame / 4);
     const auto slow = slowdown_of(out_.changes, job_.steps(), out_.step_s, settings_.least_share);
@@ -98,6 +105,7 @@ class Judge {
       add_causes();
       add_lost_cpu();
     }
+    add_spells();
     out_.launches = rank_launches(job_, window_);
     add_pauses();
     for (model::SpeedFinding& f : out_.findings) {
@@ -117,9 +125,11 @@ class Judge {
     for (size_t r = 0; r < job_.ranks(); ++r) {
       cpu = cpu && job_.rank(r).cpu_known;
     }
-    const Confidence waits = out_.waits_measured && !inferred_ ? Confidence::high
-                             : cpu && !gpu                     ? Confidence::medium
-                                                               : Confidence::low;
+    const bool well_known = measured_steps_ >= std::min(kWellKnown, window_.size());
+    const Confidence waits = out_.waits_measured && !inferred_
+                                 ? (well_known ? Confidence::high : Confidence::medium)
+                             : cpu && !gpu ? Confidence::medium
+                                           : Confidence::low;
     return lower(waits, out_.confidence);
   }
 
@@ -131,6 +141,64 @@ class Judge {
       usual.push_back(seconds_[*it]);
     }
     return median(usual.empty() ? std::vector<double>(steps.begin(), steps.end()) : std::move(usual));
+  }
+
+  // Numbers that contradict each other are not certain.
+  void check_sums() {
+    if (!out_.waits_measured || inferred_ || !job_.synchronous()) {
+      return;
+    }
+    for (size_t r = 0; r < job_.ranks(); ++r) {
+      const RankMeans& m = means_[r];
+      const double sum = m.own_s + m.wait_s;
+      if (m.known == 0 || std::abs(sum - m.working_s) <= kMostApart * m.working_s) {
+        continue;
+      }
+      out_.confidence = lower(out_.confidence, Confidence::medium);
+      out_.why += fmt::format(
+          "{}on rank {}, own time and waits of the steps whose collectives were all timed are {:.1f} ms, and "
+          "a step takes "
+          "{:.1f} ms",
+          out_.why.empty() ? "" : "; ", job_.rank(r).rank, sum * 1e3, m.working_s * 1e3);
+      return;
+    }
+  }
+
+  // Steps between two changes that were slower than those before and after.
+  void add_spells() {
+    const auto& changes = out_.changes;
+    size_t told = 0;
+    for (size_t i = 0; i + 1 < changes.size() && told < kMostSpells; ++i) {
+      const model::StepChange& begin = changes[i];
+      size_t last = i + 1;
+      while (last + 1 < changes.size() && changes[last].after_s > begin.before_s * (1 + kLeastSpell / 2)) {
+        ++last;
+      }
+      const model::StepChange& end = changes[last];
+      if (begin.share < kLeastSpell || end.after_s > begin.before_s * (1 + kLeastSpell / 2)) {
+        continue;
+      }
+      const StepWindow spell{static_cast<size_t>(begin.step), static_cast<size_t>(end.step)};
+      const auto steps = std::span(seconds_).subspan(spell.first, spell.size());
+      const double during_s = median({steps.begin(), steps.end()});
+      model::SpeedFinding f{.problem = SpeedProblem::slower,
+                            .confidence = lower(Confidence::high, out_.confidence),
+                            .since = begin.step,
+                            .since_wall_ns = begin_of(begin.step),
+                            .until = end.step,
+                            .until_wall_ns = begin_of(end.step),
+                            .lost_s = during_s - begin.before_s,
+                            .share = 1 - begin.before_s / during_s};
+      if (const auto blame =
+              job_.synchronous() && !inferred_ ? find_blame(own_, hosts_, spell) : std::nullopt) {
+        f.ranks = set_of(job_, blame->ranks);
+      }
+      put_sentence(f, [&] { return spell_sentence(f, begin.before_s, during_s); });
+      f.next = next_step(f);
+      out_.findings.push_back(std::move(f));
+      ++told;
+      i = last;
+    }
   }
 
   void compare_note(bool some_slow) {
@@ -158,7 +226,14 @@ class Judge {
     if (!suspects) {
       return {};
     }
-    if (const auto rise = rise_of_ranks(own_, window_, suspects->ranks, least_after)) {
+    const auto rise = rise_of_ranks(own_, window_, suspects->ranks, least_after);
+    // Between two looks, nothing tells more of the beginning than the steps of the job do.
+    const bool since_change = rise && !out_.changes.empty() && blame && blame->ranks == suspects->ranks &&
+                              window_.first == static_cast<size_t>(out_.changes.back().step) &&
+                              known_steps(own_, {window_.first, *rise}) <= kFewKnown;
+    const auto already = rise ? find_blame(own_, hosts_, {window_.first, *rise}) : std::nullopt;
+    const bool before = already && already->ranks == suspects->ranks;
+    if (rise && !since_change && !before) {
       const StepWindow later{*rise, window_.last};
       if (auto now = find_blame(own_, hosts_, later); now && now->ranks == suspects->ranks) {
         window_ = later;
@@ -175,16 +250,22 @@ class Judge {
     const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
     const StepWindow all{std::min(kWarmUpSteps, window_.first), window_.last};
     const auto rise = rise_of_ranks(own_, all, blame.ranks, least_after);
+    bool caused = false;
     if (slow) {
       const auto change = static_cast<size_t>(slow->change.step);
       const auto earlier = find_blame(own_, hosts_, slow->before);
-      const bool caused = !earlier || earlier->ranks != blame.ranks;
-      if (caused && (!rise || (*rise + least_after >= change && *rise <= change + least_after))) {
+      caused = !earlier || earlier->ranks != blame.ranks || earlier->lost_s < kOwnFault * blame.lost_s;
+      const bool unseen =
+          rise && known_steps(own_, {std::min(change, *rise), std::max(change, *rise)}) <= kFewKnown;
+      if (caused && (!rise || unseen || (*rise + least_after >= change && *rise <= change + least_after))) {
         return slow->change.step;
       }
     }
     const auto later = rise ? find_blame(own_, hosts_, {*rise, window_.last}) : std::nullopt;
-    return later && later->ranks == blame.ranks ? static_cast<int64_t>(*rise) : -1;
+    if (later && later->ranks == blame.ranks) {
+      return static_cast<int64_t>(*rise);
+    }
+    return caused ? slow->change.step : -1;
   }
 
   int64_t begin_of(int64_t step) const {
@@ -384,6 +465,7 @@ class Judge {
                             .step_s = quantile(durations, 0.5),
                             .own_s = means.own_s * shorter,
                             .wait_s = means.wait_s * shorter,
+                            .lead_s = means.lead_s,
                             .exposed_s = means.exposed_s,
                             .hidden_s = means.hidden_s,
                             .cpu_s = means.cpu_s,

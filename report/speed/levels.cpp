@@ -1,8 +1,14 @@
 #include "report/speed/levels.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace xpurun::report {
+
+namespace {
+constexpr double kLeastS = 1e-9;
+constexpr double kMostOfRise = 0.8;
+}  // namespace
 
 StepWindow current_window(const model::SpeedReport& report, size_t steps) {
   const size_t warm = steps > kWarmUpSteps + kLeastWindow ? kWarmUpSteps : 0;
@@ -15,9 +21,26 @@ StepWindow current_window(const model::SpeedReport& report, size_t steps) {
   return {warm, steps};
 }
 
-namespace {
-constexpr double kMostOfRise = 0.8;
-}  // namespace
+size_t changed_within(std::span<const double> seconds, const model::StepChange& change, size_t first) {
+  const auto last = static_cast<size_t>(change.step);
+  const auto distance = [&](size_t step, double level) {
+    return std::abs(std::log(std::max(seconds[step], kLeastS) / level));
+  };
+  double error = 0;
+  for (size_t i = first; i < last; ++i) {
+    error += distance(i, change.after_s);
+  }
+  size_t best = first;
+  double least = error;
+  for (size_t i = first; i < last; ++i) {
+    error += distance(i, change.before_s) - distance(i, change.after_s);
+    if (error < least) {
+      least = error;
+      best = i + 1;
+    }
+  }
+  return best;
+}
 
 std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps, double now,
                                     double least) {

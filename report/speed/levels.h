@@ -4,6 +4,7 @@
 #include "report/speed/ranks/slow_ranks.h"
 
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace xpurun::report {
@@ -13,6 +14,10 @@ inline constexpr size_t kLeastWindow = 10;  // steps
 
 // The steps since the latest change, without those in which the program warms up.
 StepWindow current_window(const model::SpeedReport& report, size_t steps);
+
+// The first changed step, if only `change.step` and the steps before `first` were looked at: the split of the
+// steps in between that fits the levels best.
+size_t changed_within(std::span<const double> seconds, const model::StepChange& change, size_t first);
 
 struct Slowdown {
   StepWindow before;

@@ -12,6 +12,8 @@ namespace xpurun::report {
 struct StepTable {
   model::RankSet ranks;  // with steps
   bool gpu = false;
+  size_t level = 0;      // index in step_s of the first step since the latest change of the job
+  size_t own_level = 0;  // the same in own_s
   // By step of the job, without the first ones, in which the program warms up. Seconds, without checkpoints
   // and evaluations: the median over the ranks, and the mean of the part in which a rank did not wait (only
   // steps of which that is known).

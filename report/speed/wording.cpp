@@ -80,6 +80,9 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
       return tr("{} {} ready to run and get{} no CPU", they, several ? "are" : "is", s);
     case SlowCause::gpu_compute:
       return tr("the same matmuls take {} longer there", percent(cause.slowdown));
+    case SlowCause::more_work:
+      return several ? tr("they have matmuls of other shapes than the other ranks")
+                     : tr("it has matmuls of other shapes than the other ranks");
     case SlowCause::memory:
       return tr("{} wait{} for memory pages from disk", they, s);
     case SlowCause::host_issue:
@@ -203,6 +206,16 @@ std::string slower_sentence(const model::SpeedFinding& finding, const model::Ste
             short_seconds(change.before_s), why.empty() ? "" : tr(": "), why);
 }
 
+std::string spell_sentence(const model::SpeedFinding& finding, double before_s, double during_s) {
+  const std::string who = finding.ranks.empty()       ? ""
+                          : finding.ranks.size() == 1 ? tr(": rank {} was slow", finding.ranks.brief())
+                                                      : tr(": ranks {} were slow", finding.ranks.brief());
+  return tr("the job was {} slower from step {} to step {} ({} to {}): {} instead of {} per step{}",
+            percent(during_s / before_s - 1), grouped(finding.since), grouped(finding.until),
+            time_of_day(finding.since_wall_ns), time_of_day(finding.until_wall_ns), short_seconds(during_s),
+            short_seconds(before_s), who);
+}
+
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared) {
   const std::string who = compared == RanksCompared::none_slow ? tr("all ranks; no rank stands out: ") : "";
   return finding.cause == SlowCause::gc
@@ -267,6 +280,8 @@ std::string next_step(const model::SpeedFinding& finding) {
     case SlowCause::gpu_compute:
       return tr(
           "compare the GPUs' clocks, temperatures and power limits: nvidia-smi -q -d PERFORMANCE,CLOCK");
+    case SlowCause::more_work:
+      return tr("compare the batches of the ranks: number of samples, length of the sequences");
     case SlowCause::network:
       return tr("compare the links: nvidia-smi nvlink -s, ibstat, and NCCL_DEBUG=INFO");
     case SlowCause::memory:
@@ -285,6 +300,17 @@ std::string next_step(const model::SpeedFinding& finding) {
       break;
   }
   return tr("record a trace of the slow steps: xpurun ctl trace");
+}
+
+std::string clock_words(const model::SpeedReport& report) {
+  switch (report.clock) {
+    case model::ClockSource::gpu:
+      return tr(", by the GPU's clock");
+    case model::ClockSource::windows:
+      return tr(", means of {:.0f} steps", report.clock_steps);
+    default:
+      return "";
+  }
 }
 
 std::string summary_sentence(const model::SpeedReport& report) {

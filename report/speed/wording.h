@@ -25,6 +25,9 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
 // "the job is 23 % slower since step 4,120 (14:03:07 UTC), 210 ms instead of 171 ms: ..."
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
                             const Cause& cause, RanksCompared compared);
+// "the job was 98 % slower from step 150 to step 210 (14:03:07 UTC to 14:03:11 UTC): 60 ms instead of 30 ms
+// per step: rank 1 was slow"
+std::string spell_sentence(const model::SpeedFinding& finding, double before_s, double during_s);
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared);
 // "the container's CPU limit throttles all ranks 31 % of the time (40 ms of a step)"
 std::string lost_cpu_sentence(const model::SpeedFinding& finding, const Cause& cause);
@@ -37,6 +40,9 @@ std::string void_words(const model::RankSet& ranks, double share, double others,
 std::string next_step(const model::SpeedFinding& finding);
 // One sentence about the run.
 std::string summary_sentence(const model::SpeedReport& report);
+
+// ", by the GPU's clock"; empty: by the host's
+std::string clock_words(const model::SpeedReport& report);
 
 // "14:03:07 UTC"
 std::string time_of_day(int64_t wall_ns);

@@ -1,7 +1,8 @@
 """Slow jobs on two H200: rank, cause and beginning; a pipeline of two stages on one H100.
 
 tests/data/gpu_runs was recorded by `xpurun selftest --slow --gpu --keep`, and `pipeline` by the job of
-tests/gpu/pipeline with PIPELINE_STEPS=10; run.json has no paths and no environment. The two `noisy` runs are from two
+tests/gpu/pipeline with PIPELINE_STEPS=10, the two `ahead` by tests/gpu/slow_loops on two H200, without captures;
+run.json has no paths and no environment. The two `noisy` runs are from two
 H100 on a virtual machine whose hypervisor took up to 10 % of the CPU time.
 """
 
@@ -47,7 +48,7 @@ class RecordedGpuRuns(xpurun_test.Case):
         self.assertEqual((first["problem"], first["cause"], first["ranks"]), ("slow_rank", "gc", [1]))
         self.assertLess(abs(first["since"] - FAULT_STEP), 10)
         # Hardly any collective was timed after the fault.
-        self.assertEqual(first["confidence"], "low")
+        self.assertIn(first["confidence"], ("low", "medium"))
 
     def test_a_shift_smaller_than_the_noise_of_the_steps(self):
         report = self.analysis("noisy-slower-model")
@@ -63,6 +64,25 @@ class RecordedGpuRuns(xpurun_test.Case):
             self.assertEqual(slower["problem"], "slower")
             self.assertLessEqual(slow["lost_s"], slower["lost_s"] * 1.05, name)
             self.assertGreater(slow["lost_s"], slower["lost_s"] * 0.5, name)
+
+    def test_a_host_that_runs_ahead_of_its_gpu(self):
+        """The loss is read every tenth or fiftieth step. 50 steps of lead hide 45 ms of Python a step for 18 steps."""
+        # Medians of the program's own CUDA events, ms.
+        for name, cause, since, before, after in (("ahead-batch", "more_work", 129, 32.4, 63.6),
+                                                  ("ahead-tokenise", "host_issue", 148, 32.5, 48.2)):
+            with self.subTest(name):
+                report = self.analysis(name)
+                self.assertEqual((report["clock"], report["confidence"]), ("gpu", "high"), report["why"])
+                self.assertAlmostEqual(1e3 * report["step_s"] / after, 1, delta=0.01)
+                change = report["changes"][0]
+                self.assertAlmostEqual(1e3 * change["before_s"] / before, 1, delta=0.01)
+                first = report["findings"][0]
+                self.assertEqual((first["problem"], first["cause"], first["ranks"]), ("slow_rank", cause, [1]),
+                                 first["sentence"])
+                self.assertLessEqual(abs(first["since"] - since), 3)
+                self.assertAlmostEqual(1e3 * first["lost_s"] / (after - before), 1, delta=0.1)
+                for rank in report["ranks"]:
+                    self.assertAlmostEqual((rank["own_s"] + rank["wait_s"]) / report["step_s"], 1, delta=0.05)
 
     def test_nothing_slow(self):
         report = self.analysis("nothing-slow")

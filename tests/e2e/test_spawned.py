@@ -57,6 +57,18 @@ class Spawned(xpurun_test.Case):
         self.assertEqual(result.returncode, 139, detail)
         self.assertEqual(self.ranks()[1]["identity"], "spawned")
 
+    @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+    def test_a_program_that_becomes_rank_0_itself(self):
+        """Lightning's own launcher: the program changes its own environment, and starts the second rank with LOCAL_RANK
+        and WORLD_SIZE only."""
+        result = self.run_xpurun("--", PYTHON, JOB.with_name("own_launcher_job.py"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual({rank: p["cmdline"][-1] for rank, p in self.ranks().items()},
+                         {0: str(JOB.with_name("own_launcher_job.py")), 1: "second"}, self.manifest()["processes"])
+        self.assertEqual(self.manifest()["world_size"], 2)
+        report = json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
+        self.assertEqual([rank["rank"] for rank in report["ranks"]], [0, 1])
+
     def test_what_ignores_its_end_does_not_stay(self):
         result = self.job("fork", "stubborn", 1000, "--on-hang", "kill")
         self.assertEqual(result.returncode, 124, result.stderr)

@@ -67,7 +67,7 @@ SUBROOMS = {
         "hooks": {"core", "cuda", "record", "nccl"},
         "poll": {"core", "cuda", "record", "nccl", "nccl_profiler"},
         "capture": {"core", "process"},
-        "marks": {"core", "process"},
+        "marks": {"core", "process", "record"},
         "cupti": {"core"},
         ".": {"capture", "core", "marks", "process", "hooks", "poll", "nccl_profiler"},
     },

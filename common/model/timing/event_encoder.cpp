@@ -93,6 +93,7 @@ void EventEncoder::add(const TimedEvent& event) {
   put_varint(body_, event.delay_us);
   put_record(static_cast<uint8_t>((event.source & records::kSourceMask) |
                                   ((event.flags & wire::kEventHostBegin) != 0 ? records::kHostBegin : 0) |
+                                  ((event.flags & wire::kEventFirstOfStep) != 0 ? records::kFirstOfStep : 0) |
                                   (same_stream ? records::kSameStream : 0) |
                                   (next ? records::kNextSequence : 0)));
   op.stream = event.stream;

@@ -90,6 +90,9 @@ class EventFileParser {
     if ((tag & records::kHostBegin) != 0) {
       e.flags = wire::kEventHostBegin;
     }
+    if ((tag & records::kFirstOfStep) != 0) {
+      e.flags |= wire::kEventFirstOfStep;
+    }
     if (last.slot < kMostCommunicators) {
       entry.communicator = comm_at_[last.slot];
     }

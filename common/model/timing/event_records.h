@@ -13,6 +13,7 @@ inline constexpr uint8_t kSourceMask = 7;
 inline constexpr uint8_t kHostBegin = 1 << 3;
 inline constexpr uint8_t kSameStream = 1 << 4;    // same stream as the entry's previous event
 inline constexpr uint8_t kNextSequence = 1 << 5;  // sequence number follows the entry's previous event
+inline constexpr uint8_t kFirstOfStep = 1 << 6;
 inline constexpr uint8_t kNotAnEvent = 1 << 7;
 inline constexpr uint8_t kOp = 0x80;
 inline constexpr uint8_t kCommunicator = 0x81;

@@ -33,6 +33,7 @@ void fields(V& visit, R& r) {
   visit("step_s", r.step_s);
   visit("own_s", r.own_s);
   visit("wait_s", r.wait_s);
+  visit("lead_s", r.lead_s);
   visit("exposed_s", r.exposed_s);
   visit("hidden_s", r.hidden_s);
   visit("cpu_s", r.cpu_s);
@@ -57,6 +58,8 @@ void fields(V& visit, F& f) {
   visit("function", f.function);
   visit("since", f.since);
   visit("since_wall_ns", f.since_wall_ns);
+  visit("until", f.until);
+  visit("until_wall_ns", f.until_wall_ns);
   visit("lost_s", f.lost_s);
   visit("share", f.share);
   visit("sentence", f.sentence);
@@ -177,6 +180,8 @@ void fields(V& visit, H& h) {
 template <typename V, Self<SpeedReport> R>
 void fields(V& visit, R& r) {
   visit("source", r.source);
+  visit("clock", r.clock);
+  visit("clock_steps", r.clock_steps);
   visit("confidence", r.confidence);
   visit("why", r.why);
   visit("steps", r.steps);

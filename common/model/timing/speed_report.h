@@ -41,6 +41,16 @@ template <>
 inline constexpr std::array<std::string_view, 5> kNames<StepSource> = {"none", "mark", "optimizer", "data",
                                                                        "collectives"};
 
+// What the durations of the steps were taken from.
+enum class ClockSource {
+  none,
+  host,     // the host's clock: it waits in each step, or there is no GPU
+  windows,  // means between two moments at which the host waited for the GPU
+  gpu,      // the begin of each step's first work on the GPU
+};
+template <>
+inline constexpr std::array<std::string_view, 4> kNames<ClockSource> = {"none", "host", "windows", "gpu"};
+
 enum class ChangeKind { level_shift, ramp };
 template <>
 inline constexpr std::array<std::string_view, 2> kNames<ChangeKind> = {"level_shift", "ramp"};
@@ -48,6 +58,7 @@ inline constexpr std::array<std::string_view, 2> kNames<ChangeKind> = {"level_sh
 enum class SlowCause {
   unknown,
   gpu_compute,     // the GPU needs longer for the same matmuls
+  more_work,       // the GPU has other or more matmuls to do
   host_issue,      // the program is late to issue work
   gc,              // Python's garbage collection
   input,           // waiting for the next batch
@@ -59,9 +70,9 @@ enum class SlowCause {
   evaluation,
 };
 template <>
-inline constexpr std::array<std::string_view, 11> kNames<SlowCause> = {
-    "unknown", "gpu_compute",    "host_issue", "gc",         "input",     "network",
-    "memory",  "cpu_contention", "throttling", "checkpoint", "evaluation"};
+inline constexpr std::array<std::string_view, 12> kNames<SlowCause> = {
+    "unknown", "gpu_compute", "more_work",      "host_issue", "gc",         "input",
+    "network", "memory",      "cpu_contention", "throttling", "checkpoint", "evaluation"};
 
 enum class SpeedProblem {
   slow_rank,  // one rank, or the ranks of one host, keep the others waiting
@@ -102,6 +113,8 @@ struct RankSpeed {
   double step_s = 0;  // median duration
   double own_s = 0;   // mean time of a step in which the rank did not wait for others; negative: not known
   double wait_s = 0;  // mean time of a step in which it did; negative: not known
+  double lead_s =
+      -1;  // median: so far is the host ahead of the GPU; about 0: the GPU waits for it; negative: not known
   // Mean communication of a step that computing does not hide (with waits), and that it hides; negative:
   // unknown.
   double exposed_s = -1;
@@ -129,8 +142,10 @@ struct SpeedFinding {
   std::string function;  // from a capture: where the ranks spend more time than the others; empty: unknown
   int64_t since = -1;    // step; negative: from the beginning
   int64_t since_wall_ns = 0;  // begin of that step
-  double lost_s = 0;          // of a usual step: share times step_s of the report
-  double share = 0;           // of a step: what would be won without these ranks or this cause
+  int64_t until = -1;         // the first step after it; negative: it lasts
+  int64_t until_wall_ns = 0;
+  double lost_s = 0;  // of a usual step: share times step_s of the report
+  double share = 0;   // of a step: what would be won without these ranks or this cause
   std::string sentence;
   std::string next;
   std::string spoken;  // the sentence in the language of the page; not in the file
@@ -192,6 +207,8 @@ struct HeatMap {
 
 struct SpeedReport {
   StepSource source = StepSource::none;
+  ClockSource clock = ClockSource::none;
+  double clock_steps = 0;  // so many steps, in the mean, have one measured length together
   Confidence confidence = Confidence::none;
   std::string why;  // why there are no steps, or the confidence is not high
   int64_t steps = 0;

@@ -34,8 +34,9 @@ std::string label(std::string_view name, const std::string& text, size_t columns
 
 std::string about_steps(const model::SpeedReport& r) {
   std::string out =
-      fmt::format("{}, {} each, found by {} (confidence {})", grouped(r.steps), short_seconds(r.step_s),
-                  r.source == model::StepSource::mark ? "marks" : name_of(r.source), name_of(r.confidence));
+      fmt::format("{}, {} each{}, found by {} (confidence {})", grouped(r.steps), short_seconds(r.step_s),
+                  report::clock_words(r), r.source == model::StepSource::mark ? "marks" : name_of(r.source),
+                  name_of(r.confidence));
   if (r.spikes + r.pauses > 0) {
     out += fmt::format("; {} slow and {} very long single steps", grouped(r.spikes), grouped(r.pauses));
   }

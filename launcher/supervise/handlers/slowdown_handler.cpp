@@ -57,6 +57,17 @@ void SlowdownHandler::look_for_silence() {
   }
 }
 
+void SlowdownHandler::found_slow_rank(base::Rank rank, double share) {
+  if (timer_ == 0 || try_until_ > 0 || watch_.slow_events() > 0) {
+    return;  // no captures are wanted, or a slowdown has started one
+  }
+  const base::Speaking speaking(options_.language);
+  hooks_.say(base::tr("rank {} keeps the others waiting for {} of each step; the next {} are captured", rank,
+                      report::percent(share), base::human_duration(capture_s())));
+  try_until_ = loop_.now() + base::s_to_ns(kTryS);
+  capture_slow_steps();
+}
+
 void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin) {
   change.wall_ns = begin > 0 ? base::wall_ns() - (loop_.now() - begin) : 0;
   auto& known = journal_.manifest().slowdowns;
@@ -71,6 +82,7 @@ void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin
   }
   const std::string sentence = report::slower_sentence({}, change, {}, report::RanksCompared::not_compared);
   hooks_.say(sentence);
+  hooks_.changed();
   hooks_.slower(sentence);
   try_until_ = loop_.now() + base::s_to_ns(kTryS);
   capture_slow_steps();

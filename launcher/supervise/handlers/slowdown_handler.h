@@ -22,7 +22,8 @@ class SlowdownHandler {
   struct Hooks {
     std::function<void(const std::string& sentence)> slower;  // reports the event
     std::function<void(const std::string& line)> say;
-    std::function<bool()> recorded;  // ends of steps are being recorded at the moment
+    std::function<void()> changed = [] {};  // the steps take another time
+    std::function<bool()> recorded;         // ends of steps are being recorded at the moment
     // Captures the job for this duration. Returns whether a capture has begun.
     std::function<bool(double seconds, std::string_view reason)> capture;
   };
@@ -41,6 +42,8 @@ class SlowdownHandler {
   SlowdownHandler& operator=(const SlowdownHandler&) = delete;
 
   void add(base::Rank rank, uint64_t process, std::span<const model::Span> spans);
+  // A rank has kept the others waiting from the first steps on.
+  void found_slow_rank(base::Rank rank, double share);
   StepWatch& watch() { return watch_; }
   const StepWatch& watch() const { return watch_; }
 

@@ -119,7 +119,9 @@ class Collector {
       out_.source = model::JobSource::functions;
       forwards = std::move(functions_[JobKind::forward]);
     } else if (!exchanges_.empty()) {
-      forwards = forwards_between(calls());
+      const std::vector<PipelineCall> all = calls();
+      forwards = forwards_between(all);
+      out_.sends_forwards = end_with_sends(forwards, all);
     }
     std::vector<Job> backwards = best(JobKind::backward);
     if (forwards.empty() || backwards.empty()) {

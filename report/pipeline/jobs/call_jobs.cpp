@@ -38,6 +38,18 @@ void take_forwards(Step& step, std::vector<Job>& out) {
 
 }  // namespace
 
+bool end_with_sends(const std::vector<Job>& forwards, const std::vector<PipelineCall>& calls) {
+  size_t sent = 0;
+  auto call = calls.begin();
+  for (const Job& forward : forwards) {
+    while (call != calls.end() && call->begin_ns < forward.end_ns) {
+      ++call;
+    }
+    sent += call != calls.end() && call->begin_ns == forward.end_ns && call->kind == Kind::send ? 1 : 0;
+  }
+  return 2 * sent > forwards.size();
+}
+
 std::vector<Job> forwards_between(const std::vector<PipelineCall>& calls) {
   std::vector<Job> out;
   Step step;

@@ -22,6 +22,9 @@ struct PipelineCall {
   int64_t end_ns = 0;
 };
 
+// Whether most of these forward jobs end with a send. Sends elsewhere, such as after the optimizer, are no
+// exchange between stages.
+bool end_with_sends(const std::vector<Job>& forwards, const std::vector<PipelineCall>& calls);
 // In each step (up to the optimizer) the longest times before a send or a backward are the forward jobs, one
 // for each backward. Nothing for steps in which these do not stand out from the remaining times: then the
 // sends belong to something else, such as ring attention.

@@ -35,7 +35,8 @@ struct RankJobs {
   std::vector<int64_t> step_marks;  // ends of steps, as the program said; ascending
   std::set<std::string> groups;     // of its point-to-point operations; equal on all ranks of a group
   bool has_point_to_point = false;
-  uint64_t lost = 0;  // spans that found no room
+  bool sends_forwards = true;  // what its forward jobs made; the last stage of a pipeline does not
+  uint64_t lost = 0;           // spans that found no room
 };
 
 // Forward, backward or weight: the jobs that a bubble interrupts.

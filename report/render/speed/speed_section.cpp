@@ -215,11 +215,12 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
     page.set("speed_about", "");
     return;
   }
-  page.set("speed_about", tr("{} steps, found by {} (confidence {}). {}", grouped(speed.steps),
-                             speed.source == model::StepSource::mark ? tr("marks") : word_of(speed.source),
-                             word_of(speed.confidence),
-                             speed.waits_measured ? tr("Waits were measured at the collectives.")
-                                                  : tr("Waits were inferred from stages and CPU time.")));
+  page.set("speed_about",
+           tr("{} steps{}, found by {} (confidence {}). {}", grouped(speed.steps), clock_words(speed),
+              speed.source == model::StepSource::mark ? tr("marks") : word_of(speed.source),
+              word_of(speed.confidence),
+              speed.waits_measured ? tr("Waits were measured at the collectives.")
+                                   : tr("Waits were inferred from stages and CPU time.")));
   data pauses{data::type::list};
   for (const model::StagePause& pause : speed.stage_pauses) {
     data one;

@@ -18,6 +18,8 @@ constexpr size_t kLeastOfShape = 3;   // samples
 constexpr double kMostOfMedian = 20;  // one sample counts at most so many medians
 constexpr double kLeastFaults = 1;    // major page faults of a step
 constexpr double kStarved = 20e-6;    // work that starts at once was issued too late
+constexpr double kOtherShapes = 0.3;
+constexpr double kIdleUntil = 100e-6;  // a GPU that begins work so soon after the call was idle
 constexpr double kHalf = 0.5;
 constexpr double kMostRanks = 0.75;   // what happens on so many ranks happens to the job
 constexpr double kSlowFault = 10e-3;  // a page fault waits for one read, here of a slow disk
@@ -108,6 +110,28 @@ double slower_shapes(const JobSteps& job, const std::vector<bool>& blamed, StepW
     }
   }
   return usual_s > 0 ? slow_s / usual_s - 1 : 0;
+}
+
+// The share of the blamed ranks' matmuls, by number, whose shape no other rank has.
+double other_shapes(const JobSteps& job, const std::vector<bool>& blamed, StepWindow window) {
+  std::map<std::string, bool> known;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    for (const auto& [shape, samples] : job.rank(r).shapes) {
+      if (!blamed[r] && !samples.empty()) {
+        known[shape] = true;
+      }
+    }
+  }
+  size_t all = 0;
+  size_t other = 0;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    for (const auto& [shape, samples] : job.rank(r).shapes) {
+      const size_t count = blamed[r] ? within(samples, job, r, window).size() : 0;
+      all += count;
+      other += known.contains(shape) ? 0 : count;
+    }
+  }
+  return !known.empty() && all >= kLeastOfShape ? static_cast<double>(other) / static_cast<double>(all) : 0;
 }
 
 // From the call to the start on the GPU, of the blamed ranks and of the others; medians of the ranks'
@@ -252,6 +276,9 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
   if (const double slower = slower_shapes(job, blamed, window); slower >= kSlowShapes) {
     return {.kind = SlowCause::gpu_compute, .stage = out.stage, .excess_s = rest, .slowdown = slower};
   }
+  if (other_shapes(job, blamed, window) >= kOtherShapes) {
+    return {.kind = SlowCause::more_work, .stage = out.stage, .excess_s = rest};
+  }
   if (excess([](const RankMeans& m) { return m.faults; }) >= kLeastFaults) {
     out.kind = SlowCause::memory;
     return out;
@@ -261,6 +288,19 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
     gpu = gpu || (blamed[r] && !job.rank(r).gpu.empty());
   }
   const Delays delays = launch_delays(job, blamed, window);
+  const Part pause = [](const RankMeans& m) { return m.pause_s; };
+  if (gpu && median_of(means, blamed, pause) >= 0 && median_of(means, others, pause) >= 0) {
+    // The GPU's clock tells whether the rank's GPU waits for its host; times of hosts that run ahead do not.
+    const bool late = median_of(means, blamed, [](const RankMeans& m) { return m.lead_s; }) <= kIdleUntil &&
+                      excess(pause) >= kHalf * rest;
+    if (late || delays.starved) {
+      out.kind = SlowCause::host_issue;
+      out.stage = busiest([&](Stage stage) { return median_of(means, blamed, stage_part(stage)); });
+      out.launch_s = delays.starved ? delays.blamed_s : -1;
+      out.others_launch_s = delays.starved ? delays.others_s : -1;
+    }
+    return out;
+  }
   // Without a GPU the host does the work itself; with a GPU, times of the host show the work's issue.
   const bool seen = stage_excess(out.stage) >= kHalf * rest;
   if (!gpu && !seen) {

@@ -1,5 +1,7 @@
 #include "report/speed/ranks/rank_means.h"
 
+#include "report/speed/primitives/statistics.h"
+
 #include <algorithm>
 
 namespace xpurun::report {
@@ -7,6 +9,8 @@ namespace xpurun::report {
 namespace {
 
 using model::Stage;
+
+constexpr size_t kLeastLeads = 3;
 
 // Of the steps of which a time is known.
 class MeanOfKnown {
@@ -33,6 +37,8 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
   MeanOfKnown lost;
   MeanOfKnown exposed;
   MeanOfKnown hidden;
+  std::vector<double> leads;
+  std::vector<double> pauses;
   for (size_t i = window.first; i < window.last; ++i) {
     const StepRecord* step = job.at(rank, i);
     if (step == nullptr) {
@@ -40,6 +46,11 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
     }
     ++out.steps;
     out.step_s += static_cast<double>(step->duration_ns) * 1e-9;
+    out.working_s += working_seconds(*step);
+    if (step->lead_ns >= 0 && step->pause_ns >= 0) {
+      leads.push_back(static_cast<double>(step->lead_ns) * 1e-9);
+      pauses.push_back(static_cast<double>(step->pause_ns) * 1e-9);
+    }
     if (const auto own_s = static_cast<double>(own.step(i)[rank]); own_s >= 0) {
       ++out.known;
       out.own_s += own_s;
@@ -69,6 +80,7 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
     const auto n = static_cast<double>(out.steps);
     out.idle_s /= n;
     out.step_s /= n;
+    out.working_s /= n;
     for (double& seconds : out.stages.seconds) {
       seconds /= n;
     }
@@ -82,6 +94,10 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
   if (cpu_steps > 0) {
     out.cpu_s = cpu / static_cast<double>(cpu_steps);
     out.faults /= static_cast<double>(cpu_steps);
+  }
+  if (leads.size() >= kLeastLeads) {
+    out.lead_s = quantile(leads, 0.5);
+    out.pause_s = quantile(pauses, 0.5);
   }
   out.run_delay_s = delay.seconds();
   out.throttled_s = throttled.seconds();

@@ -21,6 +21,9 @@ struct RankMeans {
   double stolen_s = -1;     // likewise
   double lost_cpu_s = -1;   // likewise: all three
   double step_s = 0;        // duration
+  double working_s = 0;     // of it, outside of checkpoints and evaluations
+  double lead_s = -1;       // median: so far is the host ahead at a step's first work; negative: unknown
+  double pause_s = -1;      // median: pause of the GPU before that work; negative: unknown
   double exposed_s = -1;    // communication that computing does not hide; negative: unknown
   double hidden_s = -1;     // likewise, that it hides
   double faults = 0;

@@ -31,7 +31,7 @@ std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::stri
                                 StepWindow window);
 
 // Fewer steps with known waits are too few to blame a rank, unless the window is as short.
-inline constexpr size_t kLeastKnown = 8;
+inline constexpr size_t kLeastKnown = 6;
 // Steps of which the own time of a rank is known.
 size_t known_steps(const OwnTimes& own, StepWindow window);
 

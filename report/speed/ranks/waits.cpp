@@ -16,9 +16,14 @@ using model::Stage;
 constexpr size_t kLeastForClock = 20;  // collectives
 constexpr size_t kMostForClock = 4096;
 
+constexpr size_t kNear = 16;  // collectives of other communicators in between
+constexpr double kMostOverlapped = 0.9;
+constexpr double kAtOnce = 0.1;  // of what the last rank does until the next collective
+
 struct Gathering {
   int64_t last_begin = 0;
   int64_t last_end = 0;
+  int64_t after_ns = 0;  // until the last rank begins the next collective
   uint32_t ranks = 0;
 };
 using Gatherings = std::unordered_map<uint64_t, Gathering>;
@@ -34,6 +39,43 @@ Gatherings gather(const JobSteps& job) {
     }
   }
   return out;
+}
+
+// The time from the end of a collective to the begin of the next one of its communicator on the rank;
+// negative: unknown.
+int64_t until_next(const std::vector<Arrival>& arrivals, size_t index) {
+  const Arrival& one = arrivals[index];
+  for (size_t i = index + 1; i < std::min(index + kNear, arrivals.size()) && one.next != 0; ++i) {
+    if (arrivals[i].collective == one.next) {
+      return std::max<int64_t>(arrivals[i].begin_ns - one.end_ns, 0);
+    }
+  }
+  return -1;
+}
+
+void see_what_follows(const JobSteps& job, Gatherings& gatherings) {
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    const std::vector<Arrival>& arrivals = job.rank(r).arrivals;
+    for (size_t i = 0; i < arrivals.size(); ++i) {
+      Gathering& g = gatherings.at(arrivals[i].collective);
+      if (g.ranks > 1 && arrivals[i].begin_ns == g.last_begin) {
+        g.after_ns = until_next(arrivals, i);
+      }
+    }
+  }
+}
+
+// The GPU's pause before the first work of a step. Steps and arrivals are in order.
+void put_pauses(RankSteps& rank) {
+  size_t next = 0;
+  int64_t end = std::numeric_limits<int64_t>::min();
+  for (StepRecord& step : rank.steps) {
+    for (; next < rank.arrivals.size() && rank.arrivals[next].begin_ns < step.work_ns; ++next) {
+      end = std::max(end, rank.arrivals[next].end_ns);
+    }
+    const bool known = step.work_ns >= 0 && end > step.work_ns - 2 * step.duration_ns && end <= step.work_ns;
+    step.pause_ns = known ? step.work_ns - end : -1;
+  }
 }
 
 void shift(std::vector<TimedSample>& samples, int64_t by_ns) {
@@ -72,6 +114,7 @@ void align_clocks(JobSteps& job, const Gatherings& gatherings) {
     }
     for (StepRecord& step : job.rank(r).steps) {
       step.begin_ns += by;
+      step.work_ns += step.work_ns < 0 ? 0 : by;
     }
     for (auto& [shape, samples] : job.rank(r).shapes) {
       shift(samples, by);
@@ -159,11 +202,14 @@ bool measure_waits(JobSteps& job) {
     gatherings = gather(job);
   }
   find_known_steps(job);
+  see_what_follows(job, gatherings);
   for (size_t r = 0; r < job.ranks(); ++r) {
     RankSteps& rank = job.rank(r);
+    put_pauses(rank);
     auto step = rank.steps.begin();
     int64_t covered = std::numeric_limits<int64_t>::min();
-    for (const Arrival& arrival : rank.arrivals) {
+    for (size_t i = 0; i < rank.arrivals.size(); ++i) {
+      const Arrival& arrival = rank.arrivals[i];
       const Gathering& g = gatherings.at(arrival.collective);
       while (step != rank.steps.end() && step->begin_ns + step->duration_ns <= arrival.begin_ns) {
         ++step;
@@ -178,6 +224,11 @@ bool measure_waits(JobSteps& job) {
       const int64_t from = std::max(arrival.begin_ns, covered);
       const int64_t to = std::min(g.last_begin, arrival.end_ns);
       add_wait(rank.steps, step, from, to);
+      // A rank that begins the next collective at once has long done what the last rank still has to do.
+      const int64_t rest = g.after_ns > 0 && to > from ? until_next(rank.arrivals, i) : -1;
+      if (rest >= 0 && static_cast<double>(rest) <= kAtOnce * static_cast<double>(g.after_ns)) {
+        step->overlapped_ns += std::min(to - from, g.after_ns);
+      }
       covered = std::max(covered, to);
       if (!arrival.pair) {
         step->transfer_ns += std::max<int64_t>(arrival.end_ns - std::max(g.last_begin, arrival.begin_ns), 0);
@@ -216,6 +267,24 @@ OwnTimes::OwnTimes(const JobSteps& job, bool measured) : ranks_(job.ranks()) {
       own_[i * ranks_ + r] =
           static_cast<float>(std::max(working_seconds(*step) - static_cast<double>(wait) * 1e-9, 0.0));
     }
+    if (measured && job.synchronous()) {
+      add_overlapped(job, i);
+    }
+  }
+}
+
+// What the last rank does in `overlapped_ns`, another rank does faster, by the factor of their own times,
+// which is what is looked for: own = known + overlapped * own / most.
+void OwnTimes::add_overlapped(const JobSteps& job, size_t step) {
+  const auto row = std::span(own_).subspan(step * ranks_, ranks_);
+  const auto most = static_cast<double>(*std::max_element(row.begin(), row.end()));
+  for (size_t r = 0; r < ranks_; ++r) {
+    const StepRecord* record = job.at(r, step);
+    if (record == nullptr || row[r] < 0 || record->overlapped_ns <= 0 || most <= 0) {
+      continue;
+    }
+    const double part = std::min(static_cast<double>(record->overlapped_ns) * 1e-9 / most, kMostOverlapped);
+    row[r] = static_cast<float>(std::min(static_cast<double>(row[r]) / (1 - part), most));
   }
 }
 

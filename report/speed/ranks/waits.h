@@ -26,6 +26,8 @@ class OwnTimes {
   size_t steps() const { return ranks_ == 0 ? 0 : own_.size() / ranks_; }
 
  private:
+  void add_overlapped(const JobSteps& job, size_t step);
+
   size_t ranks_;
   std::vector<float> own_;
 };

@@ -144,6 +144,7 @@ void add_events(const RankInput& rank, size_t steps, RankSteps& out) {
     put_in_order(of);
     for (const RecordedCall& call : of) {
       out.arrivals.push_back({.collective = collective_key(identity, call.sequence),
+                              .next = collective_key(identity, call.sequence + 1),
                               .begin_ns = call.begin_ns,
                               .end_ns = call.end_ns});
     }

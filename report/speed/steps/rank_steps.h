@@ -13,8 +13,16 @@
 namespace xpurun::report {
 
 struct StepRecord {
-  int64_t begin_ns = 0;  // on the clock of the analysis
+  int64_t begin_ns = 0;  // by the step clock: the GPU's, where it is known
   int64_t duration_ns = 0;
+  int64_t host_begin_ns = 0;  // the thread that makes the steps; the next four lines are of this interval
+  int64_t host_duration_ns = 0;
+  int64_t work_ns = -1;   // begin of its first work on the GPU, no collective; negative: unknown
+  int64_t lead_ns = -1;   // how far the host was ahead of the GPU then; negative: unknown
+  int64_t pause_ns = -1;  // of the GPU between the collectives before and that work; negative: unknown
+  // The part of wait_ns in which the rank did what the last rank did after the collective: that wait cost
+  // nothing.
+  int64_t overlapped_ns = 0;
   // Of the thread that makes the steps, by model::Stage; a nested span counts for itself only, and the whole
   // of an evaluation or a checkpoint counts as that.
   std::array<int64_t, model::kStepStages> stage_ns{};
@@ -39,6 +47,7 @@ int64_t lost_cpu_ns(const StepRecord& step);
 // One rank in a collective.
 struct Arrival {
   uint64_t collective = 0;  // equal on all ranks of the collective, and on no other
+  uint64_t next = 0;        // the next one of its communicator
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   bool pair = false;  // a send or a recv: it ends when its own part is done
@@ -61,6 +70,8 @@ struct RankSteps {
   std::string host;
   std::string gpu;
   model::StepSource source = model::StepSource::none;
+  model::ClockSource clock = model::ClockSource::none;  // of the least certain steps
+  double clock_steps = 0;                               // mean of ClockedStep::together
   model::Confidence confidence = model::Confidence::none;
   std::string why;
   std::vector<StepRecord> steps;

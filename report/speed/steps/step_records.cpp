@@ -1,6 +1,7 @@
 #include "report/speed/steps/step_records.h"
 
 #include "report/speed/steps/communication.h"
+#include "report/speed/steps/rank_clock.h"
 #include "report/speed/steps/rank_events.h"
 #include "report/speed/steps/rank_spans.h"
 #include "report/speed/steps/step_ends.h"
@@ -17,6 +18,10 @@ using model::Span;
 using model::Stage;
 
 constexpr size_t kMostPlaces = 4096;  // different places of one stage
+
+int64_t host_end(const StepRecord& step) {
+  return step.host_begin_ns + step.host_duration_ns;
+}
 
 // Divides the time of a thread between the steps and, inside them, between the stages.
 class Divider {
@@ -53,7 +58,7 @@ class Divider {
 
   void finish() {
     if (!steps_.empty()) {
-      close_until(steps_.back().begin_ns + steps_.back().duration_ns);
+      close_until(host_end(steps_.back()));
     }
   }
 
@@ -68,9 +73,9 @@ class Divider {
   void spend(Stage stage, int64_t time) {
     while (now_ < time && at_ < steps_.size()) {
       StepRecord& step = steps_[at_];
-      const int64_t end = step.begin_ns + step.duration_ns;
-      if (now_ < step.begin_ns) {
-        now_ = std::min(time, step.begin_ns);
+      const int64_t end = host_end(step);
+      if (now_ < step.host_begin_ns) {
+        now_ = std::min(time, step.host_begin_ns);
         continue;
       }
       const int64_t to = std::min(time, std::max(end, now_));
@@ -89,8 +94,8 @@ class Divider {
     }
   }
   static bool add_cpu_to(StepRecord& step, const Span& span, Stage stage, int64_t cpu_ns) {
-    const int64_t from = std::max(span.begin_ns, step.begin_ns);
-    const int64_t to = std::min(end_of(span), step.begin_ns + step.duration_ns);
+    const int64_t from = std::max(span.begin_ns, step.host_begin_ns);
+    const int64_t to = std::min(end_of(span), host_end(step));
     if (to <= from) {
       return false;
     }
@@ -131,8 +136,8 @@ class Growth {
 void add_loads(const std::vector<model::LoadSample>& loads, std::vector<StepRecord>& steps) {
   size_t at = 0;
   for (StepRecord& step : steps) {
-    const int64_t end = step.begin_ns + step.duration_ns;
-    while (at + 1 < loads.size() && loads[at + 1].at_ns <= step.begin_ns) {
+    const int64_t end = host_end(step);
+    while (at + 1 < loads.size() && loads[at + 1].at_ns <= step.host_begin_ns) {
       ++at;
     }
     double cpu = 0;
@@ -143,7 +148,7 @@ void add_loads(const std::vector<model::LoadSample>& loads, std::vector<StepReco
     for (size_t i = at; i + 1 < loads.size() && loads[i].at_ns < end; ++i) {
       const model::LoadSample& a = loads[i];
       const model::LoadSample& b = loads[i + 1];
-      const int64_t from = std::max(step.begin_ns, a.at_ns);
+      const int64_t from = std::max(step.host_begin_ns, a.at_ns);
       const int64_t to = std::min(end, b.at_ns);
       if (to <= from || b.cpu_ns < a.cpu_ns) {
         continue;
@@ -156,8 +161,8 @@ void add_loads(const std::vector<model::LoadSample>& loads, std::vector<StepReco
       }
       step.faults += part * static_cast<double>(std::max<int64_t>(b.major_faults - a.major_faults, 0));
     }
-    if (2 * covered >= step.duration_ns && covered > 0) {
-      const double whole = static_cast<double>(step.duration_ns) / static_cast<double>(covered);
+    if (2 * covered >= step.host_duration_ns && covered > 0) {
+      const double whole = static_cast<double>(step.host_duration_ns) / static_cast<double>(covered);
       step.process_ns = static_cast<int64_t>(cpu * whole);
       step.run_delay_ns = delay.ns(whole);
       step.throttled_ns = throttled.ns(whole);
@@ -237,8 +242,8 @@ RankSteps steps_of(const RankInput& rank, size_t most_arrivals) {
     return out;
   }
   for (size_t i = 0; i + 1 < ends.boundaries.size(); ++i) {
-    out.steps.push_back(
-        {.begin_ns = ends.boundaries[i], .duration_ns = ends.boundaries[i + 1] - ends.boundaries[i]});
+    out.steps.push_back({.host_begin_ns = ends.boundaries[i],
+                         .host_duration_ns = ends.boundaries[i + 1] - ends.boundaries[i]});
   }
   Divider divider(out.steps);
   bool any = false;
@@ -254,6 +259,7 @@ RankSteps steps_of(const RankInput& rank, size_t most_arrivals) {
     find_places(all, ends.thread, out);
   }
   add_loads(all.loads, out.steps);
+  put_clock(rank, ends.thread != 0, out);
   add_communication(rank, all, ends.thread, out);
   return out;
 }

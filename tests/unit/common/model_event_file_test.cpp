@@ -39,7 +39,7 @@ std::vector<TimedEvent> training(size_t count) {
          .delay_us = static_cast<uint32_t>(below(3'000)),
          .stream = static_cast<uint16_t>(op % 3),
          .source = static_cast<uint8_t>(1 + op % 4),
-         .flags = static_cast<uint8_t>(op % 2),
+         .flags = static_cast<uint8_t>(op % 4),
          .how = {static_cast<uint8_t>(op % 3), static_cast<uint8_t>(op % 2 + below(200) / 199), 8}});
   }
   return out;

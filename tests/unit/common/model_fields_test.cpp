@@ -78,6 +78,7 @@ class Filler {
         {"outside", "polling"},
         {"stage", "started"},
         {"source", "torch"},
+        {"clock", "gpu"},
         {"level", "suspected"},
         {"confidence", "medium"},
         {"relation", "member"},

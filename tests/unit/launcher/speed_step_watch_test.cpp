@@ -296,3 +296,36 @@ TEST_CASE("step watch: an optimizer that is seen late takes the place of what wa
   CHECK(u.s.watch.rank(0).steps == 49);
   CHECK(u.s.watch.rank(0).step_s == doctest::Approx(0.41));
 }
+
+// The host of a GPU that reads its loss every tenth step: nine steps of 3 ms, and one that waits for the
+// rest.
+TEST_CASE("step watch: a host that runs ahead of its GPU") {
+  StepWatchScene s;
+  s.watch.gpu_used();
+  double gpu_ms = 1000;
+  double host_ms = 1000;
+  for (int i = 0; i < 400; ++i) {
+    const double step_ms = i < 200 ? 30 : 40;
+    const auto begin = static_cast<base::MonoNs>(host_ms * 1e6);
+    s.watch.add(0, 1,
+                std::vector<Span>{StepWatchScene::span(Stage::forward, begin, kMs),
+                                  StepWatchScene::span(Stage::backward, begin + kMs, kMs),
+                                  StepWatchScene::span(Stage::optimizer, begin + 2 * kMs, kMs)});
+    gpu_ms = std::max(gpu_ms, host_ms);
+    const report::GpuStart first{.called_ns = begin + kMs,
+                                 .begin_ns = static_cast<int64_t>((gpu_ms + step_ms / 2) * 1e6),
+                                 .kind = 7,
+                                 .collective = true,
+                                 .first_of_step = true};
+    s.watch.started(0, std::vector{first});
+    gpu_ms += step_ms;
+    host_ms += 3;
+    host_ms = i % 10 == 9 ? std::max(host_ms, gpu_ms) : host_ms;
+  }
+  CHECK(s.watch.rank(0).steps == 399);
+  CHECK(s.watch.step_s() == doctest::Approx(0.040).epsilon(0.02));
+  REQUIRE(s.told.size() == 1);
+  CHECK(std::abs(s.told[0].step - 200) <= 2);
+  CHECK(s.told[0].before_s == doctest::Approx(0.030).epsilon(0.02));
+  CHECK(s.told[0].found_step - s.told[0].step <= 20);
+}

@@ -228,6 +228,59 @@ TEST_CASE("without a launcher's variables the topmost Python process is the rank
   CHECK(s.role(5000021) == "rank 1");
 }
 
+TEST_CASE("a program that makes itself rank 0: torch's default process group names the ranks") {
+  ProcessTableScene s;
+  s.fake.add(kCommand, kSupervisor, "python3");
+  s.fake.add(5000020, kCommand, "python3", "LOCAL_RANK=1 WORLD_SIZE=2");
+  s.table.refresh();
+  CHECK(s.role(kCommand) == "rank 0");
+  CHECK(s.role(5000020) == "worker 0");
+  s.table.note_member(5000020, 1, 2);
+  s.table.note_member(kCommand, 0, 2);
+  CHECK(s.role(kCommand) == "rank 0");
+  CHECK(s.role(5000020) == "rank 1");
+  CHECK(s.table.world_size() == 2);
+  s.table.refresh();
+  CHECK(s.role(5000020) == "rank 1");
+
+  SUBCASE("two groups in one job name nobody") {
+    s.fake.add(5000030, kCommand, "python3");
+    s.table.refresh();
+    s.table.note_member(5000030, 1, 2);
+    CHECK(s.role(kCommand) == "rank 0");
+    CHECK(s.role(5000020) == "worker 0");
+    s.table.refresh();
+    CHECK(s.role(5000030) == "worker 0");
+  }
+}
+
+TEST_CASE("a group of some processes of a job names nobody") {
+  ProcessTableScene s;
+  s.fake.add(kCommand, kSupervisor, "python3");
+  for (const base::Pid pid : {5000020, 5000021, 5000022}) {
+    s.fake.add(pid, kCommand, "python3");
+  }
+  s.table.refresh();
+  s.table.set_spawners({kCommand});
+  s.table.refresh();
+  s.table.note_member(5000021, 0, 2);
+  s.table.note_member(5000022, 1, 2);
+  CHECK(s.role(5000020) == "rank 0");
+  CHECK(s.role(5000022) == "rank 2");
+  s.table.note_member(5000020, 2, 3);  // now all are
+  CHECK(s.role(5000021) == "rank 0");
+  CHECK(s.role(5000020) == "rank 2");
+}
+
+TEST_CASE("the variables of a launcher come before a process group") {
+  ProcessTableScene s;
+  s.fake.add(kCommand, kSupervisor, "python3", rank_env(1));
+  s.table.refresh();
+  s.table.note_member(kCommand, 0, 2);
+  s.table.refresh();
+  CHECK(s.role(kCommand) == "rank 1");
+}
+
 TEST_CASE("a rank that ended before it was found is added from its own report") {
   ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "python3");

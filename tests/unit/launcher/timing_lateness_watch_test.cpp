@@ -1,5 +1,6 @@
 // The windows in which ranks are compared: looks at GPUs, or ten seconds of spans.
 #include "launcher/timing/lateness_watch.h"
+#include "launcher/timing/slow_rank_watch.h"
 
 #include <doctest/doctest.h>
 
@@ -97,4 +98,28 @@ TEST_CASE("lateness watch: calls of torch.distributed, ten seconds at a time") {
   CHECK(watch.of(1).late_share == doctest::Approx(0.2).epsilon(0.02));
   CHECK(watch.of(0).late_s == 0);
   CHECK(watch.of(1).looked_s == doctest::Approx(20).epsilon(0.02));
+}
+
+TEST_CASE("slow rank watch: a rank is told once, when two looks in a row show it") {
+  SlowRankWatch watch;
+  std::map<base::Rank, RankLateness> ranks;
+  const auto look = [&](double of_0, double of_1) {
+    for (const auto& [rank, share] : {std::pair<base::Rank, double>{0, of_0}, {1, of_1}}) {
+      ranks[rank].looked_s += 2;
+      ranks[rank].cost_s += 2 * share;
+    }
+    return watch.look(ranks);
+  };
+  CHECK_FALSE(look(0.05, 0.4));
+  CHECK(watch.suspects());
+  CHECK_FALSE(look(0.3, 0.02));  // another rank: both may warm up
+  CHECK_FALSE(look(0.01, 0.02));
+  CHECK_FALSE(watch.suspects());
+  CHECK_FALSE(look(0.01, 0.4));
+  const auto found = look(0.01, 0.3);
+  REQUIRE(found);
+  CHECK(found->rank == 1);
+  CHECK(found->share == doctest::Approx(0.3));
+  CHECK_FALSE(look(0.01, 0.5));
+  CHECK_FALSE(watch.suspects());
 }

@@ -218,3 +218,18 @@ TEST_CASE("the page and the table hold every metric") {
   CHECK(chinese.find("从 A 到 B 的变化") != std::string::npos);
   CHECK(chinese.find("矩阵乘 1000x1000x1000 bf16 TN") != std::string::npos);
 }
+
+TEST_CASE("the newest levels of both runs are compared") {
+  const RunSamples a = cpu_job(1);
+  const RunSamples b = samples(tests::make_ranks(
+      {.steps = 400, .visible_calls = true, .seed = 2, .change = [](int rank, int step, StepParts& p) {
+         p.forward += rank == 1 && step >= 250 ? 100 : 0;
+       }}));
+  const Comparison c = compare(a, b);
+  REQUIRE_FALSE(c.metrics.empty());
+  CHECK_MESSAGE(c.metrics.front().judgement == Judgement::slower, c.sentence);
+  CHECK(c.metrics.front().effect == doctest::Approx(1.0).epsilon(0.1));
+  // The rank that computes longer comes before those that wait for it.
+  CHECK_MESSAGE(c.sentence.find(": the forward pass takes ") != std::string::npos, c.sentence);
+  CHECK_MESSAGE(c.sentence.find("on rank 1;") != std::string::npos, c.sentence);
+}

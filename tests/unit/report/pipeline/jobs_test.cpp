@@ -172,6 +172,28 @@ TEST_CASE("the times before sends and backward passes are forward jobs") {
   }
 }
 
+TEST_CASE("sends after the optimizer are no exchange between stages") {
+  std::vector<std::tuple<Kind, int64_t, int64_t>> data_parallel;
+  std::vector<std::tuple<Kind, int64_t, int64_t>> stage;
+  for (int64_t step = 0; step < 20; ++step) {
+    const int64_t at = step * 1000;
+    for (const auto& [kind, begin, end] : {std::tuple(Kind::backward, 300, 700),
+                                           {Kind::optimizer, 700, 720},
+                                           {Kind::send, 730, 740},
+                                           {Kind::receive, 740, 760}}) {
+      data_parallel.emplace_back(kind, at + begin, at + end);
+    }
+    for (const auto& [kind, begin, end] : {std::tuple(Kind::send, 300, 310),
+                                           {Kind::receive, 310, 500},
+                                           {Kind::backward, 500, 900},
+                                           {Kind::optimizer, 900, 920}}) {
+      stage.emplace_back(kind, at + begin, at + end);
+    }
+  }
+  CHECK_FALSE(end_with_sends(forwards_between(calls(data_parallel)), calls(data_parallel)));
+  CHECK(end_with_sends(forwards_between(calls(stage)), calls(stage)));
+}
+
 TEST_CASE("from spans of sends, receives and backward passes") {
   Made rank;
   rank.python(Stage::communication, "recv", 0, 100, 7, "pp");

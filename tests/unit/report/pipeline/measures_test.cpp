@@ -206,6 +206,12 @@ TEST_CASE("several pipelines") {
     CHECK(report->pipelines[0].stages.size() == 4);
     CHECK(report->pipelines[0].name.empty());
   }
+  SUBCASE("ranks that send nothing that they computed are no stages") {
+    for (RankJobs& rank : ranks) {
+      rank.sends_forwards = false;
+    }
+    CHECK_FALSE(find(ranks));
+  }
   SUBCASE("by named groups") {
     PipelineOptions options;
     options.groups = *GroupOrder::parse("pp2-dp2");

@@ -1,6 +1,7 @@
 // Changes of step time: found soon where there is one, never found where there is none.
 #include "report/speed/changes/change_points.h"
 
+#include "report/speed/levels.h"
 #include "tests/support/rounds.h"
 #include "tests/unit/report/speed/made_job.h"
 
@@ -187,4 +188,17 @@ TEST_CASE("few or absurd values are no change") {
   CHECK(find_changes(zeros).empty());
   std::vector<double> equal(500, 0.25);
   CHECK(find_changes(equal).empty());
+}
+
+TEST_CASE("changes: a change among steps that were looked at") {
+  std::vector<double> seconds(100, 0.030);
+  for (size_t i = 57; i < 100; ++i) {
+    seconds[i] = 0.040;
+  }
+  seconds[52] = 0.041;  // one slow step is no change
+  for (const size_t seen : {size_t{58}, size_t{70}, size_t{99}}) {
+    const model::StepChange change{.step = static_cast<int64_t>(seen), .before_s = 0.030, .after_s = 0.040};
+    CHECK(changed_within(seconds, change, 40) == 57);
+  }
+  CHECK(changed_within(seconds, {.step = 60, .before_s = 0.030, .after_s = 0.040}, 58) == 58);
 }

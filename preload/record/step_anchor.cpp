@@ -1,0 +1,92 @@
+#include "preload/record/step_anchor.h"
+
+#include "preload/core/calibration.h"
+#include "preload/core/clock.h"
+
+namespace xpurun::preload {
+
+namespace {
+
+// Of short steps, not every one has an event: on average one in this time, which limits the cost to 0.05 %. A
+// host that runs ahead ends several steps within milliseconds, so the events of some steps may be saved up.
+constexpr uint64_t kApartNs = 10 * kNsPerMs;
+constexpr uint64_t kSaved = 64;
+// Every collective is timed in kAllOf of kAllEvery steps. A cycle of two optimizers counts as two steps here.
+constexpr uint32_t kAllEvery = 32;
+constexpr uint32_t kAllOf = 4;
+// Cost of one timed collective on the host and the GPU, and the inverse of the share of time that may go
+// there.
+constexpr uint64_t kCollectiveNs = kProfilerNs + 1500;
+constexpr uint64_t kAllShare = 3000;
+// Steps without a collective after which kernels and matmuls serve.
+constexpr uint32_t kWithout = 4;
+
+// Written by the thread that ends the steps; a second such thread does no harm.
+constinit std::atomic<uint64_t> g_steps{0};
+constinit std::atomic<uint64_t> g_last_ns{0};
+constinit std::atomic<uint64_t> g_saved_ns{kSaved * kApartNs};
+constinit std::atomic<uint32_t> g_without{0};
+constinit std::atomic<uint64_t> g_all_began_ns{0};
+constinit std::atomic<uint64_t> g_timed{0};  // collectives of the latest steps that were timed as a whole
+
+template <typename T>
+T get(const std::atomic<T>& number) {
+  return number.load(std::memory_order_relaxed);
+}
+
+template <typename T>
+void put(std::atomic<T>& number, T value) {
+  number.store(value, std::memory_order_relaxed);
+}
+
+bool may_have_an_event(uint64_t now_ns) {
+  const uint64_t last = get(g_last_ns);
+  const uint64_t since = last == 0 ? 0 : now_ns - last;
+  uint64_t saved = get(g_saved_ns) + since;
+  saved = saved < kSaved * kApartNs ? saved : kSaved * kApartNs;
+  const bool may = saved >= kApartNs;
+  put(g_last_ns, now_ns);
+  put(g_saved_ns, may ? saved - kApartNs : saved);
+  return may;
+}
+
+bool may_time_all(uint64_t now_ns) {
+  return get(g_all_began_ns) == 0 || now_ns - get(g_all_began_ns) >= get(g_timed) * kCollectiveNs * kAllShare;
+}
+
+}  // namespace
+
+void step_ended(uint64_t now_ns) {
+  const uint64_t steps = get(g_steps) + 1;
+  put(g_steps, steps);
+  if (steps % kAllEvery == 0 && may_time_all(now_ns)) {
+    put(g_all_began_ns, now_ns);
+    put(g_timed, uint64_t{0});
+    put(g_state.all_collectives, true);
+  } else if (steps % kAllEvery == kAllOf) {
+    put(g_state.all_collectives, false);
+  }
+  const bool unused = (get(g_state.due) & kCollectiveDue) != 0;
+  const uint32_t without = unused ? get(g_without) + 1 : 0;
+  put(g_without, without);
+  if (may_have_an_event(now_ns)) {
+    // In the steps that are timed as a whole, the first work also shows whether the GPU waits for the host.
+    const bool work = without >= kWithout || get(g_state.all_collectives);
+    put(g_state.due, static_cast<uint8_t>(kCollectiveDue | (work ? kWorkDue : 0)));
+  }
+}
+
+bool take_due(uint8_t bit) {
+  return (g_state.due.fetch_and(static_cast<uint8_t>(~bit), std::memory_order_relaxed) & bit) != 0;
+}
+
+void one_of_all_collectives() {
+  g_timed.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace xpurun::preload
+
+// Python's bootstrap calls this at the end of an optimizer's step.
+extern "C" __attribute__((visibility("default"))) void xpurun_step_ended() {
+  xpurun::preload::step_ended(xpurun::preload::now_ns());
+}

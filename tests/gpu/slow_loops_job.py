@@ -1,0 +1,203 @@
+"""Ordinary training loops, one process a rank, that become slow: slow_loops_job.py KIND CAUSE EVERY SINCE STEPS DIR.
+
+KIND: ddp (eight linear layers), fsdp, compile (the same by torch.compile), lightning (starts its second rank itself).
+CAUSE is what rank 1 does from step SINCE on (spell: for 60 steps only). The loss is read every EVERY steps. DIR gets
+`steps-RANK.json`: the durations of the steps in ms, by CUDA events, and the mean of the host's clock.
+"""
+
+import gc
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+KIND, CAUSE, EVERY, SINCE, STEPS, DIR = sys.argv[1:7]
+EVERY, SINCE, STEPS, DIR = int(EVERY), int(SINCE), int(STEPS), pathlib.Path(DIR)
+WIDTH, ROWS, LAYERS = 4096, 2048, 8
+WORDS = "the quick brown fox jumps over the lazy dog and runs into the deep dark wood".split()
+NEIGHBOUR = """import time, torch
+torch.cuda.set_device(1)
+a = torch.randn(6144, 6144, device="cuda")
+end = time.time() + 600
+while time.time() < end:
+    for _ in range(4):
+        a @ a
+    torch.cuda.synchronize()
+"""
+
+
+def busy(seconds, work):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        work()
+
+
+def tokenise():
+    return [sum(map(ord, word)) % 50000 for word in WORDS]
+
+
+class Cause:
+    """What the rank does beside its training."""
+
+    def __init__(self, rank):
+        self.rank = rank
+        self.neighbour = None
+        self.lock = threading.Lock()
+
+    def is_on(self, step):
+        until = SINCE + 60 if CAUSE == "spell" else 1 << 40
+        return self.rank == 1 and SINCE <= step < until
+
+    def rows(self, step):
+        if CAUSE == "wandering":
+            return ROWS + (ROWS // 8 if (step // 7) % 2 == self.rank else 0)
+        return 2 * ROWS if CAUSE in ("batch", "spell") and self.is_on(step) else ROWS
+
+    def before(self, step):
+        if not self.is_on(step):
+            return
+        if CAUSE == "tokenise":
+            busy(0.045, tokenise)
+        elif CAUSE == "input":
+            time.sleep(0.040)
+        elif CAUSE == "lock":
+            self.wait_for_lock()
+        elif CAUSE == "gpu" and self.neighbour is None:
+            environment = {k: v for k, v in os.environ.items() if k not in ("RANK", "LOCAL_RANK", "LD_PRELOAD")}
+            self.neighbour = subprocess.Popen([sys.executable, "-c", NEIGHBOUR], env=environment)
+
+    def wait_for_lock(self):
+        with self.lock:
+            threading.Thread(target=self.hold).start()
+            time.sleep(0.001)
+        with self.lock:
+            pass
+
+    def hold(self):
+        with self.lock:
+            time.sleep(0.035)
+
+    def after(self, step, tensor):
+        if not self.is_on(step):
+            return
+        if CAUSE == "copies":
+            tensor.to("cpu")  # 256 MB
+        elif CAUSE == "items":
+            for i in range(60):
+                tensor[i:].sum().item()
+        elif CAUSE == "logging":
+            with open(DIR / "log.txt", "a") as log:
+                for i in range(400):
+                    log.write(f"{step} {i} {time.time()}\n")
+                    log.flush()
+                    os.fsync(log.fileno()) if i % 100 == 0 else None
+            time.sleep(0.02)
+        elif CAUSE == "garbage":
+            gc.collect()
+            busy(0.02, tokenise)
+
+    def end(self):
+        if self.neighbour:
+            self.neighbour.kill()
+
+
+class Clock:
+    """The program's own measurement."""
+
+    def __init__(self, rank):
+        self.rank, self.marks, self.began = rank, [], time.perf_counter()
+
+    def step(self):
+        mark = torch.cuda.Event(enable_timing=True)
+        mark.record()
+        self.marks.append(mark)
+
+    def write(self):
+        torch.cuda.synchronize()
+        took = time.perf_counter() - self.began
+        steps = [a.elapsed_time(b) for a, b in zip(self.marks, self.marks[1:])]
+        (DIR / f"steps-{self.rank}.json").write_text(json.dumps(
+            {"steps_ms": [round(s, 3) for s in steps], "host_ms": 1e3 * took / len(self.marks)}))
+
+
+def network():
+    return nn.Sequential(*[nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)])
+
+
+def loop():
+    rank = int(os.environ["RANK"])
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl")
+    model = network().cuda()
+    if KIND == "fsdp":
+        from torch.distributed.fsdp import fully_shard
+        for layer in model:
+            fully_shard(layer)
+        fully_shard(model)
+    else:
+        model = nn.parallel.DistributedDataParallel(torch.compile(model) if KIND == "compile" else model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    cause, clock = Cause(rank), Clock(rank)
+    big = torch.randn(8192, 8192, device="cuda")  # 256 MB
+    for step in range(STEPS):
+        cause.before(step)
+        x = torch.randn(cause.rows(step), WIDTH, device="cuda")
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        cause.after(step, big)
+        if step % EVERY == EVERY - 1:
+            float(loss)
+        if CAUSE == "evaluation" and step % 50 == 49:
+            with torch.no_grad():
+                for _ in range(20):
+                    model(x).sum().item()
+        clock.step()
+    clock.write()
+    cause.end()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def lightning():
+    import lightning as L
+
+    class Net(L.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = network()
+
+        def on_train_start(self):
+            self.cause, self.clock = Cause(self.global_rank), Clock(self.global_rank)
+
+        def training_step(self, batch, number):
+            self.cause.before(number)
+            return self.net(torch.randn(self.cause.rows(number), WIDTH, device=self.device)).square().mean()
+
+        def on_train_batch_end(self, outputs, batch, number):
+            if number % EVERY == EVERY - 1:
+                float(outputs["loss"])
+            self.clock.step()
+
+        def on_train_end(self):
+            self.clock.write()
+            self.cause.end()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=1e-6)
+
+    data = torch.utils.data.DataLoader(torch.zeros(2 * STEPS, 1), batch_size=1)
+    L.Trainer(max_steps=STEPS, accelerator="gpu", devices=2, strategy="ddp", logger=False, enable_checkpointing=False,
+              enable_progress_bar=False, enable_model_summary=False).fit(Net(), data)
+
+
+if __name__ == "__main__":
+    lightning() if KIND == "lightning" else loop()

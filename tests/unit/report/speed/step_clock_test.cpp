@@ -1,0 +1,174 @@
+// The step clock, on simulated hosts that run ahead of their GPUs (queued_job.h).
+#include "report/speed/clock/step_clock.h"
+
+#include "queued_job.h"
+#include "report/speed/analysis.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using model::ClockSource;
+using model::SpeedProblem;
+using model::SpeedReport;
+using tests::QueuedJob;
+using tests::QueuedRun;
+using tests::QueuedStep;
+
+namespace {
+
+constexpr int kReads[] = {1, 2, 10, 50, 200};
+
+SpeedReport analysed(const QueuedRun& run) {
+  return analyse_speed(run.ranks);
+}
+
+// Own time and waits are the step, or the analysis says that it does not know.
+void check_sum(const SpeedReport& report) {
+  for (const model::RankSpeed& rank : report.ranks) {
+    if (report.waits_measured && rank.own_s >= 0 && report.confidence == model::Confidence::high) {
+      CHECK(rank.own_s + rank.wait_s == doctest::Approx(report.step_s).epsilon(0.05));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("step clock: a step is as long as it is on the GPU, however often the loss is read") {
+  for (const int every : kReads) {
+    CAPTURE(every);
+    const QueuedJob job{.read_every = every};
+    const QueuedRun run = tests::simulate(job);
+    const SpeedReport report = analysed(run);
+    CHECK(report.clock == ClockSource::gpu);
+    CHECK(report.step_s * 1e3 == doctest::Approx(run.step_ms(10, 390)).epsilon(0.01));
+    CHECK(report.findings.empty());
+    CHECK(report.changes.empty());
+    check_sum(report);
+  }
+}
+
+TEST_CASE("step clock: without a time of the GPU for each step, windows show the length of a step") {
+  for (const int every : {1, 2, 10, 50}) {
+    CAPTURE(every);
+    const QueuedJob job{.read_every = every, .first_timed = false};
+    const QueuedRun run = tests::simulate(job);
+    const SpeedReport report = analysed(run);
+    CHECK(report.step_s * 1e3 == doctest::Approx(run.step_ms(10, 390)).epsilon(0.03));
+    CHECK((report.clock == ClockSource::windows || every == 1));
+    CHECK((report.confidence < model::Confidence::high || every == 1));
+  }
+}
+
+TEST_CASE("step clock: the rank and the size come out, whatever the host does") {
+  struct Cause {
+    const char* name;
+    model::SlowCause kind;
+    std::function<void(QueuedStep&)> apply;
+  };
+  const Cause causes[] = {
+      {"twice the batch", model::SlowCause::more_work,
+       [](QueuedStep& s) {
+         s.gpu *= 1.8;
+         s.rows = 4096;
+       }},
+      {"shared GPU", model::SlowCause::gpu_compute, [](QueuedStep& s) { s.gpu *= 1.8; }},
+      {"a little slower", model::SlowCause::gpu_compute, [](QueuedStep& s) { s.gpu *= 1.15; }},
+      {"Python before the forward pass", model::SlowCause::host_issue, [](QueuedStep& s) { s.before = 45; }},
+      {"reads a value twenty times", model::SlowCause::host_issue,
+       [](QueuedStep& s) {
+         s.stops = 20;
+         s.host = 15;
+       }},
+  };
+  for (const Cause& cause : causes) {
+    for (const int since : {0, 200}) {
+      for (const int every : {1, 10, 50, 200}) {
+        CAPTURE(cause.name);
+        CAPTURE(since);
+        CAPTURE(every);
+        QueuedJob job{.ranks = 3, .steps = 500, .read_every = every};
+        job.change = [&](int rank, int step, QueuedStep& s) {
+          if (rank == 1 && step >= since) {
+            cause.apply(s);
+          }
+        };
+        const QueuedRun run = tests::simulate(job);
+        const SpeedReport report = analysed(run);
+        const double truth = run.usual_ms(static_cast<size_t>(since) + 20, 480);
+        CHECK(report.step_s * 1e3 == doctest::Approx(truth).epsilon(0.02));
+        REQUIRE_FALSE(report.findings.empty());
+        const model::SpeedFinding& first = report.findings.front();
+        CAPTURE(first.sentence);
+        CHECK(first.problem == SpeedProblem::slow_rank);
+        CHECK(first.cause == cause.kind);
+        CHECK(first.ranks.brief() == "1");
+        CHECK(first.lost_s * 1e3 == doctest::Approx(truth - 29.2).epsilon(0.25));
+        if (since > 0) {
+          CHECK(std::abs(first.since - since) <= 3);
+        } else {
+          CHECK(first.since < 0);
+        }
+        check_sum(report);
+      }
+    }
+  }
+}
+
+TEST_CASE("step clock: a spell of slow steps is told with its begin and its end") {
+  for (const int every : {1, 10, 50}) {
+    CAPTURE(every);
+    QueuedJob job{.steps = 400, .read_every = every};
+    job.change = [](int rank, int step, QueuedStep& s) {
+      s.gpu *= rank == 1 && step >= 150 && step < 210 ? 2 : 1;
+    };
+    const SpeedReport report = analysed(tests::simulate(job));
+    REQUIRE(report.findings.size() == 1);
+    const model::SpeedFinding& spell = report.findings.front();
+    CAPTURE(spell.sentence);
+    CHECK(std::abs(spell.since - 150) <= 3);
+    CHECK(std::abs(spell.until - 210) <= 3);
+    CHECK(spell.ranks.brief() == "1");
+    CHECK(report.step_s * 1e3 == doctest::Approx(28.4).epsilon(0.02));
+  }
+}
+
+TEST_CASE("step clock: an imbalance that wanders blames nobody") {
+  for (const int every : {1, 10, 50}) {
+    CAPTURE(every);
+    QueuedJob job{.ranks = 4, .steps = 500, .read_every = every};
+    job.change = [](int rank, int step, QueuedStep& s) { s.gpu *= (step / 3) % 4 == rank ? 1.1 : 1; };
+    const SpeedReport report = analysed(tests::simulate(job));
+    CHECK(report.findings.empty());
+    CHECK(report.changes.empty());
+  }
+}
+
+TEST_CASE("step clock: a running job's steps are those of the finished one") {
+  // The same object, fed with what arrives late and out of order.
+  StepClock clock;
+  clock.uses_gpu();
+  std::vector<ClockedStep> steps;
+  for (int64_t i = 0; i < 200; ++i) {
+    clock.ended({.begin_ns = i * 3'000'000, .end_ns = (i + 1) * 3'000'000});
+    if (i >= 20) {
+      const int64_t late = i - 20;
+      clock.started({.called_ns = late * 3'000'000 + 1'000'000,
+                     .begin_ns = late * 30'000'000 + 5'000'000,
+                     .kind = 1,
+                     .collective = true,
+                     .first_of_step = true});
+    }
+    const auto some = clock.take();
+    steps.insert(steps.end(), some.begin(), some.end());
+  }
+  REQUIRE(steps.size() == 179);
+  for (const ClockedStep& step : steps) {
+    CHECK(step.duration_ns == 30'000'000);
+    CHECK(step.source == ClockSource::gpu);
+  }
+}
