@@ -14,7 +14,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = os.environ.get("XPURUN_TEST_PYTHON", "python3")
 PROBE = "import json, torch; print(json.dumps([torch.__version__, torch.cuda.device_count(), " \
         "torch.cuda.get_device_name(0) if torch.cuda.is_available() else '']))"
-VERDICT = re.compile(r"^xpurun: ((?:(?:suspected )?(?:hang|crash|exit|exception):|the job has been .* slower).*)")
+VERDICT = re.compile(r"^xpurun: ((?:(?:hang|crash|exit|exception):|the job has been .* slower).*)")
+SUSPECTED = re.compile(r"^xpurun: slow: (.*)")
 
 
 def stages_of(ranks):
@@ -100,10 +101,10 @@ class Job:
         self.reader.join(5)
         return status
 
-    def first_verdict(self):
-        """(wall time, text) of the first line that names a problem."""
+    def first(self, pattern, since):
+        """(wall time, text) of the first such line of xpurun after that moment."""
         for when, line in self.lines:
-            if found := VERDICT.match(line):
+            if when >= since and (found := pattern.match(line)):
                 return when, found[1]
         return None, ""
 

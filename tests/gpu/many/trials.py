@@ -5,7 +5,7 @@ import subprocess
 import time
 
 from cases import HANG, SLOW
-from running import Job, read_json
+from running import SUSPECTED, VERDICT, Job, read_json
 
 LIMIT_S = 90  # of a trial; a rank that computes for ever is reported after three timeouts
 SLOW_LIMIT_S = 110
@@ -46,7 +46,7 @@ def steps_of(case, gpu):
     """Steps of the job, and the step of the fault."""
     if case.kind != SLOW:
         return 1_000_000, 10
-    return (420, 200) if gpu else (220, 90)
+    return (360, 150) if gpu else (220, 90)
 
 
 def attempt(machine, case, shape, limit_s):
@@ -79,23 +79,23 @@ def judged(machine, case, guilty, directory, job):
             "level": verdict.get("level", "")}
     told["id_right"] = told["id"] in case.ids
     told["named"] = named(case, guilty, told["ranks"]) if told["id"] else "no verdict"
-    when, text = job.first_verdict()
-    told["first"] = text
     try:
         fault = int((directory / "fault").read_text(encoding="utf-8")) / 1e9
     except (OSError, ValueError):
-        fault = None
-    if when and fault:
-        told["after_fault_s"] = round(when - fault, 2)
-        if case.kind == HANG:
-            told["after_timeout_s"] = round(when - fault - hang_timeout_s(machine.gpus), 2)
+        return told  # the job ended before
+    known, told["first"] = job.first(VERDICT, fault)
+    suspected, _ = job.first(SUSPECTED, fault)
+    waited = hang_timeout_s(machine.gpus) if case.kind == HANG else 0
+    told["known_s"] = round(known - fault - waited, 2) if known else None
+    told["suspected_s"] = round(suspected - fault - waited, 2) if suspected else None
     return told
 
 
 def row_text(row):
     ids = row["id"] + ("" if row["id_right"] else f" (expected {' or '.join(row['expected'])})")
     ranks = ",".join(map(str, row["ranks"])) or "none"
-    known = row.get("after_timeout_s", row.get("after_fault_s"))
     since = {"hang": "timeout", "calls": "call", "end": "death", "slow": "fault"}[row["kind"]]
-    return (f"| {row['fault']} | {row['guilty']} | {ids} | {ranks}: {row['named']} | "
-            f"{'-' if known is None else f'{known:+.1f} s after the {since}'} |")
+    known = "-" if row.get("known_s") is None else f"{row['known_s']:+.1f} s after the {since}"
+    if row.get("suspected_s") is not None and row["suspected_s"] < (row.get("known_s") or 1e9):
+        known += f" (suspected {row['suspected_s']:+.1f} s)"
+    return f"| {row['fault']} | {row['guilty']} | {ids} | {ranks}: {row['named']} | {known} |"
