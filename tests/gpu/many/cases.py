@@ -32,6 +32,12 @@ def mismatch(kind):
 
 
 CASES = [
+    Case("out-of-memory", END, ("exit.exception",), 1, 1, 1),
+    Case("device-assert", END, ("exit.exception",), 0, 1, 0, "gpu"),
+    Case("killed", END, ("crash.killed",), 1, 0, 0),
+    Case("exception", END, ("exit.exception",), 0, 0, 1),
+    Case("segv", END, ("crash.signal",), 1, 1, 1, "cpu"),
+    Case("early-exit", END, ("exit.left_early", "hang.left_early"), 0, 1, 0, "cpu"),
     Case("hang", HANG, ("hang.stuck",), 1, 1, 0),
     Case("stopped", HANG, ("hang.stopped",), 0, 1, 1),
     Case("python-loop", HANG, ("hang.busy",), 1, 0, 1),
@@ -50,12 +56,6 @@ CASES = [
     Case("pipeline-shape", CALLS, ("hang.p2p", "crash.mismatch", "exit.mismatch"), 0, 1, 0, pipeline=True),
     Case("no-new-group", CALLS, ("hang.not_entered", "hang.mismatch"), 1, 0, 1),
     Case("fewer-batches", CALLS, ("hang.mismatch", "hang.not_entered"), 0, 0, 1),
-    Case("out-of-memory", END, ("exit.exception",), 1, 1, 1),
-    Case("device-assert", END, ("exit.exception",), 0, 1, 0, "gpu"),
-    Case("killed", END, ("crash.killed",), 1, 0, 0),
-    Case("exception", END, ("exit.exception",), 0, 0, 1),
-    Case("segv", END, ("crash.signal",), 1, 1, 1, "cpu"),
-    Case("early-exit", END, ("exit.left_early", "hang.left_early"), 0, 1, 0, "cpu"),
     Case("slow-input", SLOW, ("slow_rank.input",), 0, 1, 0),
     Case("slow-host", SLOW, ("slow_rank.cpu_contention",), 1, 0, 1),
     Case("slow-gpu", SLOW, ("slow_rank.gpu_compute",), 1, 1, 0, "gpu"),

@@ -79,6 +79,8 @@ def judged(machine, case, guilty, directory, job):
             "level": verdict.get("level", "")}
     told["id_right"] = told["id"] in case.ids
     told["named"] = named(case, guilty, told["ranks"]) if told["id"] else "no verdict"
+    stalls = read_json(directory / "run" / "run.json").get("stalls", [])
+    told["stall"] = {key: stalls[0]["verdict"][key] for key in ("id", "ranks", "sentence")} if stalls else {}
     try:
         fault = int((directory / "fault").read_text(encoding="utf-8")) / 1e9
     except (OSError, ValueError):
@@ -93,6 +95,8 @@ def judged(machine, case, guilty, directory, job):
 
 def row_text(row):
     ids = row["id"] + ("" if row["id_right"] else f" (expected {' or '.join(row['expected'])})")
+    if row.get("stall") and row["stall"]["id"] != row["id"]:
+        ids += f"; first {row['stall']['id']} of {','.join(map(str, row['stall']['ranks'])) or 'none'}"
     ranks = ",".join(map(str, row["ranks"])) or "none"
     since = {"hang": "timeout", "calls": "call", "end": "death", "slow": "fault"}[row["kind"]]
     known = "-" if row.get("known_s") is None else f"{row['known_s']:+.1f} s after the {since}"
