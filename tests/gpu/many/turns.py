@@ -19,8 +19,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 import train  # noqa: E402
-
-WARM = 2
+from shapes import WARM  # noqa: E402
 
 
 def make_step():
