@@ -42,6 +42,8 @@ RECORDED = {
     "speed-h200": ("extra-sync", "#speed", 1000),
     "timeline-h200": ("extra-sync", "#device", 1000),
     "pipeline-h100": ("pipeline", "#pipeline", 1000),
+    "timeline-eight-ranks": ("eight-ranks", "#device", 1000),
+    "page-eight-ranks": ("eight-ranks", "#speed", 1000),
 }
 RECORDINGS = SOURCE / "tests/data/gpu_runs"
 NARROW = {"narrow": ("", "header", "#environment", 360)}

@@ -1,4 +1,4 @@
-"""Slow jobs on two H200: rank, cause and beginning; a pipeline of two stages on one H100.
+"""Slow jobs on two H200: rank, cause and beginning; a pipeline of two stages on one H100; one of eight ranks.
 
 tests/data/gpu_runs was recorded by `xpurun selftest --slow --gpu --keep`, and `pipeline` by the job of
 tests/gpu/pipeline with PIPELINE_STEPS=10, the two `ahead` by tests/gpu/slow_loops on two H200, without captures;
@@ -109,6 +109,16 @@ class RecordedGpuRuns(xpurun_test.Case):
         for stage, forward, backward in ((0, 5.038, 14.608), (1, 8.767, 23.055)):
             self.assertAlmostEqual(1e3 * view["stages"][stage]["forward_s"] / forward, 1, delta=0.01)
             self.assertAlmostEqual(1e3 * view["stages"][stage]["backward_s"] / backward, 1, delta=0.01)
+
+    def test_four_pipelines_of_eight_ranks_that_no_option_names(self):
+        told = json.loads(self.run_xpurun("pipeline", "--format", "json", self.unpack("eight-ranks"), out=False).stdout)
+        found = sorted([stage["rank"] for stage in view["stages"]] for view in told["pipelines"])
+        self.assertEqual(found, [[0, 4], [1, 5], [2, 6], [3, 7]])
+
+    def test_eight_healthy_ranks(self):
+        report = self.analysis("eight-ranks")
+        self.assertEqual((report["findings"], len(report["ranks"])), ([], 8))
+        self.assertEqual(report["steps"], 129)
 
     def test_a_call_is_one_row_of_a_query(self):
         run = self.unpack("nothing-slow")
