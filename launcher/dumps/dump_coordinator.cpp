@@ -125,8 +125,10 @@ DumpPlan DumpCoordinator::plan(const std::string& directory) {
 // Whether cuda-gdb may be asked for any of the targets.
 bool DumpCoordinator::ask_gpus(std::vector<DumpTarget>& targets) const {
   const auto fault = report::find_call_fault(calls_);
+  const size_t gpus = gpus_of_host();
+  const bool shared = gpus > 0 && parts_.table.living_ranks().size() > gpus;
   for (DumpTarget& target : targets) {
-    target.gpu_stacks = gpu_question(parts_.options.gpu_stacks, fault, target.rank);
+    target.gpu_stacks = gpu_question(parts_.options.gpu_stacks, fault, target.rank, shared);
   }
   return std::any_of(targets.begin(), targets.end(),
                      [](const DumpTarget& target) { return target.gpu_stacks != model::GpuStacks::never; });

@@ -1,5 +1,10 @@
 #include "launcher/dumps/gpu_question.h"
 
+#include "common/base/strings.h"
+
+#include <filesystem>
+#include <string_view>
+
 namespace xpurun::launcher {
 
 namespace {
@@ -34,12 +39,26 @@ bool kernels_may_explain(const report::CallFinding& fault, base::Rank rank) {
 }  // namespace
 
 model::GpuStacks gpu_question(model::GpuStacks wanted, const std::optional<report::CallFinding>& fault,
-                              base::Rank rank) {
+                              base::Rank rank, bool shared) {
+  if (wanted == model::GpuStacks::automatic && shared) {
+    return model::GpuStacks::never;
+  }
   if (wanted == model::GpuStacks::automatic && fault && rank != base::kNoRank &&
       !kernels_may_explain(*fault, rank)) {
     return model::GpuStacks::never;
   }
   return wanted;
+}
+
+size_t gpus_of_host(const std::string& devices) {
+  constexpr std::string_view kName = "nvidia";
+  std::error_code ec;
+  size_t out = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(devices, ec)) {
+    const std::string name = entry.path().filename().string();
+    out += name.starts_with(kName) && base::parse_int(std::string_view(name).substr(kName.size())) ? 1 : 0;
+  }
+  return out;
 }
 
 }  // namespace xpurun::launcher

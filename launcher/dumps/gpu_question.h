@@ -7,13 +7,20 @@
 #include "common/model/vocabulary.h"
 #include "report/diagnosis/collectives/call_finding.h"
 
+#include <cstddef>
 #include <optional>
+#include <string>
 
 namespace xpurun::launcher {
 
 // The request to the helper of the rank. `wanted` is the option of the run; `fault` is the fault in the
-// recorded calls of all ranks and matters only for GpuStacks::automatic.
+// recorded calls of all ranks and matters only for GpuStacks::automatic. So does `shared`: ranks share a GPU.
+// cuda-gdb debugs one process of a GPU at a time; on 2 H200 with two ranks each, it did not end within its
+// limit, and the ranks died of SIGSEGV when it was ended.
 model::GpuStacks gpu_question(model::GpuStacks wanted, const std::optional<report::CallFinding>& fault,
-                              base::Rank rank);
+                              base::Rank rank, bool shared);
+
+// The GPUs that processes of this host or container may use; 0: none, or not NVIDIA's.
+size_t gpus_of_host(const std::string& devices = "/dev");
 
 }  // namespace xpurun::launcher
