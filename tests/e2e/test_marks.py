@@ -15,7 +15,8 @@ VICTIM = pathlib.Path(os.environ["XPURUN_TEST_BUILD"]) / "tests/preload/marks_vi
 # xpurun knows the process before it becomes a rank that lives for some milliseconds.
 LATE_RANK = r"""
 (
-  until grep -q "found pid $BASHPID " "$XPURUN_TEST_LOG"; do sleep 0.05; done
+  until grep -q "found pid $$ " "$XPURUN_TEST_LOG"; do sleep 0.05; done
+  sleep 2
   RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 exec "$@"
 ) &
 wait $!
