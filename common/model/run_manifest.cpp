@@ -136,6 +136,21 @@ void fields(V& visit, O& o) {
   visit("typed", o.typed, WhenEmpty::omit);
 }
 
+template <typename V, Self<Interrupt> I>
+void fields(V& visit, I& i) {
+  visit("signal", i.signal);
+  visit("from_terminal", i.from_terminal);
+}
+
+// Absent unless there was one.
+inline void interrupt_fields(JsonWriter& visit, const Interrupt& i) {
+  visit.optional("interrupt", i, i.signal != 0);
+}
+inline void interrupt_fields(JsonReader& visit, Interrupt& i) {
+  bool present = false;
+  visit.optional("interrupt", i, present);
+}
+
 template <typename V, Self<RunManifest> R>
 void fields(V& visit, R& r) {
   visit("version", r.version);
@@ -157,6 +172,8 @@ void fields(V& visit, R& r) {
   visit("world_size", r.world_size);
   visit("outcome", r.outcome);
   visit("child_status", r.child_status);
+  interrupt_fields(visit, r.interrupt);
+  visit("judged_now", r.judged_now, WhenEmpty::omit);
   visit("exit_status", r.exit_status);
   visit("control", r.control);
   visit("control_url", r.control_url);

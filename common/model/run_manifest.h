@@ -181,6 +181,12 @@ struct OptionOrigin {
   std::string typed;   // as one word of a command line, "--hang-timeout=5"; empty: it came from elsewhere
 };
 
+// The first SIGINT, SIGTERM or SIGHUP that xpurun has received.
+struct Interrupt {
+  int signal = 0;              // 0: none
+  bool from_terminal = false;  // Ctrl-C, or the terminal was closed
+};
+
 struct RunManifest {
   std::string version;  // xpurun's version
   std::string id;
@@ -201,10 +207,13 @@ struct RunManifest {
   int world_size = 0;          // 0: unknown
   RunOutcome outcome = RunOutcome::running;
   base::WaitStatus child_status;  // the command's; unknown while it runs
-  int exit_status = -1;           // xpurun's own
-  std::string control;            // path of the control socket
-  std::string control_url;        // control over HTTP; empty if nothing listens
-  std::string metrics;            // URL of /metrics; empty if nothing listens
+  Interrupt interrupt;
+  bool judged_now =
+      false;  // xpurun attach --now: a second of watching; the duration of a stillness is not known
+  int exit_status = -1;     // xpurun's own
+  std::string control;      // path of the control socket
+  std::string control_url;  // control over HTTP; empty if nothing listens
+  std::string metrics;      // URL of /metrics; empty if nothing listens
   std::vector<ProcessRecord> processes;
   std::vector<CrashNotice> crashes;
   std::vector<PythonException> exceptions;  // in order of arrival

@@ -20,6 +20,7 @@ constexpr double kFreshS = 2;
 constexpr double kDirectoryS = 1;
 // Time limit in seconds for the files of a dump with a waiting requester.
 constexpr double kReplyS = 2;
+constexpr double kShortestStillness = 1;  // seconds
 
 }  // namespace
 
@@ -134,6 +135,19 @@ bool DumpCoordinator::ask_gpus(std::vector<DumpTarget>& targets) const {
                      [](const DumpTarget& target) { return target.gpu_stacks != model::GpuStacks::never; });
 }
 
+// What counts as still in this dump: the hang timeout, or less if the stall was raised earlier for who cannot
+// wait.
+double DumpCoordinator::stillness_s(const std::vector<DumpRequest>& requests) {
+  double out = parts_.options.hang_timeout_s;
+  for (const DumpRequest& request : requests) {
+    const model::Stall* stall = request.stall != 0 ? parts_.journal.stall(request.stall) : nullptr;
+    if (stall != nullptr && stall->since_s >= 0) {
+      out = std::min(out, std::max(stall->at_s - stall->since_s, kShortestStillness));
+    }
+  }
+  return out;
+}
+
 void DumpCoordinator::start() {
   // The latest forks and exec calls of the job must be among the targets.
   hooks_.discover();
@@ -151,7 +165,7 @@ void DumpCoordinator::start() {
                .host = helpers_.host,
                .wall_ns = base::wall_ns(),
                .at_s = parts_.journal.elapsed_s(),
-               .hang_timeout_s = parts_.options.hang_timeout_s,
+               .hang_timeout_s = stillness_s(served_),
                .escalated = why == model::DumpReason::hang && (at_once || escalated),
                .idle_counts = parts_.options.hang_idle,
                .trigger_rank = served_.front().trigger,

@@ -109,6 +109,7 @@ class DumpCoordinator {
 
  private:
   void start();
+  double stillness_s(const std::vector<DumpRequest>& requests);
   DumpPlan plan(const std::string& directory);
   bool ask_gpus(std::vector<DumpTarget>& targets) const;
   std::vector<DumpTarget> targets() const;

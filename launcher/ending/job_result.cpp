@@ -8,15 +8,16 @@
 namespace xpurun::launcher {
 
 void complete_manifest(model::RunManifest& run, const ProcessTable& table, const JobState& job,
-                       bool interrupted) {
+                       model::Interrupt interrupt) {
   run.child_status = job.command_status;
   run.processes = table.records();
   run.world_size = table.world_size();
+  run.interrupt = interrupt;
   if (run.outcome == model::RunOutcome::running) {
     run.outcome = job.detached                    ? model::RunOutcome::detached
                   : job.command_status.signaled() ? model::RunOutcome::signal
                                                   : model::RunOutcome::exit;
-    if (interrupted && !job.command_status.succeeded()) {
+    if (interrupt.signal != 0 && !job.command_status.succeeded()) {
       run.outcome = model::RunOutcome::interrupted;
     }
   }

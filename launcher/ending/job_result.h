@@ -10,7 +10,7 @@ namespace xpurun::launcher {
 // Sets outcome, exit status and processes. `interrupted`: the user has sent a signal that ends jobs. A known
 // outcome is kept.
 void complete_manifest(model::RunManifest& run, const ProcessTable& table, const JobState& job,
-                       bool interrupted);
+                       model::Interrupt interrupt);
 
 // xpurun's exit status.
 int exit_status_of(const model::RunManifest& run, const ProcessTable& table, const JobState& job);

@@ -496,6 +496,10 @@ std::span<const OptionSpec> attach_options() {
          .help =
              "instead of PID: the processes of this Slurm step on this node, by their control groups or "
              "environment in /proc, else by scontrol; without STEP, of all steps of the job except extern"},
+        {.name = "now",
+         .group = "Job",
+         .help = "judge the job at once and end: which ranks stand still, where, and who waits for whom, "
+                 "with the stacks of all ranks"},
         {.name = "pid",
          .short_name = 'p',
          .kind = ValueKind::processes,

@@ -76,6 +76,7 @@ struct RunOptions {
   // Processes that already run, watched with their descendants instead of starting `command`, which then
   // holds the arguments of the first of them.
   std::vector<base::Pid> attach_to;
+  bool judge_now = false;  // with attach_to: one verdict after a second, then the end
 
   bool attaches() const { return !attach_to.empty(); }
 

@@ -74,6 +74,11 @@ void JobStart::watching() {
   if (!parts_.options.attaches()) {
     return;
   }
+  if (parts_.options.judge_now) {
+    parts_.journal.manifest().judged_now = true;
+    hooks_.judge_now();
+    return;
+  }
   const size_t processes = parts_.table.living().size();
   const std::string pids = fmt::format("{}", fmt::join(parts_.options.attach_to, ", "));
   const base::Speaking speaking(parts_.options.language);

@@ -32,6 +32,7 @@ class JobStart {
   };
   struct Hooks {
     std::function<void()> foreign_job_ended;  // before xpurun could watch the job
+    std::function<void()> judge_now;
     std::function<void(const std::string&)> say;
   };
 

@@ -123,6 +123,7 @@ NodeHandler::Hooks Judgement::node_hooks() {
 VerdictHandler::Hooks Judgement::verdict_hooks() {
   return {.diagnose = [this] { return parts_.dumps.diagnose(); },
           .several_ranks = [this] { return parts_.table.multi_process(); },
+          .was_interrupted = hooks_.was_interrupted,
           .end_the_job = hooks_.end_the_job,
           .restart_obstacle = [this] { return restart_.obstacle(); },
           .restart_the_ranks =

@@ -51,7 +51,9 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       listeners_({journal_, options, notices_, control_, measurement_.metrics()}, say()),
       start_({journal_, table_, logs_, options, setup.inherited, setup.spares},
              {dir_.absolute, inbox_.original_mask()},
-             {.foreign_job_ended = [this] { ending_.command_ended({}); }, .say = say()}),
+             {.foreign_job_ended = [this] { ending_.command_ended({}); },
+              .judge_now = [this] { judge_now(); },
+              .say = say()}),
       display_({loop, table_, options}, setup.footer, [this] { return live_status(); }) {
   notices_.on_text(std::bind_front(&PythonReports::received, &measurement_.python()));
   table_.on_found([this](const TrackedProcess& p) { reaper_.watch(p); });
@@ -92,6 +94,19 @@ base::Result<int> Supervisor::run_command() {
   const int status = exit_status_of(journal_.manifest(), table_, ending_.state());
   judgement_.nodes().finish(status);
   return status;
+}
+
+void Supervisor::judge_now() {
+  constexpr double kLookS = 1.5;
+  constexpr double kStillS = 1;
+  loop_.after(kLookS, [this] {
+    watcher_.look_for_stall(kStillS);
+    if (!dumps_.busy()) {
+      dumps_.request({.why = model::DumpReason::request, .reply = {}});
+    }
+    // The end waits for the dump and its report.
+    ending_.detach();
+  });
 }
 
 LiveStatus Supervisor::live_status() {

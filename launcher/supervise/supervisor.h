@@ -69,6 +69,8 @@ class Supervisor {
   ControlApi::Hooks control_hooks();
 
   base::Result<int> run_command();
+  // Of a job that xpurun has not started: one look, one dump, one verdict.
+  void judge_now();
   LiveStatus live_status();
   std::function<void(const std::string&)> say();
 

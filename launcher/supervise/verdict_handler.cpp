@@ -10,8 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
@@ -41,30 +39,16 @@ EndText end_text(const model::Verdict& v, bool stalls, bool several_ranks) {
   return v.kind == VerdictKind::interrupted ? EndText::nothing : EndText::sentence;
 }
 
-// "9.5 s", "2m05s", "1h20m"
-constexpr std::array<std::string_view, 4> kTimeUnits = {" s", "s", "m", "h"};
-
-// Every judgement of a lasting stall tells a longer time, which is no news.
-std::string without_times(std::string_view sentence) {
-  constexpr std::string_view kDigits = "0123456789.";
-  std::string out;
-  while (!sentence.empty()) {
-    const std::string_view number = sentence.substr(0, sentence.find_first_not_of(kDigits));
-    const std::string_view rest = sentence.substr(number.size());
-    const auto unit = std::find_if(kTimeUnits.begin(), kTimeUnits.end(), [&](std::string_view u) {
-      const bool ends =
-          rest.size() == u.size() || std::isalpha(static_cast<unsigned char>(rest[u.size()])) == 0;
-      return !number.empty() && rest.starts_with(u) && ends;
-    });
-    if (unit != kTimeUnits.end()) {
-      sentence = rest.substr(unit->size());
-    } else {
-      const size_t taken = std::max<size_t>(number.size(), 1);
-      out += sentence.substr(0, taken);
-      sentence = sentence.substr(taken);
-    }
+// What a verdict says, without its times: every judgement of a lasting stall tells a longer time, which is no
+// news.
+std::string facts_of(const model::Verdict& v) {
+  std::string out = fmt::format("{}|{}|{}|{}|{}|{}|{}:{}|{}|{}|{}", v.id, name_of(v.level), v.ranks.text(),
+                                name_of(v.state), v.signal, v.exit_code, v.where.file, v.where.line,
+                                v.where.function, v.exception.type, v.exception.message);
+  for (const model::Waiting& waiting : v.waiting) {
+    out += fmt::format("|{} {} {}", waiting.ranks.text(), waiting.what, waiting.where.function);
   }
-  return out;
+  return out + fmt::format("|{} {}", v.collective.id, v.collective.sequence);
 }
 
 }  // namespace
@@ -151,10 +135,10 @@ model::Stall* VerdictHandler::stall_of(const model::Verdict& verdict) {
   return it != stalls.end() ? &*it : parts_.journal.open_stall();
 }
 
-// Once for each sentence, because every further report on a stall also gets here.
+// Once for each finding, because every further report on a stall also gets here.
 void VerdictHandler::publish(const model::Verdict& verdict) {
-  if (std::string words = without_times(verdict.sentence); words != published_) {
-    published_ = std::move(words);
+  if (std::string facts = facts_of(verdict); facts != published_) {
+    published_ = std::move(facts);
     hooks_.publish(verdict);
   }
 }
@@ -220,9 +204,10 @@ void VerdictHandler::say_progress_again(const model::Stall& stall) {
 
 // While the job is being ended, reports still come in. The end of the run prints the last of them.
 void VerdictHandler::announce(const model::Verdict& verdict, int stall) {
-  std::string words = without_times(verdict.sentence);
-  if (!parts_.job.is_ending() && !words.empty() && words != announced_[stall]) {
-    announced_[stall] = std::move(words);
+  std::string facts = facts_of(verdict);
+  if (!parts_.job.is_ending() && !hooks_.was_interrupted() && !verdict.sentence.empty() &&
+      facts != announced_[stall]) {
+    announced_[stall] = std::move(facts);
     report(verdict);
   }
 }
@@ -254,7 +239,7 @@ void VerdictHandler::say_place() {
 
 bool VerdictHandler::must_act(const model::Stall& stall) const {
   return parts_.options.on_hang != OnHang::report && stall.action == model::HangAction::none &&
-         !parts_.job.ended_by_us;
+         !parts_.job.ended_by_us && !hooks_.was_interrupted();
 }
 
 void VerdictHandler::act(model::Stall& stall, const model::Verdict& verdict) {

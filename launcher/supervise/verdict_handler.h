@@ -26,7 +26,8 @@ class VerdictHandler {
   struct Hooks {
     std::function<model::Verdict()> diagnose;  // from memory, without a report
     std::function<bool()> several_ranks;
-    std::function<void()> end_the_job;  // because of a hang
+    std::function<bool()> was_interrupted;  // the user ends the job: the end tells the verdict
+    std::function<void()> end_the_job;      // because of a hang
     // Why the ranks cannot be restarted; empty if they can.
     std::function<std::string()> restart_obstacle;
     std::function<void()> restart_the_ranks;
@@ -80,7 +81,7 @@ class VerdictHandler {
   std::string published_;
   std::string spoken_for_;  // the sentence of the verdict that `spoken_` translates
   model::Verdict spoken_;
-  std::map<int, std::string> announced_;  // by stall: its last sentence printed, without its times
+  std::map<int, std::string> announced_;  // by stall: the facts of its last verdict printed
   std::string last_said_;                 // the last sentence printed
   std::string no_report_;                 // why the last report could not be written
   std::string place_;                     // where the last report is; empty: in the run directory

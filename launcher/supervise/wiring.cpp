@@ -115,6 +115,13 @@ DeathHandler::Hooks Supervisor::death_hooks() {
 
 SignalHandler::Hooks Supervisor::signal_hooks() {
   return {.child_ended = [this] { reaper_.reap(); },
+          .look_for_stall =
+              [this] {
+                if (!judgement_.stalls().open()) {
+                  watcher_.look_for_stall(SignalHandler::kStillS);
+                }
+                return dumps_.busy();
+              },
           .dump = std::bind_front(&DumpCoordinator::request, &dumps_),
           .hide_status_line = [this] { display_.hide(); },
           .terminal_hung_up = [this] { ending_.terminal_hung_up(); },
@@ -137,7 +144,7 @@ NoticeRouter::Hooks Supervisor::notice_hooks() {
 EndRecord::Hooks Supervisor::end_record_hooks() {
   return {.find_deaths = [this] { reaper_.find_unnoticed_deaths(); },
           .restart_pending = [this] { return judgement_.restart().pending(); },
-          .was_interrupted = [this] { return signals_.was_interrupted(); },
+          .interrupt = [this] { return signals_.first_interrupt(); },
           .finish_files = [this] { measurement_.finish_files(); },
           .recorded = [this] { judgement_.nodes().job_recorded(); }};
 }

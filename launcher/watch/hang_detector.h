@@ -60,6 +60,8 @@ class HangDetector {
   // The latest time for the next update(), given the last input; empty if none is needed.
   std::optional<base::MonoNs> next_deadline() const { return next_deadline_; }
   double timeout_s() const { return base::ns_to_s(timeout_); }
+  // From the next update() on.
+  void set_timeout(double timeout_s) { timeout_ = base::s_to_ns(timeout_s); }
 
  private:
   // A rank as of the last update. A relation or condition that differs counts once it has lasted.

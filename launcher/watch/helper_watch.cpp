@@ -52,6 +52,8 @@ void HelperWatch::forget() {
   reasons_.clear();
   awake_ = 0;
   last_look_ = 0;
+  rate_at_ = 0;
+  wake_rate_ = 0;
   slept_ = false;
   woken_ = 0;
 }
@@ -263,10 +265,27 @@ void HelperWatch::watch_sleep(base::MonoNs now) {
   if (last_look_ != 0 && now - last_look_ < kShortestGap) {
     return;
   }
+  note_wake_rate(now);
   if (kernel_wait(proc_, rank_).kind == KernelWaitKind::sleep) {
     (void)wakes(true);
     last_look_ = now;
   }
+}
+
+void HelperWatch::note_wake_rate(base::MonoNs now) {
+  constexpr base::MonoNs kLeast = 100'000'000;
+  const auto status = rate_at_ == 0 || now - rate_at_ >= kLeast
+                          ? proc_.thread_status(rank_, rank_)
+                          : base::Result<base::ProcStatus>(base::fail("too early"));
+  if (!status) {
+    return;
+  }
+  const uint64_t wakes = status->voluntary_switches;
+  if (rate_at_ != 0 && wakes >= rate_from_) {
+    wake_rate_ = static_cast<double>(wakes - rate_from_) / base::ns_to_s(now - rate_at_);
+  }
+  rate_from_ = wakes;
+  rate_at_ = now;
 }
 
 void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
@@ -275,6 +294,7 @@ void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
     return;
   }
   last_look_ = now;
+  note_wake_rate(now);
   const KernelWait wait = current_wait();
   const bool woken = wakes(wait.kind == KernelWaitKind::sleep);
   std::vector<stackdump::CodeName> frames;

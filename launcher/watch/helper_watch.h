@@ -36,6 +36,8 @@ class HelperWatch {
   // The rank was stopped for a dump, which wakes its threads.
   void held() { held_ = true; }
 
+  // How often the main thread has woken up lately, per second; 0 if not known.
+  double wake_rate() const { return wake_rate_; }
   model::HelperLife life() const { return progress_.life(); }
   model::OutsideWait outside() const { return reason_.outside; }
   WaitTarget target() const { return reason_.target; }
@@ -53,6 +55,7 @@ class HelperWatch {
   };
 
   bool wakes(bool asleep);
+  void note_wake_rate(base::MonoNs now);
   KernelWait current_wait();
   void vote(const WaitReason& reason);
   bool holds(base::MonoNs now, base::Pid pid, const std::set<std::string>& pipes);
@@ -78,6 +81,9 @@ class HelperWatch {
   std::deque<WaitReason> reasons_;  // the latest samples, without those that met the thread awake
   int awake_ = 0;                   // samples since then that met it awake
   base::MonoNs last_look_ = 0;
+  base::MonoNs rate_at_ = 0;  // 0: no sample
+  uint64_t rate_from_ = 0;
+  double wake_rate_ = 0;
   uint64_t switches_ = 0;
   bool slept_ = false;  // switches_ is of a sleeping thread
   bool held_ = false;   // the rank was held since the last sample

@@ -17,6 +17,8 @@ namespace xpurun::launcher {
 struct StillSigns {
   WaitTarget waits_for = WaitTarget::nobody;
   unsigned condition = 0;
+  bool loops =
+      false;  // wakes up so often that few samples prove no stillness: a loop whose time is in one line
 };
 
 class RankProbe {

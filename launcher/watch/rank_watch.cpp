@@ -12,6 +12,8 @@ namespace xpurun::launcher {
 
 namespace {
 
+// A wait for other ranks, for a lock or for a file wakes less often.
+constexpr double kLoopWakesPerS = 20;
 constexpr size_t kWindow = 8;
 // Reading or writing files faster than this counts as progress: a checkpoint inside one long C call.
 constexpr double kIoProgressBytesPerS = 1 << 20;
@@ -156,7 +158,8 @@ StillSigns RankWatch::signs() const {
   const bool computes = seconds > 0 && cpu_s / seconds >= kComputingShare;
   return {.waits_for = helpers_.target(),
           .condition = (computes ? 1U : 0U) | static_cast<unsigned>(helpers_.life()) << 1 |
-                       static_cast<unsigned>(helpers_.outside()) << 4};
+                       static_cast<unsigned>(helpers_.outside()) << 4,
+          .loops = helpers_.wake_rate() >= kLoopWakesPerS};
 }
 
 model::RankObservation RankWatch::observe(base::MonoNs now) const {

@@ -230,7 +230,7 @@ std::vector<StillRank> Watcher::still_ranks(base::MonoNs now) const {
     const StillSigns signs = probe->signs();
     some_due |= probe->still_s(now) >= parts_.options.hang_timeout_s;
     out.push_back({.rank = probe->rank(),
-                   .last_progress = probe->last_progress(),
+                   .last_progress = looking_ && signs.loops ? now : probe->last_progress(),
                    .starved = probe->starved(),
                    .waits_for = signs.waits_for,
                    .condition = signs.condition});
@@ -250,6 +250,18 @@ void Watcher::held_up(base::MonoNs duration) {
   for (auto& [pid, probe] : probes_) {
     probe->held();
   }
+}
+
+void Watcher::look_for_stall(double still_s) {
+  const double timeout_s = detector_.timeout_s();
+  if (timeout_s <= 0 || ranks_are_held_()) {
+    return;
+  }
+  detector_.set_timeout(std::min(timeout_s, still_s));
+  looking_ = true;
+  sample_ranks(parts_.loop.now());
+  looking_ = false;
+  detector_.set_timeout(timeout_s);
 }
 
 void Watcher::process_ended(base::Pid pid, base::WaitStatus status) {

@@ -61,6 +61,9 @@ class Watcher {
   void look_at(base::Pid pid, bool executed = false);
   // A process has died; a rank's last observation is kept.
   void process_ended(base::Pid pid, base::WaitStatus status);
+  // For who cannot wait for the hang timeout: a rank that has stood still for `still_s` is a stall now. Later
+  // stalls wait for the timeout again.
+  void look_for_stall(double still_s);
   // A dump has held the ranks for this duration.
   void held_up(base::MonoNs duration);
 
@@ -96,6 +99,7 @@ class Watcher {
   std::map<base::Pid, std::unique_ptr<RankProbe>> probes_;  // of living ranks
   std::map<base::Pid, model::RankObservation> gone_;        // the last observation of dead ranks
   EventLoop::TimerId timer_ = 0;
+  bool looking_ = false;  // in look_for_stall()
   base::MonoNs last_poll_ = 0;
   base::MonoNs planned_ = 0;      // time from the last poll to the next
   base::MonoNs cpu_at_poll_ = 0;  // CPU time of xpurun at the last poll

@@ -22,6 +22,7 @@ namespace {
 constexpr Rule kRules[] = {
     not_started,         // nothing ran
     interrupted,         // the user ended the run, perhaps because it hung
+    looked_at,           // the user has asked where the job stands
     finished,            // all ranks exited cleanly
     hung,                // ended by xpurun, still lasting, or the cause of later failures
     failed_by_mismatch,  // before the failures that it caused

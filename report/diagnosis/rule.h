@@ -55,6 +55,8 @@ using Rule = std::optional<model::Verdict> (*)(const Scene&);
 std::optional<model::Verdict> not_started(const Scene& scene);
 std::optional<model::Verdict> interrupted(const Scene& scene);
 std::optional<model::Verdict> finished(const Scene& scene);
+// The look at a job that runs: where it stands.
+std::optional<model::Verdict> looked_at(const Scene& scene);
 // The end of the watch of a job that xpurun had not started.
 std::optional<model::Verdict> watch_ended(const Scene& scene);
 std::optional<model::Verdict> still_running(const Scene& scene);

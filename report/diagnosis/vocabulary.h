@@ -47,18 +47,19 @@ inline constexpr std::string_view kInterruptedHung = "interrupted.while_hung";
 inline constexpr std::string_view kNoneFinished = "none.finished";
 inline constexpr std::string_view kNoneUnknownStatus = "none.unknown_status";
 inline constexpr std::string_view kRunning = "running.unfinished";
+inline constexpr std::string_view kRunningNow = "running.now";
 inline constexpr std::string_view kRunningDetached = "running.detached";
 
 inline constexpr std::array kVerdictIds = {
-    kHangStuck,       kHangLock,         kHangBusy,         kHangStopped,      kHangUninterruptible,
-    kHangDead,        kHangMismatchSize, kHangMismatchType, kHangMismatchRoot, kHangOrder,
-    kHangP2p,         kHangNotEntered,   kHangNotLaunched,  kHangQueued,       kHangNotFinished,
-    kHangKernel,      kHangGpuError,     kHangNetwork,      kCrashMismatch,    kExitMismatch,
-    kHangLeftEarly,   kHangSilent,       kHangMismatch,     kHangAllWaiting,   kHangLongCall,
-    kHangUnknown,     kCrashSignal,      kCrashKilled,      kCrashLauncher,    kExitError,
-    kExitException,   kExitLeftEarly,    kExitLauncher,     kExitUnknown,      kExitNotStarted,
-    kInterrupted,     kInterruptedHung,  kNoneFinished,     kRunning,          kNoneUnknownStatus,
-    kRunningDetached,
+    kHangStuck,     kHangLock,         kHangBusy,         kHangStopped,      kHangUninterruptible,
+    kHangDead,      kHangMismatchSize, kHangMismatchType, kHangMismatchRoot, kHangOrder,
+    kHangP2p,       kHangNotEntered,   kHangNotLaunched,  kHangQueued,       kHangNotFinished,
+    kHangKernel,    kHangGpuError,     kHangNetwork,      kCrashMismatch,    kExitMismatch,
+    kHangLeftEarly, kHangSilent,       kHangMismatch,     kHangAllWaiting,   kHangLongCall,
+    kHangUnknown,   kCrashSignal,      kCrashKilled,      kCrashLauncher,    kExitError,
+    kExitException, kExitLeftEarly,    kExitLauncher,     kExitUnknown,      kExitNotStarted,
+    kInterrupted,   kInterruptedHung,  kNoneFinished,     kRunning,          kNoneUnknownStatus,
+    kRunningNow,    kRunningDetached,
 };
 
 }  // namespace xpurun::report

@@ -7,12 +7,25 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import xpurun_test
 from xpurun_test import PYTHON, SOURCE
 
 JOB = SOURCE / "tests/e2e/jobs/small_launcher.py"
+WORKS = """
+import time
+print("ready", flush=True)
+def load(i):
+    return list(range(i % 1000))
+def step(data):
+    time.sleep(0.005)
+    return sum(data)
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    step(load(int(time.monotonic() * 1000)))
+"""
 SLEEPER = "import time\nprint('ready', flush=True)\ntime.sleep({})"
 
 
@@ -68,6 +81,25 @@ class Attach(xpurun_test.Case):
         self.assertIsNone(launcher.poll())
         self.assertEqual({rank: (state(pid), tracer(pid)) for rank, pid in ranks.items()},
                          {0: ("S", 0), 1: ("T", 0), 2: ("S", 0)})
+
+    def test_now_tells_where_a_job_stands(self):
+        launcher = self.start_job("stopped")
+        begun = time.monotonic()
+        status, stderr = self.finish(self.start_xpurun("attach", "--now", "--out", self.out, launcher.pid, out=False))
+        self.assertLess(time.monotonic() - begun, 20, "seconds; about 3 on an idle machine")
+        self.assertEqual(status, 0, stderr)
+        verdict = self.verdict()
+        self.assertEqual((verdict["id"], verdict["ranks"], verdict["state"]), ("running.now", [1], "stopped"), verdict)
+        self.assertRegex(stderr, r"xpurun: running: rank 1 .*load_batch")
+        self.assertEqual({state(pid) for pid in self.rank_pids().values()}, {"S", "T"})
+        self.assertIsNone(launcher.poll())
+
+    def test_now_of_a_job_that_works(self):
+        job = self.start(PYTHON, "-c", WORKS)
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        status, stderr = self.finish(self.start_xpurun("attach", "--now", "--out", self.out, job.pid, out=False))
+        self.assertEqual((status, self.verdict()["ranks"]), (0, []), stderr)
+        self.assertIn("no rank stood still", stderr)
 
     def test_the_first_failure_is_named(self):
         launcher = self.start_job("exit")

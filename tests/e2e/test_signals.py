@@ -51,6 +51,49 @@ class Forwarding(xpurun_test.Case):
         self.assertEqual(self.manifest()["outcome"], "interrupted")
 
 
+STANDS_STILL = """
+import time
+def read_image():
+    time.sleep(1000)
+read_image()
+"""
+WORKS = """
+import time
+def train():
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        sum(range(2000))
+        time.sleep(0.01)
+train()
+"""
+
+
+class Interrupted(xpurun_test.Case):
+    """A job that stands still is judged before the signal goes on, long before --hang-timeout."""
+
+    def interrupt(self, code, number):
+        env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+        p = self.start_xpurun("--", PYTHON, "-c", code, env=env)
+        self.wait_for(lambda: self.rank_pids().get(0), "rank 0")
+        time.sleep(13)
+        p.send_signal(number)
+        self.assertEqual(p.wait(60), 128 + number)
+        return p.stderr.read()
+
+    def test_what_stood_still_is_told(self):
+        said = self.interrupt(STANDS_STILL, signal.SIGTERM)
+        self.assertRegex(said, r"interrupted: by SIGTERM after 1\d s, while rank 0 has been in read_image ")
+        verdict = self.verdict()
+        self.assertEqual((verdict["kind"], verdict["ranks"]), ("interrupted", [0]))
+        self.assertEqual(self.manifest()["interrupt"], {"signal": signal.SIGTERM, "from_terminal": False})
+
+    def test_a_job_that_works_is_not_called_hung(self):
+        said = self.interrupt(WORKS, signal.SIGTERM)
+        self.assertNotIn("while", said)
+        self.assertEqual(self.verdict()["id"], "interrupted.signal")
+        self.assertEqual(self.manifest()["stalls"], [])
+
+
 class OwnDeath(xpurun_test.Case):
     def test_sigkill_of_xpurun_leaves_the_training_alone_and_the_directory_readable(self):
         log = self.dir / "steps"

@@ -162,6 +162,14 @@ void limit_to_watching(RunOptions& options, const Settings& typed) {
   options.nodes = default_run_options().nodes;
 }
 
+void judge_now(RunOptions& options) {
+  options.judge_now = true;
+  // Some samples within the second.
+  constexpr double kSamplesEveryS = 0.2;
+  options.poll_s = kSamplesEveryS;
+  options.status = ShowStatus::never;
+}
+
 }  // namespace
 
 int attach_command(const Invocation& call) {
@@ -191,6 +199,12 @@ int attach_command(const Invocation& call) {
     write_warnings(config->warnings());
   }
   limit_to_watching(*options, call.words.settings);
+  if (call.words.settings.has("now")) {
+    if (options->on_hang != OnHang::report) {
+      return complain_usage(call, base::cli_text("--now ends no job: leave --on-hang out"));
+    }
+    judge_now(*options);
+  }
   auto pids = targets(call);
   if (!pids) {
     return complain(pids.error(),

@@ -10,7 +10,7 @@ void EndRecord::write() {
   if (hooks_.restart_pending() && !parts_.job.command_status.succeeded()) {
     run.outcome = model::RunOutcome::hang;  // the launcher has ended instead of restarting the ranks
   }
-  complete_manifest(run, parts_.table, parts_.job, hooks_.was_interrupted());
+  complete_manifest(run, parts_.table, parts_.job, hooks_.interrupt());
   hooks_.finish_files();
   if (!run.dumps.empty()) {
     parts_.calls.save(parts_.journal.dir().file(model::kCollectivesFile));

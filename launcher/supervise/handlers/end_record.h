@@ -22,7 +22,7 @@ class EndRecord {
     std::function<void()> find_deaths;  // deaths that nobody has noticed yet
     std::function<bool()>
         restart_pending;  // xpurun has ended the ranks, and the launcher has started no others
-    std::function<bool()> was_interrupted;
+    std::function<model::Interrupt()> interrupt;
     std::function<void()> finish_files;  // of timing and spans
     std::function<void()> recorded;
   };

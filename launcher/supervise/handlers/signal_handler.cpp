@@ -71,14 +71,18 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
     hooks_.kill_job();
     return;
   }
+  const bool dump_under_way = !parts_.job.has_ended() && first_.signal == 0 && hooks_.look_for_stall();
+  if (first_.signal == 0) {
+    first_ = {.signal = signal.number, .from_terminal = from_terminal};
+  }
   parts_.ledger.signal_was_forwarded(signal.number);
   if (signal.number == SIGHUP && from_terminal) {
-    hang_up();
+    hang_up(dump_under_way);
     return;
   }
   if (!from_terminal && !parts_.job.has_ended()) {
     base::log_info("forwarding {} from pid {}", base::signal_name(signal.number), signal.sender);
-    parts_.table.signal_main(signal.number);
+    forward(signal.number, dump_under_way);
   }
   if (from_terminal && parts_.table.multi_process() && parts_.options.verbosity >= 0) {
     const base::Speaking speaking(parts_.options.language);
@@ -86,15 +90,24 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
   }
 }
 
+void SignalHandler::forward(int signal, bool dump_under_way) {
+  if (!dump_under_way) {
+    parts_.table.signal_main(signal);
+    return;
+  }
+  parts_.loop.cancel(held_);
+  held_ = parts_.loop.after(kHoldS, [this, signal] { parts_.table.signal_main(signal); });
+}
+
 // The kernel sends SIGHUP of a closed terminal only to the leader of the session (tty_signal_session_leader).
 // Without xpurun the command would be that leader.
-void SignalHandler::hang_up() {
+void SignalHandler::hang_up(bool dump_under_way) {
   if (::getsid(0) != ::getpid()) {
     return;
   }
   hooks_.terminal_hung_up();
   base::log_info("the terminal was hung up: forwarding SIGHUP");
-  parts_.table.signal_main(SIGHUP);
+  forward(SIGHUP, dump_under_way);
   // A stopped process handles SIGHUP only after SIGCONT. The kernel sends both, too.
   parts_.table.signal_main(SIGCONT);
 }

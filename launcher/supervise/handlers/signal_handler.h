@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/model/run_dir.h"
+#include "common/model/run_manifest.h"
 #include "launcher/dumps/dump_coordinator.h"
 #include "launcher/ending/job_state.h"
 #include "launcher/options/run_options.h"
@@ -19,7 +20,7 @@ namespace xpurun::launcher {
 class SignalHandler {
  public:
   struct Parts {
-    const EventLoop& loop;
+    EventLoop& loop;
     const ProcessTable& table;
     DeathLedger& ledger;
     const JobState& job;
@@ -28,6 +29,9 @@ class SignalHandler {
   };
   struct Hooks {
     std::function<void()> child_ended;
+    // Before a signal that ends the job: looks whether the ranks stand still, and if they do, starts a dump.
+    // True: a dump is under way.
+    std::function<bool()> look_for_stall;
     std::function<void(DumpRequest)> dump;
     std::function<void()> hide_status_line;
     std::function<void()> terminal_hung_up;
@@ -38,21 +42,34 @@ class SignalHandler {
     std::function<void(const std::string&)> say;
   };
 
+  // A signal reaches the job at the latest after this time, while a dump reads the stacks as they were.
+  static constexpr double kHoldS = 0.08;
+  // Ranks that have been still for this time when the user ends the job stand still.
+  static constexpr double kStillS = 10;
+
   SignalHandler(Parts parts, Hooks hooks) : parts_(std::move(parts)), hooks_(std::move(hooks)) {}
+  ~SignalHandler() { parts_.loop.cancel(held_); }
+  SignalHandler(const SignalHandler&) = delete;
+  SignalHandler& operator=(const SignalHandler&) = delete;
 
   void received(const ReceivedSignal& signal);
   // Whether SIGINT, SIGTERM or SIGHUP has come.
   bool was_interrupted() const { return last_interrupt_ != 0; }
+  // The first of them.
+  model::Interrupt first_interrupt() const { return first_; }
 
  private:
   DumpRequest dump_request() const;
   void interrupt(const ReceivedSignal& signal);
-  void hang_up();
+  void hang_up(bool dump_under_way);
+  void forward(int signal, bool dump_under_way);
   void stop_with_the_job();
 
   Parts parts_;
   Hooks hooks_;
   base::MonoNs last_interrupt_ = 0;
+  model::Interrupt first_;
+  EventLoop::TimerId held_ = 0;
 };
 
 }  // namespace xpurun::launcher

@@ -69,15 +69,16 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   if (run.outcome != model::RunOutcome::interrupted) {
     return std::nullopt;
   }
-  const int signal = ending_signal(run);
-  const std::string by = signal == 0 ? tr("by the user") : tr("by {}", base::signal_name(signal));
+  const int signal = run.interrupt.signal != 0 ? run.interrupt.signal : ending_signal(run);
+  const bool by_user = signal == 0 || (signal == SIGINT && run.interrupt.from_terminal);
+  const std::string by = by_user ? tr("by the user") : tr("by {}", base::signal_name(signal));
   const std::string after = seconds_words(run.elapsed_s);
   if (auto hang = hung(scene)) {
     Verdict v = *hang;
-    v.id = kInterruptedHung;
+    v.id = hang->level == model::VerdictLevel::confirmed ? kInterruptedHung : kInterrupted;
     v.kind = VerdictKind::interrupted;
     v.signal = signal;
-    say(v, tr("{} after {}, during a {}", by, after, hang->sentence));
+    say(v, tr("{} after {}, while {}", by, after, hang->headline));
     return v;
   }
   Verdict v{
@@ -86,6 +87,26 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   v.signal = signal;
   v.seconds = run.elapsed_s;
   say(v, tr("{} after {}", by, after));
+  return v;
+}
+
+std::optional<Verdict> looked_at(const Scene& scene) {
+  if (!scene.facts.run.judged_now) {
+    return std::nullopt;
+  }
+  Verdict v{.id = std::string(kRunningNow), .kind = VerdictKind::running, .confidence = Confidence::low};
+  if (auto hang = hung(scene)) {
+    // A second of stillness is no proof of a hang.
+    v = *hang;
+    v.id = kRunningNow;
+    v.kind = VerdictKind::running;
+    v.level = std::min(v.level, model::VerdictLevel::suspected);
+    say(v, hang->headline);
+    return v;
+  }
+  v.host = scene.facts.run.host;
+  v.seconds = scene.facts.run.elapsed_s;
+  say(v, tr("{}, and no rank stood still for a second", count_of_ranks(scene.facts.run)));
   return v;
 }
 

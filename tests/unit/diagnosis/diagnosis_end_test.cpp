@@ -116,6 +116,27 @@ TEST_CASE("an interrupted run, and one interrupted because it hung") {
   CHECK(v.id == "interrupted.while_hung");
   CHECK(v.kind == model::VerdictKind::interrupted);
   CHECK(v.ranks == RankSet{2});
+  CHECK(v.sentence.starts_with("interrupted: by SIGINT after 60 s, while rank 2 has been in "));
+  // Only Ctrl-C is the user's.
+  job.facts.run.interrupt = {.signal = SIGTERM};
+  CHECK(diagnose(job.facts).sentence.starts_with("interrupted: by SIGTERM after 60 s, while rank 2 "));
+  job.facts.run.interrupt = {.signal = SIGINT, .from_terminal = true};
+  CHECK(diagnose(job.facts).sentence.starts_with("interrupted: by the user after 60 s, while rank 2 "));
+}
+
+TEST_CASE("a look at a job says where it stands, and calls nothing a hang") {
+  Job job(4);
+  job.facts.run.judged_now = true;
+  job.facts.run.outcome = model::RunOutcome::detached;
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "running.now");
+  CHECK(v.sentence == "running: all 4 ranks, and no rank stood still for a second");
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  v = diagnose(job.facts);
+  CHECK(v.id == "running.now");
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.sentence.starts_with("running: rank 2 has been in "));
 }
 
 TEST_CASE("a run whose end was not observed") {

@@ -17,7 +17,7 @@ namespace {
 struct EndScene : test::JobScene {
   JobState job{.phase = JobPhase::settled, .command_status = base::WaitStatus::of_exit(1)};
   bool restart_pending = false;
-  bool interrupted = false;
+  model::Interrupt interrupt;
   model::CollectiveFacts nccl;
   RecordedCalls calls{
       {table, storage},
@@ -27,7 +27,7 @@ struct EndScene : test::JobScene {
   EndRecord end{{journal, table, job, calls},
                 {.find_deaths = teller("deaths"),
                  .restart_pending = [this] { return restart_pending; },
-                 .was_interrupted = [this] { return interrupted; },
+                 .interrupt = [this] { return interrupt; },
                  .finish_files = teller("files"),
                  .recorded = teller("recorded")}};
 
@@ -91,7 +91,7 @@ TEST_CASE("the outcome tells a restart that has not come, and an interruption") 
     CHECK(s.run().outcome == model::RunOutcome::exit);
   }
   SUBCASE("the user has interrupted it") {
-    s.interrupted = true;
+    s.interrupt = {.signal = 15};
     s.end.write();
     CHECK(s.run().outcome == model::RunOutcome::interrupted);
   }

@@ -12,6 +12,7 @@ namespace {
 struct VerdictHandlerScene : test::JobScene {
   JobState job;
   bool several_ranks = true;
+  bool interrupted = false;
   bool collecting = false;
   std::string obstacle;  // obstacle to a restart
   int found = 0;
@@ -22,6 +23,7 @@ struct VerdictHandlerScene : test::JobScene {
   VerdictHandler verdicts{{journal, job, options},
                           {.diagnose = [this] { return from_memory; },
                            .several_ranks = [this] { return several_ranks; },
+                           .was_interrupted = [this] { return interrupted; },
                            .end_the_job = teller("END"),
                            .restart_obstacle = [this] { return obstacle; },
                            .restart_the_ranks = teller("RESTART"),
@@ -147,6 +149,16 @@ TEST_CASE("a hang is announced while evidence is collected, and ends the job aft
   s.collecting = false;
   CHECK(s.take(VerdictHandlerScene::hang()) ==
         Told{"hang: rank 1", "ending the job (--on-hang kill): TERM, 30 s grace, KILL", "END"});
+}
+
+TEST_CASE("of a job that the user ends, a stall is told at the end, and ends nothing") {
+  VerdictHandlerScene s;
+  s.options.on_hang = OnHang::kill;
+  s.interrupted = true;
+  s.open_stall();
+  CHECK(s.take(VerdictHandlerScene::hang()).empty());
+  s.verdicts.print_end();
+  CHECK_FALSE(s.told().empty());
 }
 
 TEST_CASE("only a confirmed hang ends the job, once") {
