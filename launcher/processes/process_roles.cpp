@@ -171,12 +171,13 @@ void ProcessTable::find_left_behind() {
       ranks.push_back(&p);
     }
   }
-  for (auto& [pid, p] : processes_) {
-    const bool orphan = p.record.ppid == supervisor_ && pid != main_;
+  for (auto& entry : processes_) {
+    TrackedProcess& p = entry.second;
+    const bool orphan = p.record.ppid == supervisor_ && p.record.pid != main_;
     if (!p.alive || p.left_behind || !p.identity || !orphan || p.record.role == model::ProcessRole::rank) {
       continue;
     }
-    p.left_behind = std::any_of(ranks.begin(), ranks.end(), [&](const TrackedProcess* rank) {
+    p.left_behind = std::any_of(ranks.begin(), ranks.end(), [&p](const TrackedProcess* rank) {
       return rank->identity == p.identity && std::pair(rank->record.start_ticks, rank->record.pid) <
                                                  std::pair(p.record.start_ticks, p.record.pid);
     });

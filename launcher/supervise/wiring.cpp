@@ -117,8 +117,10 @@ SignalHandler::Hooks Supervisor::signal_hooks() {
   return {.child_ended = [this] { reaper_.reap(); },
           .look_for_stall =
               [this] {
-                if (!judgement_.stalls().open()) {
+                if (const model::Stall* open = std::as_const(journal_).open_stall(); open == nullptr) {
                   watcher_.look_for_stall(SignalHandler::kStillS);
+                } else if (!open->dump.empty()) {
+                  (void)dumps_.look_again(open->dump, false);  // how long it has lasted by now
                 }
                 return dumps_.busy();
               },

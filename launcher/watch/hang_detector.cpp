@@ -1,5 +1,7 @@
 #include "launcher/watch/hang_detector.h"
 
+#include "report/diagnosis/waits/still_limit.h"
+
 #include <utility>
 
 namespace xpurun::launcher {
@@ -197,18 +199,20 @@ void HangDetector::judge(base::MonoNs now, int n, Stall& stall, std::vector<Stal
 }
 
 void HangDetector::escalate(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events) {
-  if (busy_timeouts_ <= 0 || stall.escalated) {
+  if (stall.escalated) {
     return;
   }
+  const bool counts_work = busy_timeouts_ > 0;
+  const int timeouts = counts_work ? busy_timeouts_ : report::kStillTimeouts;
   base::MonoNs oldest = now;
   for (const auto& [rank, member] : stall.members) {
     oldest = std::min(oldest, member.still_since);
   }
-  const base::MonoNs at = oldest + timeout_ * busy_timeouts_ + stall.held_up;
+  const base::MonoNs at = oldest + timeout_ * timeouts + stall.held_up;
   // The dump of a stall that was just raised or has changed comes first.
   if (now >= at && stall.judged_at < now) {
     stall.escalated = true;
-    events.push_back(event(StallChange::escalated, n, stall));
+    events.push_back(event(counts_work ? StallChange::escalated : StallChange::judge, n, stall));
   } else {
     wake_at(at);
   }

@@ -47,7 +47,8 @@ class HangDetector {
   // at this value where a new culprit has joined.
   static constexpr base::MonoNs kShortestGap = 1'500'000'000;
 
-  // timeout_s 0: never raises. busy_timeouts 0: never escalates.
+  // timeout_s 0: never raises. busy_timeouts 0: never escalates; the stall is judged again after
+  // kStillTimeouts, because ranks that do not work at all are a hang by then.
   HangDetector(double timeout_s, int busy_timeouts);
 
   // Dead ranks are absent from the input. Ended stalls come first.
@@ -85,7 +86,7 @@ class HangDetector {
     base::MonoNs judged_at = 0;
     base::MonoNs gap = kShortestGap;
     base::MonoNs held_up = 0;
-    bool escalated = false;
+    bool escalated = false;  // or judged after kStillTimeouts
   };
 
   // The instant from which the stillness of the rank counts.

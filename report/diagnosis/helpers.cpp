@@ -169,7 +169,12 @@ void offer_busy_timeouts(const Scene& scene, model::Verdict& verdict) {
       verdict.kind == model::VerdictKind::hang && verdict.level == model::VerdictLevel::suspected &&
       std::any_of(scene.ranks.begin(), scene.ranks.end(),
                   [&](const RankView& v) { return verdict.ranks.contains(v.rank) && !idles(v); });
-  if (work && !verdict.headline.empty() && needs_busy_timeouts(scene.facts.run)) {
+  // Where nothing works, the stall is confirmed without the option, after kStillTimeouts.
+  const bool some_work =
+      scene.others_work() || std::any_of(scene.ranks.begin(), scene.ranks.end(),
+                                         [](const RankView& v) { return v.state == RankState::busy; });
+  const bool goes_on = scene.facts.run.outcome == model::RunOutcome::running;
+  if (work && some_work && goes_on && !verdict.headline.empty() && needs_busy_timeouts(scene.facts.run)) {
     say(verdict,
         verdict.headline + tr("; the job goes on, because this may be work (--busy-timeouts N ends it after "
                               "N timeouts)"));

@@ -48,6 +48,8 @@ struct Scene {
 
 // The stall has outlasted --busy-timeouts, so a busy rank is treated as stuck.
 bool escalated(const Scene& scene);
+// The stall has lasted for kStillTimeouts.
+bool outlasted(const Scene& scene);
 
 using Rule = std::optional<model::Verdict> (*)(const Scene&);
 

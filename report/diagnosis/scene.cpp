@@ -1,6 +1,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/waits/still_limit.h"
 
 #include <fmt/format.h>
 
@@ -233,6 +234,15 @@ const Stall* stall_that_matters(const RunManifest& run) {
   const bool unrelated = !last.ranks.empty() && !last.ranks.contains(rank) && last.verdict.waiting.empty() &&
                          last.verdict.level == model::VerdictLevel::suspected;
   return unrelated || last.verdict.ranks.contains(rank) ? nullptr : &last;
+}
+
+bool outlasted(const Scene& scene) {
+  const auto& stalls = scene.facts.run.stalls;
+  const auto judged = std::find_if(stalls.begin(), stalls.end(), [&](const Stall& s) {
+    return !scene.facts.dump_dir.empty() && s.dump == scene.facts.dump_dir;
+  });
+  return scene.facts.dump && judged != stalls.end() && judged->since_s >= 0 &&
+         scene.facts.dump->at_s - judged->since_s >= kStillTimeouts * scene.facts.dump->hang_timeout_s;
 }
 
 bool escalated(const Scene& scene) {

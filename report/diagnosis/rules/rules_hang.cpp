@@ -325,9 +325,9 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
     return suspect(scene, still);
   }
   const RankState state = some_work ? RankState::busy : RankState::stuck;
-  Verdict v =
-      begin_hang(scene, {.id = kHangLongCall, .level = level_of_work(scene), .confidence = Confidence::low},
-                 {{.state = state, .views = living}}, {});
+  const VerdictLevel level = !some_work && outlasted(scene) ? VerdictLevel::confirmed : level_of_work(scene);
+  Verdict v = begin_hang(scene, {.id = kHangLongCall, .level = level, .confidence = Confidence::low},
+                         {{.state = state, .views = living}}, {});
   v.state = state;
   say(v,
       tr("{} have been in {} for {}{}; no rank waits for another",
