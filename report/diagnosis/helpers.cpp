@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -170,11 +171,9 @@ void offer_busy_timeouts(const Scene& scene, model::Verdict& verdict) {
       std::any_of(scene.ranks.begin(), scene.ranks.end(),
                   [&](const RankView& v) { return verdict.ranks.contains(v.rank) && !idles(v); });
   // Where nothing works, the stall is confirmed without the option, after kStillTimeouts.
-  const bool some_work =
-      scene.others_work() || std::any_of(scene.ranks.begin(), scene.ranks.end(),
-                                         [](const RankView& v) { return v.state == RankState::busy; });
+  const bool ends_without = verdict.id == kHangLongCall && verdict.state == RankState::stuck;
   const bool goes_on = scene.facts.run.outcome == model::RunOutcome::running;
-  if (work && some_work && goes_on && !verdict.headline.empty() && needs_busy_timeouts(scene.facts.run)) {
+  if (work && !ends_without && goes_on && !verdict.headline.empty() && needs_busy_timeouts(scene.facts.run)) {
     say(verdict,
         verdict.headline + tr("; the job goes on, because this may be work (--busy-timeouts N ends it after "
                               "N timeouts)"));

@@ -272,10 +272,18 @@ VerdictLevel level_of_work(const Scene& scene) {
   return escalated(scene) ? VerdictLevel::confirmed : VerdictLevel::suspected;
 }
 
+// Ranks that wake up again and again in one place: in a wait that polls, or in a short loop that works.
+bool some_loop(const Scene& scene, const Views& views) {
+  return !(scene.facts.dump && scene.facts.dump->idle_counts) &&
+         std::any_of(views.begin(), views.end(), [](const RankView* v) {
+           return v->seen != nullptr && v->seen->outside == model::OutsideWait::polling;
+         });
+}
+
 // Ranks that may wait for others by means that are not known.
 Verdict suspect(const Scene& scene, const Views& culprits) {
   Verdict v = blame(scene, culprits, {});
-  v.level = level_of_work(scene);
+  v.level = some_loop(scene, culprits) ? VerdictLevel::suspected : level_of_work(scene);
   v.confidence = Confidence::low;
   say(v, tr("{}; no rank waits for another", culprit_clauses(scene, group_culprits(scene, culprits), 0)));
   return v;
@@ -325,7 +333,9 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
     return suspect(scene, still);
   }
   const RankState state = some_work ? RankState::busy : RankState::stuck;
-  const VerdictLevel level = !some_work && outlasted(scene) ? VerdictLevel::confirmed : level_of_work(scene);
+  const VerdictLevel level = some_loop(scene, living)         ? VerdictLevel::suspected
+                             : !some_work && outlasted(scene) ? VerdictLevel::confirmed
+                                                              : level_of_work(scene);
   Verdict v = begin_hang(scene, {.id = kHangLongCall, .level = level, .confidence = Confidence::low},
                          {{.state = state, .views = living}}, {});
   v.state = state;
