@@ -40,6 +40,9 @@ std::string reason_to_ignore(const std::string& path, const std::map<std::string
   if (::lstat(path.c_str(), &link) != 0 || ::stat(path.c_str(), &file) != 0) {
     return errno == EACCES || errno == EPERM ? base::cli_text("it cannot be read") : "";
   }
+  if (!S_ISREG(file.st_mode)) {
+    return base::cli_text("it is no regular file");
+  }
   for (const uid_t owner : {link.st_uid, file.st_uid}) {
     if (!is_trusted_owner(owner, env)) {
       return base::cli_text("it belongs to another user, {}", owner);

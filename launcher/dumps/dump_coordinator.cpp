@@ -85,6 +85,9 @@ std::optional<std::string> DumpCoordinator::request_for_crash(const CrashedProce
 
 std::vector<DumpTarget> DumpCoordinator::targets() const {
   std::vector<DumpTarget> targets;
+  if (without_stacks_ && manifest_.why == model::DumpReason::hang) {
+    return targets;
+  }
   for (const TrackedProcess* p : parts_.table.living()) {
     const model::ProcessRecord& r = p->record;
     if (!model::takes_part(r.role)) {

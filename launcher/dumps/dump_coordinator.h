@@ -83,6 +83,9 @@ class DumpCoordinator {
 
   // Starts a dump, or waits until the current dump has ended.
   void request(DumpRequest request);
+  // From now on, dumps of a hang hold the latest observations only: the processes are ending, and their
+  // stacks would show that.
+  void leave_out_stacks() { without_stacks_ = true; }
   // Like request(), but also accepts a dump in progress, or one that ended within the last `seconds`.
   void request_or_share(DumpRequest request, double seconds);
   // Requests a dump and holds the process for it. If the last dump is so fresh that another dump would show
@@ -138,6 +141,7 @@ class DumpCoordinator {
   std::string dir_;               // the same dump's directory, relative to the run directory
   std::optional<bool> possible_;  // its directory was created; empty: not known yet
   bool begun_ = false;
+  bool without_stacks_ = false;
   EventLoop::TimerId patience_ = 0;
   base::MonoNs started_ = 0;
   base::MonoNs ended_ = 0;  // end of the last dump; 0: no dump yet

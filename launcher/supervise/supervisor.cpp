@@ -100,7 +100,7 @@ void Supervisor::judge_now() {
   constexpr double kLookS = 1.5;
   constexpr double kStillS = 1;
   loop_.after(kLookS, [this] {
-    watcher_.look_for_stall(kStillS);
+    watcher_.look_for_stall(kStillS, Watcher::Look::now);
     if (!dumps_.busy()) {
       dumps_.request({.why = model::DumpReason::request, .reply = {}});
     }

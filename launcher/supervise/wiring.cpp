@@ -117,12 +117,14 @@ SignalHandler::Hooks Supervisor::signal_hooks() {
   return {.child_ended = [this] { reaper_.reap(); },
           .look_for_stall =
               [this] {
+                // The signal may have reached the ranks as well (Ctrl-C, scancel, timeout): what was seen
+                // before it counts.
+                dumps_.leave_out_stacks();
                 if (const model::Stall* open = std::as_const(journal_).open_stall(); open == nullptr) {
-                  watcher_.look_for_stall(SignalHandler::kStillS);
+                  watcher_.look_for_stall(SignalHandler::kStillS, Watcher::Look::before);
                 } else if (!open->dump.empty()) {
                   (void)dumps_.look_again(open->dump, false);  // how long it has lasted by now
                 }
-                return dumps_.busy();
               },
           .dump = std::bind_front(&DumpCoordinator::request, &dumps_),
           .hide_status_line = [this] { display_.hide(); },

@@ -14,6 +14,8 @@ namespace {
 
 // A wait for other ranks, for a lock or for a file wakes less often.
 constexpr double kLoopWakesPerS = 20;
+// Half of a hang timeout, in times after which helpers are looked at.
+constexpr int kEarlyLooks = 5;
 constexpr size_t kWindow = 8;
 // Reading or writing files faster than this counts as progress: a checkpoint inside one long C call.
 constexpr double kIoProgressBytesPerS = 1 << 20;
@@ -140,9 +142,14 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
     main_moved_ = now;
     starved_ = 0;
     helpers_.forget();
+    helpers_met_ = false;
   } else if (now - main_moved_ >= helpers_after_) {
     helpers_.look(now, reader_ ? &*reader_ : nullptr, helpers());
-    if (helpers_.life() == model::HelperLife::working) {
+    const bool on_helpers = helpers_.target() == WaitTarget::helpers;
+    // What the helpers did before the first look is not known: they count as quiet from then on.
+    const bool first = on_helpers && !helpers_met_ && now - main_moved_ < kEarlyLooks * helpers_after_;
+    helpers_met_ = helpers_met_ || on_helpers;
+    if (first || helpers_.life() == model::HelperLife::working) {
       last_progress_ = now;
       starved_ = 0;
     }

@@ -75,6 +75,7 @@ class RankWatch final : public RankProbe {
   base::MonoNs starved_ = 0;
   base::MonoNs main_moved_;  // last progress of the main thread itself, without its helpers
   base::MonoNs helpers_after_;
+  bool helpers_met_ = false;  // in this stillness, the rank was found waiting for helpers
   HelperWatch helpers_;
   std::deque<Usage> usage_;  // the last kWindow samples
   char state_ = '?';

@@ -113,7 +113,9 @@ void Watcher::look_at(base::Pid pid, bool executed) {
 void Watcher::process_known() {
   const base::MonoNs now = parts_.loop.now();
   const double timeout_s = parts_.options.hang_timeout_s;
-  const double helpers_after_s = timeout_s > 0 ? timeout_s / 2 : kForever;
+  // Early, because what a helper did before is not known, and counts as work.
+  constexpr double kHelpersAfter = 0.1;
+  const double helpers_after_s = timeout_s > 0 ? timeout_s * kHelpersAfter : kForever;
   // True for a launcher whose ranks have not started yet, for example because it waits for other nodes.
   bool ranks_to_come = false;
   for (const TrackedProcess* p : parts_.table.living_ranks()) {
@@ -218,6 +220,10 @@ void Watcher::sample_ranks(base::MonoNs now) {
       note_progress(p->record, since_start_s(probe->last_progress()));
     }
   }
+  find_stalls(now);
+}
+
+void Watcher::find_stalls(base::MonoNs now) {
   for (const StallEvent& event : detector_.update(now, still_ranks(now))) {
     listener_.stall_changed(event);
   }
@@ -252,14 +258,18 @@ void Watcher::held_up(base::MonoNs duration) {
   }
 }
 
-void Watcher::look_for_stall(double still_s) {
+void Watcher::look_for_stall(double still_s, Look look) {
   const double timeout_s = detector_.timeout_s();
   if (timeout_s <= 0 || ranks_are_held_()) {
     return;
   }
   detector_.set_timeout(std::min(timeout_s, still_s));
   looking_ = true;
-  sample_ranks(parts_.loop.now());
+  if (look == Look::now) {
+    sample_ranks(parts_.loop.now());
+  } else {
+    find_stalls(parts_.loop.now());
+  }
   looking_ = false;
   detector_.set_timeout(timeout_s);
 }

@@ -63,7 +63,11 @@ class Watcher {
   void process_ended(base::Pid pid, base::WaitStatus status);
   // For who cannot wait for the hang timeout: a rank that has stood still for `still_s` is a stall now. Later
   // stalls wait for the timeout again.
-  void look_for_stall(double still_s);
+  enum class Look {
+    now,     // takes a sample
+    before,  // at the latest samples: by now the ranks may have got a signal
+  };
+  void look_for_stall(double still_s, Look look);
   // A dump has held the ranks for this duration.
   void held_up(base::MonoNs duration);
 
@@ -86,6 +90,7 @@ class Watcher {
   void forgive_lateness(base::MonoNs now);
   void find_spawners_and_discover(base::MonoNs now);
   void sample_ranks(base::MonoNs now);
+  void find_stalls(base::MonoNs now);
   std::vector<StillRank> still_ranks(base::MonoNs now) const;
   double since_start_s(base::MonoNs at) const { return base::ns_to_s(at - parts_.started); }
 

@@ -137,6 +137,13 @@ class StrangersFiles(attack.Case):
         self.assertEqual((result.stdout, result.returncode), ("started\n", 0), result.stderr)
         self.assertIn("xpurun.conf is ignored: it cannot be read", result.stderr)
 
+    def test_case_74_a_pipe_does_not_keep_the_job_waiting(self):
+        self.conf.unlink()
+        os.mkfifo(self.conf)
+        result = self.run_xpurun("--", "echo", "started", timeout=30)
+        self.assertEqual((result.stdout, result.returncode), ("started\n", 0), result.stderr)
+        self.assertIn("xpurun.conf is ignored: it is no regular file", result.stderr)
+
     def test_case_74_a_named_file_must_be_there(self):
         result = self.run_xpurun("--config", "none.conf", "true")
         self.assertEqual(result.returncode, 125)

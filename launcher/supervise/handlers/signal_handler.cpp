@@ -71,18 +71,20 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
     hooks_.kill_job();
     return;
   }
-  const bool dump_under_way = !parts_.job.has_ended() && first_.signal == 0 && hooks_.look_for_stall();
   if (first_.signal == 0) {
     first_ = {.signal = signal.number, .from_terminal = from_terminal};
+    if (!parts_.job.has_ended()) {
+      hooks_.look_for_stall();
+    }
   }
   parts_.ledger.signal_was_forwarded(signal.number);
   if (signal.number == SIGHUP && from_terminal) {
-    hang_up(dump_under_way);
+    hang_up();
     return;
   }
   if (!from_terminal && !parts_.job.has_ended()) {
     base::log_info("forwarding {} from pid {}", base::signal_name(signal.number), signal.sender);
-    forward(signal.number, dump_under_way);
+    parts_.table.signal_main(signal.number);
   }
   if (from_terminal && parts_.table.multi_process() && parts_.options.verbosity >= 0) {
     const base::Speaking speaking(parts_.options.language);
@@ -90,24 +92,15 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
   }
 }
 
-void SignalHandler::forward(int signal, bool dump_under_way) {
-  if (!dump_under_way) {
-    parts_.table.signal_main(signal);
-    return;
-  }
-  parts_.loop.cancel(held_);
-  held_ = parts_.loop.after(kHoldS, [this, signal] { parts_.table.signal_main(signal); });
-}
-
 // The kernel sends SIGHUP of a closed terminal only to the leader of the session (tty_signal_session_leader).
 // Without xpurun the command would be that leader.
-void SignalHandler::hang_up(bool dump_under_way) {
+void SignalHandler::hang_up() {
   if (::getsid(0) != ::getpid()) {
     return;
   }
   hooks_.terminal_hung_up();
   base::log_info("the terminal was hung up: forwarding SIGHUP");
-  forward(SIGHUP, dump_under_way);
+  parts_.table.signal_main(SIGHUP);
   // A stopped process handles SIGHUP only after SIGCONT. The kernel sends both, too.
   parts_.table.signal_main(SIGCONT);
 }

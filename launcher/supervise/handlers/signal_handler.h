@@ -20,7 +20,7 @@ namespace xpurun::launcher {
 class SignalHandler {
  public:
   struct Parts {
-    EventLoop& loop;
+    const EventLoop& loop;
     const ProcessTable& table;
     DeathLedger& ledger;
     const JobState& job;
@@ -29,9 +29,8 @@ class SignalHandler {
   };
   struct Hooks {
     std::function<void()> child_ended;
-    // Before a signal that ends the job: looks whether the ranks stand still, and if they do, starts a dump.
-    // True: a dump is under way.
-    std::function<bool()> look_for_stall;
+    // Before the first signal that ends the job: whether the ranks have stood still.
+    std::function<void()> look_for_stall;
     std::function<void(DumpRequest)> dump;
     std::function<void()> hide_status_line;
     std::function<void()> terminal_hung_up;
@@ -42,15 +41,10 @@ class SignalHandler {
     std::function<void(const std::string&)> say;
   };
 
-  // A signal reaches the job at the latest after this time, while a dump reads the stacks as they were.
-  static constexpr double kHoldS = 0.08;
   // Ranks that have been still for this time when the user ends the job stand still.
   static constexpr double kStillS = 10;
 
   SignalHandler(Parts parts, Hooks hooks) : parts_(std::move(parts)), hooks_(std::move(hooks)) {}
-  ~SignalHandler() { parts_.loop.cancel(held_); }
-  SignalHandler(const SignalHandler&) = delete;
-  SignalHandler& operator=(const SignalHandler&) = delete;
 
   void received(const ReceivedSignal& signal);
   // Whether SIGINT, SIGTERM or SIGHUP has come.
@@ -61,15 +55,13 @@ class SignalHandler {
  private:
   DumpRequest dump_request() const;
   void interrupt(const ReceivedSignal& signal);
-  void hang_up(bool dump_under_way);
-  void forward(int signal, bool dump_under_way);
+  void hang_up();
   void stop_with_the_job();
 
   Parts parts_;
   Hooks hooks_;
   base::MonoNs last_interrupt_ = 0;
   model::Interrupt first_;
-  EventLoop::TimerId held_ = 0;
 };
 
 }  // namespace xpurun::launcher

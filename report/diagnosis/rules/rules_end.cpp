@@ -73,7 +73,8 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   const bool by_user = signal == 0 || (signal == SIGINT && run.interrupt.from_terminal);
   const std::string by = by_user ? tr("by the user") : tr("by {}", base::signal_name(signal));
   const std::string after = seconds_words(run.elapsed_s);
-  if (auto hang = hung(scene)) {
+  // Of the samples before the signal, not of processes that are ending: a rank without a place says nothing.
+  if (auto hang = hung(scene); hang && hang->id != kHangSilent && hang->id != kHangUnknown) {
     Verdict v = *hang;
     v.id = hang->level == model::VerdictLevel::confirmed ? kInterruptedHung : kInterrupted;
     v.kind = VerdictKind::interrupted;
