@@ -19,7 +19,7 @@ TIMEOUT = 5 if LONG else 2
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
 QUICK = ["G_asyncio_forever", "G_beside_loop", "G_communicate", "G_cond_lost", "G_heartbeat", "G_idle_deadlock",
-         "G_last_rank", "G_pool_stuck", "G_spin_beside_loop", "G_two_locks"]
+         "G_last_rank", "G_pool_stuck", "G_two_locks"]
 # id of the verdict, ranks
 EXPECTED = {
     "G_all_in_barrier_waiting_store": ("hang.mismatch", [0]),

@@ -74,14 +74,15 @@ TEST_CASE("a rank that is still for the timeout raises a stall, once") {
 
 TEST_CASE("ranks that became still together are one stall, others are stalls of their own") {
   HangDetector d(10, 0);
-  CHECK(run(d, 9, 40, {rank(0, 0), rank(1, 2), rank(2, 20)}) == "raised 1: 0; joined 1: 0-1; raised 2: 2");
+  CHECK(run(d, 9, 40, {rank(0, 0), rank(1, 2), rank(2, 20)}) ==
+        "raised 1: 0; joined 1: 0-1; raised 2: 2; judge 1: 0-1");
 }
 
 TEST_CASE("an idle rank takes no other rank in, and ends no judgement of another stall") {
   HangDetector d(3, 0);
   const auto idle = rank(2, 0, WaitTarget::outside);
-  CHECK(run(d, 0, 14, {rank(0, 13), rank(1, 13), idle}) == "raised 1: 2");
-  CHECK(run(d, 14.25, 60, {rank(0, 14), rank(1, 14.2), idle}) == "raised 2: 0; joined 2: 0-1");
+  CHECK(run(d, 0, 14, {rank(0, 13), rank(1, 13), idle}) == "raised 1: 2; judge 1: 2");
+  CHECK(run(d, 14.25, 60, {rank(0, 14), rank(1, 14.2), idle}) == "raised 2: 0; joined 2: 0-1; judge 2: 0-1");
   CHECK(update(d, 61, {rank(0, 60), rank(1, 60), idle}) == "cleared 2");
 }
 
@@ -104,7 +105,7 @@ TEST_CASE(
   HangDetector d(10, 0);
   CHECK(run(d, 0, 20, {rank(0, 19), rank(1, 0)}) == "raised 1: 1");
   SUBCASE("the other rank ends") {
-    CHECK(run(d, 20, 60, {rank(1, 0)}) == "judge 1: 1");
+    CHECK(run(d, 20, 60, {rank(1, 0)}) == "judge 1: 1; judge 1: 1");  // the other rank; three timeouts
   }
   SUBCASE("a rank appears") {
     CHECK(run(d, 20, 29, {rank(0, 20), rank(1, 0), rank(2, 20)}) == "judge 1: 1");
