@@ -88,15 +88,19 @@ class Forced(xpurun_test.Case):
         return self.run_xpurun("--hang-timeout", "2s", "--grace", "2s", "--on-hang", "kill", "--hang-idle",
                                "--flight-recorder", *options, "--", sys.executable, JOB, *job)
 
+    def dump(self):
+        """Of the verdict: a rank that joins the stall a moment later causes another dump."""
+        return self.out / self.verdict()["dump"]
+
     def evidence(self):
-        manifest = json.loads((self.out / "dumps/1-hang/evidence.json").read_text())
+        manifest = json.loads((self.dump() / "evidence.json").read_text())
         return {part["source"]: part for part in manifest["parts"]}
 
     def test_every_rank_is_asked_before_the_job_is_ended(self):
         result = self.hang()
         self.assertEqual(result.returncode, 124, result.stderr)
         self.assertEqual(self.evidence()["flight_recorder"]["status"], "ok", self.evidence())
-        kept = self.out / "dumps/1-hang/flight_recorder"
+        kept = self.dump() / "flight_recorder"
         self.assertEqual(sorted(p.name for p in kept.iterdir()), ["rank_0", "rank_1"])
         self.assertEqual(set(self.evidence()), {"gpu", "kernel_log", "flight_recorder"})
 
@@ -105,8 +109,8 @@ class Forced(xpurun_test.Case):
         self.assertEqual(result.returncode, 124, result.stderr)
         part = self.evidence()["flight_recorder"]
         self.assertIn(part["status"], ("partial", "timeout"), part)
-        self.assertTrue((self.out / "dumps/1-hang/flight_recorder/rank_0").exists())
-        self.assertFalse((self.out / "dumps/1-hang/flight_recorder/rank_1").exists())
+        self.assertTrue((self.dump() / "flight_recorder/rank_0").exists())
+        self.assertFalse((self.dump() / "flight_recorder/rank_1").exists())
 
     def test_the_ranks_that_survive_a_crash_are_asked(self):
         result = self.hang(job=["crash"])
