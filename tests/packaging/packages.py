@@ -60,7 +60,7 @@ class Case(unittest.TestCase):
         self.assertEqual(xpurun.read_bytes()[:4], b"\x7fELF")  # no interpreter starts before it
         self.assertIn(version, self.succeed(xpurun, "--version"))
         runs = pathlib.Path(tempfile.mkdtemp(prefix="runs-", dir=self.dir))
-        done = self.run_in_dir(xpurun, "--out", runs / "healthy", "--", python, "-c", PRELOADED)
+        done = self.run_in_dir(xpurun, "-q", "--out", runs / "healthy", "--", python, "-c", PRELOADED)
         self.assertEqual((done.returncode, done.stderr), (3, ""))
         # As in a shell: the status of a process that died of a signal.
         done = self.run_in_dir(xpurun, "--out", runs / "killed", "--", "sh", "-c", "kill -9 $$")
