@@ -60,8 +60,10 @@ class Case(unittest.TestCase):
         self.assertEqual(xpurun.read_bytes()[:4], b"\x7fELF")  # no interpreter starts before it
         self.assertIn(version, self.succeed(xpurun, "--version"))
         runs = pathlib.Path(tempfile.mkdtemp(prefix="runs-", dir=self.dir))
-        done = self.run_in_dir(xpurun, "-q", "--out", runs / "healthy", "--", python, "-c", PRELOADED)
-        self.assertEqual((done.returncode, done.stderr), (3, ""))
+        done = self.run_in_dir(xpurun, "--out", runs / "healthy", "--", python, "-c", PRELOADED)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        # The verdict alone: no warning, and no line of the loader.
+        self.assertRegex(done.stderr, r"\Axpurun: exit: .*sys\.exit\(3\).*\nxpurun: report: .*\n\Z")
         # As in a shell: the status of a process that died of a signal.
         done = self.run_in_dir(xpurun, "--out", runs / "killed", "--", "sh", "-c", "kill -9 $$")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
