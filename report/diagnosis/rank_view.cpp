@@ -34,7 +34,7 @@ bool uses_cpu(const RankView& v) {
          v.seen->main_cpu_share + v.seen->main_queue_share >= kReadyShare;
 }
 
-bool is_busy(const RankView& v, double timeout_s) {
+bool is_busy(const RankView& v) {
   if (v.seen == nullptr) {
     return v.thread != nullptr && v.thread->state == 'R';
   }
@@ -51,7 +51,12 @@ bool is_busy(const RankView& v, double timeout_s) {
   if ((v.waits_locally() || v.gil_holder != nullptr) && v.seen->cpu_share >= kBusyCpuShare) {
     return true;
   }
-  return v.seen->has_python && timeout_s > 0 && v.seen->still_s < timeout_s * kMovedShare;
+  return v.moved;
+}
+
+bool moved_lately(const RankView& v, double timeout_s) {
+  return v.seen != nullptr && v.seen->alive && v.seen->has_python && timeout_s > 0 &&
+         v.seen->still_s < timeout_s * kMovedShare;
 }
 
 char kernel_state(const RankView& v) {
@@ -149,6 +154,8 @@ bool lost_its_python_frames(const RankView& v) {
 }
 
 void classify(RankView& v, double timeout_s) {
+  v.moved = moved_lately(v, timeout_s);
+  v.works = uses_cpu(v);
   if (v.seen != nullptr && !v.seen->alive) {
     v.state = RankState::dead;
     v.seconds = v.seen->dead_s;
@@ -195,9 +202,9 @@ void classify(RankView& v, double timeout_s) {
     v.state = RankState::dead;
   } else if (v.wait && waits_for_peers(v.wait->kind)) {
     v.state = RankState::waiting;
-  } else if (kernel == 'D' && !writes && !uses_cpu(v)) {
+  } else if (kernel == 'D' && !writes && !v.works && !v.moved) {
     v.state = RankState::uninterruptible;
-  } else if (is_busy(v, timeout_s)) {
+  } else if (is_busy(v)) {
     v.state = RankState::busy;
     // One stack shows where the rank was at that moment; many samples, where it works.
     if (v.seen != nullptr && !v.seen->common_place.empty()) {

@@ -23,6 +23,8 @@ struct RankView {
   double seconds = 0;         // spent in this state
   bool apart = false;         // has nothing to do with the stall that is judged
   bool debugged = false;      // the state is stopped, and a debugger holds the process
+  bool moved = false;         // its position changed within the last half of the timeout
+  bool works = false;         // its main thread uses a CPU
   std::string silent_reason;  // why there are no stacks
   const model::ProcessStacks* stacks = nullptr;
   const model::ThreadStack* thread = nullptr;  // the thread that decided the state

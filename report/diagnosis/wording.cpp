@@ -37,6 +37,14 @@ std::string joined_clauses(const std::vector<std::string>& clauses) {
   return out;
 }
 
+Views pointers_to(const std::vector<RankView>& views) {
+  Views out;
+  for (const RankView& v : views) {
+    out.push_back(&v);
+  }
+  return out;
+}
+
 RankSet ranks_of(const Views& views) {
   RankSet out;
   for (const RankView* v : views) {

@@ -15,6 +15,7 @@ namespace xpurun::report {
 
 using Views = std::vector<const RankView*>;
 
+Views pointers_to(const std::vector<RankView>& views);
 model::RankSet ranks_of(const Views& views);
 
 // "rank 2", "ranks 0-1,3"; a list with many gaps is cut

@@ -124,14 +124,6 @@ std::vector<RankView> waiting_for_own_work(const Scene& scene, const CallFinding
   return out;
 }
 
-Views pointers_to(const std::vector<RankView>& views) {
-  Views out;
-  for (const RankView& v : views) {
-    out.push_back(&v);
-  }
-  return out;
-}
-
 // "; rank 1 waits in store (train.py:12)"
 std::string where_the_absent_wait(const Views& accused) {
   const std::vector<model::Waiting> groups = waiting_groups(accused);
@@ -154,6 +146,12 @@ std::vector<model::Waiting> waiting_in_calls(const CallFinding& f) {
     }
   }
   return out;
+}
+
+// The first call of a communicator sets it up, which loads kernels and connects GPUs and hosts.
+bool may_be_set_up(const Scene& scene, const CallFinding& f, const Views& in_call) {
+  return f.fault >= CallFault::not_launched && f.collective.sequence == 1 && !outlasted(scene) &&
+         std::any_of(in_call.begin(), in_call.end(), [](const RankView* v) { return v->works; });
 }
 
 RankNamer names_in(const Scene& scene) {
@@ -235,6 +233,12 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
   v.collective = f.collective;
   const std::string extra =
       f.fault == CallFault::not_entered ? where_the_absent_wait(accused) : std::string();
+  if (may_be_set_up(scene, f, accused) || may_be_set_up(scene, f, waiting)) {
+    v.level = model::VerdictLevel::suspected;
+    say(v, tr("{}; ranks in it are working, perhaps to set it up", fault_text(f, names_in(scene))));
+    v.next.text = raise_timeout_words(scene.facts.run.hang_timeout_s);
+    return v;
+  }
   say(v, fault_text(f, names_in(scene)) + extra);
   v.next.text = tr(names.advice);
   if (f.fault == CallFault::all_entered) {

@@ -66,6 +66,30 @@ std::optional<Verdict> held_or_outside(const Scene& scene) {
   return std::nullopt;
 }
 
+// Some ranks have waited for long, and others have only just come to their calls: these were working, and may
+// go on to the calls of the ranks that wait. Only ranks that have made different calls never will. A rank
+// that polls changes its position while it waits.
+std::optional<Verdict> others_just_came(const Scene& scene) {
+  if (scene.call_fault && is_mismatch(scene.call_fault->fault)) {
+    return std::nullopt;
+  }
+  Views waiting;
+  std::vector<RankView> came;
+  for (const RankView* v : scene.in({RankState::waiting})) {
+    if (!v->moved || v->seen->outside == model::OutsideWait::polling) {
+      waiting.push_back(v);
+      continue;
+    }
+    RankView& own = came.emplace_back(*v);
+    own.state = RankState::busy;
+    own.where = v->seen->common_place.empty() ? v->where : v->seen->common_place;
+  }
+  if (waiting.empty() || came.empty()) {
+    return std::nullopt;
+  }
+  return blame(scene, pointers_to(came), waiting);
+}
+
 // The basis for comparing waiting ranks. Pipeline stages rightly wait in different sends and receives, so all
 // of these count as one call. Compared with a collective they do not: a rank in recv has not entered the
 // collective.
@@ -373,6 +397,7 @@ std::optional<Verdict> recorded(const Scene& scene) {
 constexpr Rule kHangRules[] = {
     gpu_failed,           // before the ranks that wait for it
     held_or_outside,      // certain without the recorded calls
+    others_just_came,     // the recorded calls are those of ranks that stand in them
     called_wrongly,       // from the recorded calls
     somebody_is_missing,  // from here on by stacks alone
     mismatch,             //

@@ -11,7 +11,7 @@ from running import Job, read_json, stages_of
 from shapes import sent_bytes
 
 # The page shows the last ten seconds, so the trace comes last.
-STEPS, CAPTURED_FROM, CAPTURED, TRACED_FROM, TRACED = 500, 150, 20, 400, 10
+STEPS, CAPTURED_FROM, CAPTURED, TRACED_FROM, TRACED = 240, 60, 20, 220, 10
 SHARE_WITHOUT_GPU = 0.3
 
 

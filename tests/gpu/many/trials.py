@@ -46,7 +46,7 @@ def steps_of(case, gpu):
     """Steps of the job, and the step of the fault."""
     if case.kind != SLOW:
         return 1_000_000, 10
-    return (360, 150) if gpu else (220, 90)
+    return (240, 100) if gpu else (220, 90)
 
 
 def attempt(machine, case, shape, limit_s):

@@ -1,4 +1,5 @@
 // Several stalls at the same time, and ranks that work during a stall.
+#include "tests/unit/diagnosis/calls.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
@@ -94,4 +95,62 @@ TEST_CASE("a rank that works is placed by all samples, and the sentence says how
     job.facts.run.options.push_back({.name = "busy-timeouts", .value = "5"});
     CHECK(diagnose(job.facts).sentence.ends_with("(train.py:51)"));
   }
+}
+
+TEST_CASE("ranks that have only just come to their call are working") {
+  // A pipeline: ranks 2-3 wait for ranks 0-1, whose first stage takes long.
+  const Group tensor{.name = "1", .members = {0, 1}};
+  Job job(4);
+  job.all(in_all_reduce(), 0.5).rank(2, in_barrier()).rank(3, in_barrier()).hang_dump();
+  for (const base::Rank r : {0, 1}) {
+    job.cpu(r, 0.4).seen(r).common_place = {
+        .function = "Stage.forward", .file = "/home/u/train.py", .line = 148};
+  }
+  Calls calls;
+  calls.enter({0, 1}, tensor, all_reduce());
+  job.facts.collectives = calls.facts;
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.busy");
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(
+      v.sentence ==
+      "slow: ranks 0-1 are still working in Stage.forward (train.py:148) after 10 s; ranks 2-3 wait for them "
+      "in barrier (train.py:51)");
+  SUBCASE("they may set the call up, for which there is more time") {
+    job.rank(0, in_all_reduce()).rank(1, in_all_reduce());
+    v = diagnose(job.facts);
+    CHECK(v.id == "hang.network");
+    CHECK(v.level == model::VerdictLevel::suspected);
+    CHECK(v.sentence.find("perhaps to set it up") != std::string::npos);
+  }
+  SUBCASE("but no more than for ranks that do nothing") {
+    job.rank(0, in_all_reduce(), 40).rank(1, in_all_reduce(), 40);
+    job.facts.run.stalls.at(0).since_s = 10;
+    job.facts.dump->at_s = 50;
+    CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
+  }
+  SUBCASE("nor for ranks that wait without a CPU") {
+    job.rank(0, in_all_reduce()).rank(1, in_all_reduce()).cpu(0, 0).cpu(1, 0);
+    CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
+  }
+  SUBCASE("different calls prove a hang at once") {
+    Calls different;
+    different.enters(0, tensor, all_reduce()).enters(1, tensor, broadcast());
+    job.facts.collectives = different.facts;
+    v = diagnose(job.facts);
+    CHECK(v.id == "hang.mismatch");
+    CHECK(v.level == model::VerdictLevel::confirmed);
+  }
+  SUBCASE("a rank that hangs is named whenever the others came") {
+    job.rank(1, in_sleep()).cpu(1, 0);
+    v = diagnose(job.facts);
+    CHECK(v.id == "hang.stuck");
+    CHECK(v.ranks == RankSet{1});
+  }
+}
+
+TEST_CASE("a moment of uninterruptible sleep is no culprit") {
+  Job job(2);
+  job.rank(0, in_all_reduce()).rank(1, in_compute(), 0.0).kernel_state(1, 'D').hang_dump();
+  CHECK(diagnose(job.facts).id == "hang.busy");
 }
