@@ -1,6 +1,7 @@
 """Ordinary training loops, one process a rank, that become slow: slow_loops_job.py KIND CAUSE EVERY SINCE STEPS DIR.
 
-KIND: ddp (eight linear layers), fsdp, compile (the same by torch.compile), lightning (starts its second rank itself).
+KIND: ddp (eight linear layers), fsdp, compile (the same by torch.compile), lightning (starts its second rank itself),
+pipeline (two stages of eight layers, four micro-batches), trainer (of transformers; its collate function tokenises).
 CAUSE is what rank 1 does from step SINCE on (spell: for 60 steps only). The loss is read every EVERY steps. DIR gets
 `steps-RANK.json`: the durations of the steps in ms, by CUDA events, and the mean of the host's clock.
 """
@@ -167,6 +168,86 @@ def loop():
     dist.destroy_process_group()
 
 
+def pipeline():
+    rank = int(os.environ["RANK"])
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl")
+    model = network().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    cause, clock = Cause(rank), Clock(rank)
+    big = torch.randn(8192, 8192, device="cuda")
+    parts = 4
+    for step in range(STEPS):
+        cause.before(step)
+        for _ in range(cause.rows(step) // ROWS - 1):
+            with torch.no_grad():
+                model(torch.randn(4 * ROWS, WIDTH, device="cuda"))
+        inputs = [torch.randn(ROWS // parts, WIDTH, device="cuda") for _ in range(parts)]
+        if rank == 0:
+            outputs = [model(x) for x in inputs]
+            for y in outputs:
+                dist.send(y.detach(), 1)
+            for y in outputs:
+                gradient = torch.empty_like(y)
+                dist.recv(gradient, 1)
+                y.backward(gradient)
+        else:
+            for x in inputs:
+                dist.recv(x, 0)
+                x.requires_grad_()
+            for x in inputs:
+                loss = model(x).square().mean()
+                loss.backward()
+            for x in inputs:
+                dist.send(x.grad, 0)
+        optimizer.step()
+        optimizer.zero_grad()
+        cause.after(step, big)
+        if step % EVERY == EVERY - 1:
+            torch.cuda.synchronize() if rank == 0 else float(loss)
+        clock.step()
+    clock.write()
+    cause.end()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def trainer():
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    rank = int(os.environ["RANK"])
+    cause, clock = Cause(rank), Clock(rank)
+    at = [0]
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = network()
+
+        def forward(self, x):
+            x = x.repeat(cause.rows(at[0]) // ROWS, 1)
+            return {"loss": self.net(x).square().mean()}
+
+    class Watch(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            at[0] = state.global_step
+
+        def on_step_end(self, args, state, control, **kwargs):
+            clock.step()
+
+    def collate(rows):
+        cause.before(at[0])
+        return {"x": torch.randn(len(rows), WIDTH)}
+
+    args = TrainingArguments(str(DIR / "trainer"), max_steps=STEPS, per_device_train_batch_size=ROWS, report_to=[],
+                             logging_steps=EVERY, save_strategy="no", disable_tqdm=True, optim="sgd",
+                             lr_scheduler_type="constant", learning_rate=1e-6, remove_unused_columns=False)
+    Trainer(Net(), args, data_collator=collate, train_dataset=list(range(ROWS * 2 * STEPS)),
+            callbacks=[Watch()]).train()
+    clock.write()
+    cause.end()
+
+
 def lightning():
     import lightning as L
 
@@ -200,4 +281,4 @@ def lightning():
 
 
 if __name__ == "__main__":
-    lightning() if KIND == "lightning" else loop()
+    {"lightning": lightning, "pipeline": pipeline, "trainer": trainer}.get(KIND, loop)()
