@@ -37,6 +37,7 @@ constexpr size_t kFewKnown = 4;       // steps with known waits
 constexpr double kMostApart = 0.05;   // of a step: own time and waits are the step
 constexpr double kLeastSpell = 0.10;  // slower than before and after
 constexpr size_t kMostSpells = 5;
+constexpr double kMostPauses = 0.02;  // of the steps
 
 Confidence lower(Confidence a, Confidence b) {
   return std::min(a, b);
@@ -68,16 +69,19 @@ class Judge {
 
   void judge() {
     window_ = current_window(out_, job_.steps());
+    pass_over_pauses();
     measured_steps_ = known_steps(own_, window_);
     if (out_.waits_measured && measured_steps_ < std::min(kLeastKnown, window_.size())) {
       // What cannot be a wait, such as garbage collection, is known without the collectives.
       own_ = OwnTimes(job_, false);
+      pass_over_pauses();
       inferred_ = true;
     }
     int64_t since = -1;
     const auto blame = job_.synchronous() ? blame_now(since) : std::nullopt;
     if (inferred_ && !blame) {
       own_ = OwnTimes(job_, true);
+      pass_over_pauses();
     }
     const auto steps = std::span(seconds_).subspan(window_.first, window_.size());
     out_.step_s = usual_seconds(steps);
@@ -87,9 +91,7 @@ class Judge {
       latest.after_s = out_.step_s;
       latest.share = latest.after_s / latest.before_s - 1;
     }
-    for (const double one : steps) {
-      mean_step_s_ += one / static_cast<double>(steps.size());
-    }
+    mean_step_s_ = mean_seconds();
     means_ = rank_means(job_, own_, window_);
     check_sums();
     compare_note(blame.has_value());
@@ -141,6 +143,38 @@ class Judge {
       usual.push_back(seconds_[*it]);
     }
     return median(usual.empty() ? std::vector<double>(steps.begin(), steps.end()) : std::move(usual));
+  }
+
+  // The mean of the window.
+  double mean_seconds() const {
+    double sum = 0;
+    size_t count = 0;
+    for (size_t i = window_.first; i < window_.last; ++i) {
+      sum += own_.passed_over(i) ? 0 : seconds_[i];
+      count += own_.passed_over(i) ? 0 : 1;
+    }
+    return count > 0 ? sum / static_cast<double>(count) : 0;
+  }
+
+  // Long steps that are no more than kMostPauses of those between two changes.
+  void pass_over_pauses() {
+    size_t first = 0;
+    for (size_t c = 0; c <= out_.changes.size(); ++c) {
+      const size_t end =
+          c < out_.changes.size() ? static_cast<size_t>(out_.changes[c].step) : seconds_.size();
+      const size_t last = std::clamp(end, first, seconds_.size());
+      const auto level = std::span(seconds_).subspan(first, last - first);
+      const double most = kPause * median({level.begin(), level.end()});
+      const auto pauses = std::count_if(level.begin(), level.end(), [&](double one) { return one > most; });
+      if (static_cast<double>(pauses) <= kMostPauses * static_cast<double>(level.size())) {
+        for (size_t i = first; i < last; ++i) {
+          if (seconds_[i] > most) {
+            own_.pass_over(i);
+          }
+        }
+      }
+      first = last;
+    }
   }
 
   // Numbers that contradict each other are not certain.

@@ -23,7 +23,6 @@ constexpr double kUsual = 3;
 constexpr size_t kMostSuspects = 2;
 constexpr size_t kSpikeMemory = 100;
 constexpr size_t kMostSpikes = 12;  // of kSpikeMemory; more are a part of the job's rhythm
-constexpr double kPause = 5;        // times the usual duration
 constexpr double kCertain = 0.9;
 constexpr double kMostInside = 0.2;  // share of the later values that may look like earlier ones
 constexpr double kMeanSpreads = 5;   // standard deviations of a mean

@@ -13,6 +13,9 @@
 
 namespace xpurun::report {
 
+// A single step that lasts longer than so many usual ones is a pause.
+inline constexpr double kPause = 5;
+
 struct ChangeSettings {
   double least_share = 0.05;  // smaller changes are not reported
   double least_spreads = 3;   // nor those below this number of standard deviations of a step

@@ -41,7 +41,7 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
   std::vector<double> pauses;
   for (size_t i = window.first; i < window.last; ++i) {
     const StepRecord* step = job.at(rank, i);
-    if (step == nullptr) {
+    if (step == nullptr || own.passed_over(i)) {
       continue;
     }
     ++out.steps;

@@ -239,7 +239,12 @@ bool measure_waits(JobSteps& job) {
   return any;
 }
 
-OwnTimes::OwnTimes(const JobSteps& job, bool measured) : ranks_(job.ranks()) {
+void OwnTimes::pass_over(size_t step) {
+  std::fill_n(own_.begin() + static_cast<ptrdiff_t>(step * ranks_), ranks_, -1.0F);
+  passed_over_[step] = true;
+}
+
+OwnTimes::OwnTimes(const JobSteps& job, bool measured) : ranks_(job.ranks()), passed_over_(job.steps()) {
   own_.assign(ranks_ * job.steps(), -1);
   std::vector<int64_t> possible(ranks_);
   for (size_t i = 0; i < job.steps(); ++i) {

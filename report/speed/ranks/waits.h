@@ -22,6 +22,9 @@ class OwnTimes {
   OwnTimes(const JobSteps& job, bool measured);
 
   std::span<const float> step(size_t step) const { return std::span(own_).subspan(step * ranks_, ranks_); }
+  // A single step that lasts very long, such as one in which kernels are compiled: nothing of it counts.
+  void pass_over(size_t step);
+  bool passed_over(size_t step) const { return passed_over_[step]; }
   size_t ranks() const { return ranks_; }
   size_t steps() const { return ranks_ == 0 ? 0 : own_.size() / ranks_; }
 
@@ -30,6 +33,7 @@ class OwnTimes {
 
   size_t ranks_;
   std::vector<float> own_;
+  std::vector<bool> passed_over_;  // by step
 };
 
 }  // namespace xpurun::report

@@ -158,6 +158,23 @@ TEST_CASE("a GPU rank is told by the time before its work, with low confidence")
   CHECK(report.findings[0].sentence.find("(host a, GPU 2)") != std::string::npos);
 }
 
+TEST_CASE("one very long step hides no slow rank") {
+  for (const bool calls : {false, true}) {
+    const auto report = analyse({.ranks = 2,
+                                 .steps = 200,
+                                 .visible_calls = calls,
+                                 .change = [](int rank, int step, StepParts& parts) {
+                                   parts.data += rank == 1 && step >= 100 ? 40 : 0;
+                                   parts.forward += rank == 1 && step == 101 ? 1500 : 0;  // it compiles
+                                 }});
+    REQUIRE(!report.findings.empty());
+    const auto& first = report.findings.front();
+    CHECK_MESSAGE(first.ranks == model::RankSet{1}, joined(report));
+    CHECK(first.cause == SlowCause::input);
+    CHECK(first.lost_s == doctest::Approx(0.040).epsilon(0.1));
+  }
+}
+
 TEST_CASE("a host whose ranks are all slow is named as a host") {
   MadeJob job{.ranks = 32, .steps = 100, .ranks_per_host = 8, .visible_calls = true, .seed = 2};
   job.change = [](int rank, int, StepParts& p) { p.forward += rank / 8 == 2 ? 20 : 0; };
