@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <unistd.h>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace xpurun::launcher {
 
@@ -27,19 +30,24 @@ constexpr size_t kMostNative = 256;  // threads
 // Threads of libraries that spin while they wait for a GPU or the network.
 constexpr std::array<std::string_view, 4> kSpinning = {"nccl", "NCCL", "cuda", "CUDA"};
 
-bool is_below(const std::vector<Descendant>& processes, base::Pid pid, const std::set<base::Pid>& roots) {
-  for (size_t depth = 0; depth < processes.size() + 1; ++depth) {
-    if (roots.contains(pid)) {
-      return true;
-    }
-    const auto it =
-        std::find_if(processes.begin(), processes.end(), [&](const Descendant& p) { return p.pid == pid; });
-    if (it == processes.end()) {
-      return false;
-    }
-    pid = it->parent;
+// These processes and all below them.
+std::unordered_set<base::Pid> trees_of(const std::set<base::Pid>& roots,
+                                       const std::vector<Descendant>& processes) {
+  std::unordered_multimap<base::Pid, base::Pid> children;
+  for (const Descendant& p : processes) {
+    children.emplace(p.parent, p.pid);
   }
-  return false;
+  std::unordered_set<base::Pid> out;
+  std::vector<base::Pid> next(roots.begin(), roots.end());
+  while (!next.empty()) {
+    const base::Pid pid = next.back();
+    next.pop_back();
+    if (out.insert(pid).second) {
+      const auto [begin, end] = children.equal_range(pid);
+      std::transform(begin, end, std::back_inserter(next), [](const auto& entry) { return entry.second; });
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -171,7 +179,7 @@ void HelperWatch::sample_native_threads(std::vector<HelperSample>& out) const {
   }
 }
 
-void HelperWatch::read_position(base::MonoNs now, Child& child) {
+void HelperWatch::read_position(base::MonoNs now, Child& child) const {
   if (!child.reader && now >= child.next_open) {
     child.next_open = now + kOpenAgain;
     if (auto opened = stackdump::PositionReader::open(child.process.pid)) {
@@ -183,8 +191,11 @@ void HelperWatch::read_position(base::MonoNs now, Child& child) {
   }
   if (auto position = child.reader->read()) {
     child.position = std::move(*position);
+    const base::Pid pid = child.process.pid;
+    child.moves += child.loop.moves(now, child.position, proc_.main_run_time(pid)) ? 1 : 0;
   } else {
     child.reader.reset();
+    child.loop.forget();
     child.position = {};
   }
 }
@@ -192,9 +203,10 @@ void HelperWatch::read_position(base::MonoNs now, Child& child) {
 bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
                                    const std::vector<Descendant>& processes, std::vector<HelperSample>& out) {
   const std::set<base::Pid> roots = awaited(now, wait, processes);
+  const std::unordered_set<base::Pid> trees = trees_of(roots, processes);
   std::vector<std::pair<HelperBond, const Descendant*>> chosen;
   for (const Descendant& p : processes) {
-    const bool is_awaited = is_below(processes, p.pid, roots);
+    const bool is_awaited = trees.contains(p.pid);
     // If a process is awaited, the others cannot end the wait.
     if (roots.empty() || is_awaited) {
       chosen.emplace_back(is_awaited ? HelperBond::awaited
@@ -225,38 +237,29 @@ bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
     out.push_back({.key = {.pid = process->pid},
                    .bond = bond,
                    .has_position = child.position.has_python,
-                   .position = child.position.fingerprint,
+                   .position = child.moves,
                    .cpu_s = base::ticks_to_s(stat->utime_ticks + stat->stime_ticks + stat->children_ticks),
                    .io_bytes = io.read_chars + io.write_chars});
   }
-  return !roots.empty() && all_quiet(roots, processes);
+  return !roots.empty() &&
+         std::all_of(chosen.begin(), chosen.end(), [&](const auto& c) { return is_quiet(*c.second); });
 }
 
-// True if all of these programs only sleep or wait for an external event: `sleep 600`, a
-// client that waits for its server. A program that writes to a full pipe or waits for a lock is not quiet.
-bool HelperWatch::all_quiet(const std::set<base::Pid>& roots,
-                            const std::vector<Descendant>& processes) const {
-  for (const Descendant& p : processes) {
-    if (!is_below(processes, p.pid, roots)) {
-      continue;
-    }
-    switch (kernel_wait(proc_, p.pid).kind) {
-      case KernelWaitKind::sleep:
-      case KernelWaitKind::events:
-      case KernelWaitKind::accept:
-      case KernelWaitKind::signal:
-      case KernelWaitKind::child:
-      case KernelWaitKind::input:
-      case KernelWaitKind::restarted:
-        if (!p.python) {
-          break;
-        }
-        return false;
-      default:
-        return false;
-    }
+// True if the program only sleeps or waits for an external event: `sleep 600`, a client that waits for its
+// server. A program that writes to a full pipe or waits for a lock is not quiet.
+bool HelperWatch::is_quiet(const Descendant& process) const {
+  switch (kernel_wait(proc_, process.pid).kind) {
+    case KernelWaitKind::sleep:
+    case KernelWaitKind::events:
+    case KernelWaitKind::accept:
+    case KernelWaitKind::signal:
+    case KernelWaitKind::child:
+    case KernelWaitKind::input:
+    case KernelWaitKind::restarted:
+      return !process.python;
+    default:
+      return false;
   }
-  return true;
 }
 
 // Wakes are counted only for a sleeping thread. A loop with pauses that are long compared to the timeout

@@ -9,6 +9,7 @@
 #include "launcher/processes/descendant.h"
 #include "launcher/watch/helper_progress.h"
 #include "launcher/watch/kernel_wait.h"
+#include "launcher/watch/tight_loop.h"
 #include "launcher/watch/wait_reason.h"
 #include "stackdump/resolve/position.h"
 
@@ -51,6 +52,8 @@ class HelperWatch {
     std::optional<stackdump::PositionReader> reader;
     base::MonoNs next_open = 0;
     stackdump::Position position;
+    TightLoop loop;
+    uint64_t moves = 0;  // samples that showed progress
     Descendant process;
   };
 
@@ -66,8 +69,8 @@ class HelperWatch {
   bool sample_processes(base::MonoNs now, const KernelWait& wait, const std::vector<Descendant>& processes,
                         std::vector<HelperSample>& out);
   void sample_native_threads(std::vector<HelperSample>& out) const;
-  static void read_position(base::MonoNs now, Child& child);
-  bool all_quiet(const std::set<base::Pid>& awaited, const std::vector<Descendant>& processes) const;
+  void read_position(base::MonoNs now, Child& child) const;
+  bool is_quiet(const Descendant& process) const;
 
   base::ProcFs proc_;
   base::Pid rank_;
