@@ -1,0 +1,19 @@
+"""Rank 1 waits for a program that works in bursts and pauses for most of the timeout; the others wait for rank 1."""
+
+import ranks
+import subprocess
+import sys
+
+SECONDS = float(sys.argv[1])
+
+WORK = """
+import sys, time
+seconds = float(sys.argv[1])
+end = time.monotonic() + seconds
+while time.monotonic() < end:
+    sum(range(3000000))
+    time.sleep(0.2 * seconds)
+"""
+if ranks.RANK == 1:
+    subprocess.run([sys.executable, "-c", WORK, str(SECONDS)], check=True)
+ranks.dist.barrier()
