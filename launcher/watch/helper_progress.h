@@ -43,6 +43,9 @@ struct HelperSample {
 
 class HelperProgress {
  public:
+  // A thread that has moved within `memory` may still be at work.
+  explicit HelperProgress(base::MonoNs memory) : memory_(memory) {}
+
   struct Helper {
     HelperBond bond = HelperBond::other;
     model::HelperLife life = model::HelperLife::still;
@@ -69,11 +72,13 @@ class HelperProgress {
     Helper helper;
     bool has_position = false;
     uint64_t position = 0;
+    base::MonoNs moved_at = 0;  // 0: never
     std::deque<Point> points;
   };
 
-  static void judge(Track& track);
+  void judge(Track& track) const;
 
+  base::MonoNs memory_;
   std::map<HelperKey, Track> tracks_;
 };
 

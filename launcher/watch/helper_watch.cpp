@@ -62,6 +62,8 @@ void HelperWatch::forget() {
   last_look_ = 0;
   rate_at_ = 0;
   wake_rate_ = 0;
+  transfers_ = false;
+  transferred_ = false;
   slept_ = false;
   woken_ = 0;
 }
@@ -268,14 +270,15 @@ void HelperWatch::watch_sleep(base::MonoNs now) {
   if (last_look_ != 0 && now - last_look_ < kShortestGap) {
     return;
   }
-  note_wake_rate(now);
-  if (kernel_wait(proc_, rank_).kind == KernelWaitKind::sleep) {
+  const KernelWait wait = kernel_wait(proc_, rank_);
+  note_wakes(now, wait);
+  if (wait.kind == KernelWaitKind::sleep) {
     (void)wakes(true);
     last_look_ = now;
   }
 }
 
-void HelperWatch::note_wake_rate(base::MonoNs now) {
+void HelperWatch::note_wakes(base::MonoNs now, const KernelWait& wait) {
   constexpr base::MonoNs kLeast = 100'000'000;
   const auto status = rate_at_ == 0 || now - rate_at_ >= kLeast
                           ? proc_.thread_status(rank_, rank_)
@@ -287,6 +290,8 @@ void HelperWatch::note_wake_rate(base::MonoNs now) {
   if (rate_at_ != 0 && wakes >= rate_from_) {
     wake_rate_ = static_cast<double>(wakes - rate_from_) / base::ns_to_s(now - rate_at_);
   }
+  transferred_ = transfers_ && wait.transfers && wakes > rate_from_;
+  transfers_ = wait.transfers;
   rate_from_ = wakes;
   rate_at_ = now;
 }
@@ -297,8 +302,8 @@ void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
     return;
   }
   last_look_ = now;
-  note_wake_rate(now);
   const KernelWait wait = current_wait();
+  note_wakes(now, wait);
   const bool woken = wakes(wait.kind == KernelWaitKind::sleep);
   std::vector<stackdump::CodeName> frames;
   if (reader != nullptr) {

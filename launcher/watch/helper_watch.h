@@ -25,8 +25,8 @@ namespace xpurun::launcher {
 
 class HelperWatch {
  public:
-  explicit HelperWatch(base::Pid rank, base::ProcFs proc = base::ProcFs())
-      : proc_(std::move(proc)), rank_(rank) {}
+  HelperWatch(base::Pid rank, base::MonoNs hang_timeout, base::ProcFs proc = base::ProcFs())
+      : proc_(std::move(proc)), rank_(rank), progress_(hang_timeout) {}
 
   // Call while the main thread is still, before its helpers are sampled.
   void watch_sleep(base::MonoNs now);
@@ -35,10 +35,15 @@ class HelperWatch {
   // Call when the main thread has made progress.
   void forget();
   // The rank was stopped for a dump, which wakes its threads.
-  void held() { held_ = true; }
+  void held() {
+    held_ = true;
+    transfers_ = false;
+  }
 
   // How often the main thread has woken up lately, per second; 0 if not known.
   double wake_rate() const { return wake_rate_; }
+  // Whether the main thread has read or written data since the last sample, in one place.
+  bool transferred() const { return transferred_; }
   model::HelperLife life() const { return progress_.life(); }
   model::OutsideWait outside() const { return reason_.outside; }
   WaitTarget target() const { return reason_.target; }
@@ -58,7 +63,7 @@ class HelperWatch {
   };
 
   bool wakes(bool asleep);
-  void note_wake_rate(base::MonoNs now);
+  void note_wakes(base::MonoNs now, const KernelWait& wait);
   KernelWait current_wait();
   void vote(const WaitReason& reason);
   bool holds(base::MonoNs now, base::Pid pid, const std::set<std::string>& pipes);
@@ -87,6 +92,8 @@ class HelperWatch {
   base::MonoNs rate_at_ = 0;  // 0: no sample
   uint64_t rate_from_ = 0;
   double wake_rate_ = 0;
+  bool transfers_ = false;  // at the last sample, the main thread waited to read or write data
+  bool transferred_ = false;
   uint64_t switches_ = 0;
   bool slept_ = false;  // switches_ is of a sleeping thread
   bool held_ = false;   // the rank was held since the last sample

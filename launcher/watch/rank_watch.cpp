@@ -52,7 +52,7 @@ RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double ha
       last_progress_(now),
       main_moved_(now),
       hang_timeout_(base::s_to_ns(hang_timeout_s)),
-      helpers_(pid) {}
+      helpers_(pid, hang_timeout_) {}
 
 void RankWatch::sample_usage(base::MonoNs now) {
   const auto process = proc_.stat(pid_);
@@ -150,11 +150,7 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
   }
   waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
   if (progress || waits_for_terminal_) {
-    last_progress_ = now;
-    main_moved_ = now;
-    starved_ = 0;
-    helpers_.forget();
-    helpers_met_ = false;
+    note_motion(now);
   } else if (still_part(now) >= kHelpersAfter) {
     helpers_.look(now, reader_ ? &*reader_ : nullptr, helpers());
     const bool on_helpers = helpers_.target() == WaitTarget::helpers;
@@ -168,6 +164,17 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
   } else {
     helpers_.watch_sleep(now);
   }
+  if (helpers_.transferred()) {
+    note_motion(now);
+  }
+}
+
+void RankWatch::note_motion(base::MonoNs now) {
+  last_progress_ = now;
+  main_moved_ = now;
+  starved_ = 0;
+  helpers_.forget();
+  helpers_met_ = false;
 }
 
 StillSigns RankWatch::signs() const {

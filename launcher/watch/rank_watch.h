@@ -1,7 +1,7 @@
 // RankWatch: the progress of one rank's main thread, read from outside without stopping the rank. Progress is
-// a changed Python position of the main thread (but see tight_loop.h), much file I/O, or much memory touched
-// for the first time (libraries being loaded). For a process without Python: a changed system call and CPU
-// time. One instance per rank process.
+// a changed Python position of the main thread (but see tight_loop.h), data read or written in one place,
+// much file I/O, or much memory touched for the first time (libraries being loaded). For a process without
+// Python: a changed system call and CPU time. One instance per rank process.
 #pragma once
 
 #include "common/base/clock.h"
@@ -61,6 +61,7 @@ class RankWatch final : public RankProbe {
   };
 
   void sample_usage(base::MonoNs now);
+  void note_motion(base::MonoNs now);
   // For which the main thread was ready to run, but had no CPU.
   static double queue_s(const Usage& from, const Usage& to);
   // True if the main thread's position shows progress since the last sample.
