@@ -8,8 +8,8 @@ c-fork, python-fork: a rank in C or Python that forks children, which end at onc
 starts /bin/true. Bare runs, runs under xpurun and, with --than, under the xpurun of another build directory alternate.
 The medians of the numbers of starts, and of the CPU time that the job needs for a start, are printed: on a machine with
 other work, only the CPU time says something. children: a rank with CHILDREN sleeping processes that starts 1,000
-programs a second; prints the share of one core that xpurun takes in the twenty seconds after SECONDS. ranks: RANKS ranks
-without Python that wake ten times a second; prints the same share, and xpurun's memory. short: 50 times
+programs a second; prints the share of one core that xpurun takes in the twenty seconds after SECONDS. ranks: RANKS
+ranks without Python that wake ten times a second; prints the same share, and xpurun's memory. short: 50 times
 `xpurun -- true`. Exits 1 if a job failed.
 """
 
