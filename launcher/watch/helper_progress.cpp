@@ -68,7 +68,7 @@ void HelperProgress::update(base::MonoNs now, std::span<const HelperSample> samp
   for (const HelperSample& s : samples) {
     const auto [it, is_new] = tracks_.try_emplace(s.key);
     Track& track = it->second;
-    const bool moved = !is_new && s.has_position && track.has_position && s.position != track.position;
+    const bool moved = !is_new && s.position != track.position;
     track.moved_at = moved ? now : track.moved_at;
     track.helper.bond = s.bond;
     track.has_position = s.has_position;

@@ -68,6 +68,15 @@ void HelperWatch::forget() {
   woken_ = 0;
 }
 
+void HelperWatch::held() {
+  held_ = true;
+  transfers_ = false;
+  for (auto& [pid, child] : children_) {
+    child.transfers = false;
+    child.loop.held();
+  }
+}
+
 // Counts only between two samples that both meet the thread asleep. A stop for a dump wakes the thread as
 // well, so that a sample right after a dump does not count.
 bool HelperWatch::wakes(bool asleep) {
@@ -192,9 +201,10 @@ void HelperWatch::read_position(base::MonoNs now, Child& child) const {
     return;
   }
   if (auto position = child.reader->read()) {
+    const bool known = child.position.has_python;
     child.position = std::move(*position);
-    const base::Pid pid = child.process.pid;
-    child.moves += child.loop.moves(now, child.position, proc_.main_run_time(pid)) ? 1 : 0;
+    const bool moves = child.loop.moves(now, child.position, proc_.main_run_time(child.process.pid));
+    child.moves += moves && known ? 1 : 0;
   } else {
     child.reader.reset();
     child.loop.forget();
@@ -235,6 +245,7 @@ bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
     if (process->python && readers++ < kMostReaders) {
       read_position(now, child);
     }
+    note_transfer(child);
     const base::ProcIo io = proc_.io(process->pid);
     out.push_back({.key = {.pid = process->pid},
                    .bond = bond,
@@ -245,6 +256,18 @@ bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
   }
   return !roots.empty() &&
          std::all_of(chosen.begin(), chosen.end(), [&](const auto& c) { return is_quiet(*c.second); });
+}
+
+// Data of sockets are not among the counted bytes of a process.
+void HelperWatch::note_transfer(Child& child) const {
+  const base::Pid pid = child.process.pid;
+  const bool transfers = kernel_wait(proc_, pid).transfers;
+  const auto status =
+      transfers ? proc_.thread_status(pid, pid) : base::Result<base::ProcStatus>(base::fail(""));
+  const uint64_t switches = status ? status->voluntary_switches : 0;
+  child.moves += child.transfers && transfers && switches > child.switches ? 1 : 0;
+  child.transfers = transfers;
+  child.switches = switches;
 }
 
 // True if the program only sleeps or waits for an external event: `sleep 600`, a client that waits for its

@@ -34,11 +34,8 @@ class HelperWatch {
   void look(base::MonoNs now, stackdump::PositionReader* reader, const std::vector<Descendant>& processes);
   // Call when the main thread has made progress.
   void forget();
-  // The rank was stopped for a dump, which wakes its threads.
-  void held() {
-    held_ = true;
-    transfers_ = false;
-  }
+  // The rank and its processes were stopped for a dump, which wakes their threads.
+  void held();
 
   // How often the main thread has woken up lately, per second; 0 if not known.
   double wake_rate() const { return wake_rate_; }
@@ -58,7 +55,9 @@ class HelperWatch {
     base::MonoNs next_open = 0;
     stackdump::Position position;
     TightLoop loop;
-    uint64_t moves = 0;  // samples that showed progress
+    uint64_t moves = 0;      // samples that showed progress
+    bool transfers = false;  // at the last sample, the process waited to read or write data
+    uint64_t switches = 0;   // at the last sample
     Descendant process;
   };
 
@@ -75,6 +74,7 @@ class HelperWatch {
                         std::vector<HelperSample>& out);
   void sample_native_threads(std::vector<HelperSample>& out) const;
   void read_position(base::MonoNs now, Child& child) const;
+  void note_transfer(Child& child) const;
   bool is_quiet(const Descendant& process) const;
 
   base::ProcFs proc_;

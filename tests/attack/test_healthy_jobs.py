@@ -19,8 +19,8 @@ TIMEOUT = 10 if LONG else 4
 # Seconds of each job's work.
 SECONDS = 2.2 * TIMEOUT
 # Ranks that work while others wait for them, or without a moving main thread: they may take any time.
-LASTING = ["H_child_pauses_output", "H_child_pauses_run", "H_download_stalls", "H_encode_threads", "H_eval_moving",
-           "H_eval_rank0", "H_matmul_rank0", "H_threadpool_io", "H_tokenize_pool"]
+LASTING = ["H_child_downloads", "H_child_pauses_output", "H_child_pauses_run", "H_download_stalls", "H_encode_threads",
+           "H_eval_moving", "H_eval_rank0", "H_matmul_rank0", "H_threadpool_io", "H_tokenize_pool"]
 LONG_SECONDS = 4.2 * TIMEOUT
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 

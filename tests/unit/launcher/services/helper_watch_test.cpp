@@ -397,3 +397,22 @@ TEST_CASE("a thread that wakes up in read() or recv() has moved data") {
     CHECK_FALSE(s.watch.transferred());
   }
 }
+
+TEST_CASE("an awaited process that wakes up in recv() works") {
+  HelperScene s;
+  s.rank() = {.call = SYS_wait4, .argument = static_cast<uint64_t>(kFirst)};
+  Shown& child = s.start({.pid = kFirst, .parent = kRank}, {.call = SYS_recvfrom});
+  s.look_for_a_while([] {});
+  CHECK(s.watch.life() == HelperLife::still);
+  SUBCASE("woken by data") {
+    child.switches += 1;
+    s.look(10);
+    CHECK(s.watch.life() == HelperLife::working);
+  }
+  SUBCASE("woken by a dump") {
+    child.switches += 1;
+    s.watch.held();
+    s.look(10);
+    CHECK(s.watch.life() == HelperLife::still);
+  }
+}
