@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Jobs that start very many processes: how many starts a second, bare and under xpurun, and xpurun's own CPU time.
 
-usage: process_storms.py [--build DIR] [--than DIR] [--seconds 6] [--rounds 3] [--children 10000] [--only NAME]
+usage: process_storms.py [--build DIR] [--than DIR] [--seconds 6] [--rounds 3] [--children 10000] [--ranks 512]
+                         [--only NAME]
 
 c-fork, python-fork: a rank in C or Python that forks children, which end at once. c-start, python-start: a rank that
 starts /bin/true. Bare runs, runs under xpurun and, with --than, under the xpurun of another build directory alternate.
 The medians of the numbers of starts, and of the CPU time that the job needs for a start, are printed: on a machine with
 other work, only the CPU time says something. children: a rank with CHILDREN sleeping processes that starts 1,000
-programs a second; prints the share of one core that xpurun takes in the twenty seconds after SECONDS. short: 50 times
+programs a second; prints the share of one core that xpurun takes in the twenty seconds after SECONDS. ranks: RANKS
+ranks without Python that wake ten times a second; prints the same share, and xpurun's memory. short: 50 times
 `xpurun -- true`. Exits 1 if a job failed.
 """
 
@@ -90,6 +92,31 @@ int main(int argc, char** argv) {
   return 0;
 }
 """
+RANKS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+  int ranks = atoi(argv[1]), seconds = atoi(argv[2]);
+  char number[16];
+  if (getenv("RANK")) {
+    for (int i = 0; i < 10 * seconds; ++i) usleep(100000);
+    return 0;
+  }
+  setenv("WORLD_SIZE", argv[1], 1);
+  for (int i = 0; i < ranks; ++i) {
+    snprintf(number, sizeof number, "%d", i);
+    setenv("RANK", number, 1);
+    setenv("LOCAL_RANK", number, 1);
+    if (fork() == 0) { execv(argv[0], argv); _exit(1); }
+  }
+  puts("started");
+  fflush(stdout);
+  while (wait(0) > 0);
+  return 0;
+}
+"""
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
 
@@ -164,12 +191,29 @@ def children(xpurun, command, args):
         return job.wait() == 0
 
 
+def ranks(xpurun, command, args):
+    with tempfile.TemporaryDirectory() as out:
+        job = subprocess.Popen([xpurun, "-q", "--no-report", "--out", f"{out}/run", "--", *command, str(args.ranks),
+                                str(int(args.seconds) + 25)], stdout=subprocess.PIPE, text=True)
+        job.stdout.readline()
+        time.sleep(args.seconds)
+        started, before, begun = cpu_s(job.pid), cpu_s(job.pid), time.monotonic()
+        time.sleep(20)
+        share = (cpu_s(job.pid) - before) / (time.monotonic() - begun)
+        status = pathlib.Path(f"/proc/{job.pid}/status").read_text()
+        peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+        print(f"{args.ranks} ranks: xpurun takes {100 * share:.1f} % of a core ({started:.2f} s in the first "
+              f"{args.seconds:.0f} s), {peak / 1024:.0f} MiB", flush=True)
+        return job.wait() == 0
+
+
 def main():
     parser = bench_support.arguments(__doc__)
     parser.add_argument("--than", help="another build directory")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--children", type=int, default=10000)
+    parser.add_argument("--ranks", type=int, default=512)
     parser.add_argument("--only", help="one of the names above")
     args = parser.parse_args()
     programs = {"xpurun": bench_support.program_of(args)}
@@ -179,6 +223,7 @@ def main():
     c_start = C_FORK.replace("START", "vfork()").replace("CHILD;", 'execl("/bin/true", "true", (char*)0);')
     storms = {"c-fork": C_FORK.replace("START", "fork()").replace("CHILD;", ""), "python-fork": PY_FORK,
               "c-start": c_start, "python-start": PY_START}
+    good = True
     try:
         for name, source in storms.items():
             if args.only in (None, name):
@@ -187,10 +232,13 @@ def main():
             short(programs, args)
         if args.only in (None, "children"):
             command = program(work, "children", CHILDREN)
-            return 0 if all([children(xpurun, command, args) for xpurun in programs.values()]) else 1
+            good &= all([children(xpurun, command, args) for xpurun in programs.values()])
+        if args.only in (None, "ranks"):
+            command = program(work, "ranks", RANKS)
+            good &= all([ranks(xpurun, command, args) for xpurun in programs.values()])
     finally:
         shutil.rmtree(work)
-    return 0
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -263,6 +263,25 @@ bool DumpCoordinator::assign_to_stall() {
   return true;
 }
 
+void DumpCoordinator::remove_old_stalls() {
+  if (manifest_.why == model::DumpReason::hang) {
+    of_stalls_.push_back(dir_);
+  }
+  if (of_stalls_.size() <= kMostStallDumps) {
+    return;
+  }
+  const auto& stalls = std::as_const(parts_.journal).manifest().stalls;
+  const auto old = std::find_if(of_stalls_.begin(), of_stalls_.end(), [&](const std::string& dir) {
+    return std::none_of(stalls.begin(), stalls.end(),
+                        [&](const model::Stall& s) { return s.cleared_s < 0 && s.dump == dir; });
+  });
+  if (old != of_stalls_.end()) {
+    base::log_info("{} is removed: the last {} dumps of stalls are kept", *old, kMostStallDumps);
+    parts_.storage.remove_tree(parts_.journal.dir().file(*old));
+    of_stalls_.erase(old);
+  }
+}
+
 // The requester reads the files at once, so they must be on disk.
 void DumpCoordinator::reply_to_served() {
   const size_t processes = manifest_.processes.size();
@@ -302,6 +321,7 @@ void DumpCoordinator::done(const StackDumpOutcome& outcome) {
   record(outcome);
   release_crashed();
   const bool for_stall = assign_to_stall();
+  remove_old_stalls();
   parts_.journal.save_now();
   reply_to_served();
   hooks_.dumped(ended_ - started_, for_stall);

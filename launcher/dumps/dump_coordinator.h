@@ -42,6 +42,9 @@ struct CrashedProcess {
 
 class DumpCoordinator {
  public:
+  // Dumps of stalls whose files are kept.
+  static constexpr size_t kMostStallDumps = 100;
+
   struct Parts {
     EventLoop& loop;
     Storage& storage;
@@ -123,6 +126,8 @@ class DumpCoordinator {
   void done(const StackDumpOutcome& outcome);
   void release_crashed();
   bool is_fresh_for(model::DumpReason why) const;
+  // A job that stalls again and again must not fill the disk.
+  void remove_old_stalls();
   // Whether the dump serves a stall that is still open.
   bool assign_to_stall();
   // The first waiting request and all others that the same dump can serve.
@@ -152,7 +157,8 @@ class DumpCoordinator {
     int dump = 0;  // the process is released when the dump of this number has ended
   };
   std::map<base::Pid, Held> crashed_;
-  model::CollectiveFacts calls_;  // recorded at the dump under way or the last one
+  std::vector<std::string> of_stalls_;  // directories of the kept dumps of stalls, the oldest first
+  model::CollectiveFacts calls_;        // recorded at the dump under way or the last one
 };
 
 }  // namespace xpurun::launcher

@@ -29,7 +29,7 @@ class JobEnding {
     // Releases held processes and relays all remaining output of the ranks. Calls `done` once.
     std::function<void(std::function<void()> done)> drain_logs;
     std::function<void()> record;          // completes run.json
-    std::function<bool()> request_report;  // false if no report is wanted
+    std::function<bool()> request_report;  // false if no report is needed
     std::function<bool()> reporting;
     std::function<void()> print_end;
     // Runs the notifications about the end. Calls `done` once.

@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
+#include <system_error>
 #include <type_traits>
 #include <unistd.h>
 
@@ -139,6 +141,11 @@ base::Status perform(const FileOperation& operation) {
         return base::fail_errno("cannot remove " + operation.path);
       }
       return {};
+    case FileAction::remove_tree: {
+      std::error_code error;
+      std::filesystem::remove_all(operation.path, error);
+      return error ? base::fail("cannot remove " + operation.path + ": " + error.message()) : base::Status();
+    }
     case FileAction::probe:
       return probe(operation.path);
   }

@@ -18,7 +18,8 @@ enum class FileAction : uint8_t {
   append,            // the file must exist; a failed append leaves the old end
   append_or_create,  // as append, but the file may be missing
   remove,
-  probe,  // creates and removes a file: shows whether the file system answers
+  remove_tree,  // a directory with all that is in it
+  probe,        // creates and removes a file: shows whether the file system answers
 };
 
 struct FileOperation {

@@ -59,6 +59,7 @@ class Storage {
     submit({FileAction::append_or_create, std::move(path), std::move(text)}, {});
   }
   void remove(std::string path) { submit({FileAction::remove, std::move(path)}, {}); }
+  void remove_tree(std::string path) { submit({FileAction::remove_tree, std::move(path)}, {}); }
   void probe(std::string path) { submit({FileAction::probe, std::move(path)}, {}); }
 };
 

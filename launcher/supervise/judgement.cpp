@@ -90,11 +90,13 @@ void Judgement::give_up(const std::string& why) {
   reports_.give_up(why);
 }
 
-bool Judgement::request_report() {
-  if (parts_.options.report) {
+bool Judgement::request_last_report() {
+  const model::RunManifest& run = parts_.journal.manifest();
+  const bool wanted = parts_.options.report || run.exit_status != 0 || !run.stalls.empty();
+  if (wanted) {
     reports_.request();
   }
-  return parts_.options.report;
+  return wanted;
 }
 
 std::function<void(base::Pid)> Judgement::helper_started() {

@@ -67,8 +67,8 @@ class Judgement {
   void command_ended();
   void give_up(const std::string& why);
   bool collecting_evidence() const { return evidence_.busy(); }
-  // False if the user wants no report.
-  bool request_report();
+  // Of the recorded run. False if nothing is left to say: with --no-report, of a job that went well.
+  bool request_last_report();
   bool reporting() const { return reports_.busy() || nodes_.busy(); }
 
   EvidenceService& evidence() { return evidence_; }

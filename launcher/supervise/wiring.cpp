@@ -38,7 +38,7 @@ JobEnding::Hooks Supervisor::ending_hooks() {
                 notices_.release_all();
                 end_record_.write();
               },
-          .request_report = [this] { return judgement_.request_report(); },
+          .request_report = [this] { return judgement_.request_last_report(); },
           .reporting = [this] { return judgement_.reporting(); },
           .print_end = [this] { judgement_.verdicts().print_end(); },
           .notify_of_end = [this](std::function<void()> done) { notifier_.end(std::move(done)); }};

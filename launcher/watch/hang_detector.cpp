@@ -91,6 +91,35 @@ std::vector<StillRank> HangDetector::due_ranks(base::MonoNs now) {
   return out;
 }
 
+// A rank that waits, and has been still for nearly as long as the ranks that are due: one cause may have
+// stopped them, and a verdict on the others alone would miss it. Ranks that do not wait may be working.
+bool HangDetector::is_almost_due(base::MonoNs now, const StillRank& rank) const {
+  const bool waits = rank.waits_for == WaitTarget::peers || rank.waits_for == WaitTarget::helpers;
+  return waits && now >= still_since(rank) + timeout_ - std::min(kNearNs, timeout_ / 2);
+}
+
+// The groups of the ranks that are due. If that changes a stall, with the ranks that are almost due.
+std::vector<model::RankSet> HangDetector::groups_of(base::MonoNs now) {
+  std::vector<StillRank> ranks = due_ranks(now);
+  if (std::all_of(ranks.begin(), ranks.end(), [&](const StillRank& r) { return is_member(r); })) {
+    return stall_groups(ranks);
+  }
+  const size_t due = ranks.size();
+  for (const auto& [rank, known] : known_) {
+    const bool is_due = std::any_of(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(due),
+                                    [&, n = rank](const StillRank& r) { return r.rank == n; });
+    if (!is_due && is_almost_due(now, known.rank)) {
+      ranks.push_back(known.rank);
+    }
+  }
+  std::vector<model::RankSet> groups = stall_groups(ranks);
+  std::erase_if(groups, [&](const model::RankSet& group) {
+    return std::none_of(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(due),
+                        [&](const StillRank& r) { return group.contains(r.rank); });
+  });
+  return groups;
+}
+
 // The open stall that each group continues; 0: none. A stall goes on in the group with most of its members.
 std::vector<int> HangDetector::stalls_of(const std::vector<model::RankSet>& groups) const {
   std::vector<int> out(groups.size(), 0);
@@ -125,10 +154,14 @@ void HangDetector::take_in(const model::RankSet& group, Stall& stall) {
       moved |= left;
     }
     const StillRank& r = known_.at(rank).rank;
-    stall.members[rank] = {
-        .last_progress = r.last_progress, .still_since = still_since(r), .condition = r.condition};
+    const bool only_waits = r.waits_for == WaitTarget::peers;
+    stall.members[rank] = {.last_progress = r.last_progress,
+                           .still_since = still_since(r),
+                           .due = only_waits ? 0 : still_since(r) + timeout_,
+                           .condition = r.condition,
+                           .was_due = only_waits};
     stall.regrouped = true;
-    stall.new_culprit |= moved || r.waits_for != WaitTarget::peers;
+    stall.new_culprit |= moved || !only_waits;
   }
 }
 
@@ -171,7 +204,19 @@ void HangDetector::note_judged(base::MonoNs now, Stall& stall) const {
   stall.new_culprit = false;
   for (auto& [rank, member] : stall.members) {
     member.condition = known_.at(rank).rank.condition;
+    member.was_due = now >= member.due;
   }
+}
+
+bool HangDetector::became_due(base::MonoNs now, const Stall& stall) {
+  bool out = false;
+  for (const auto& [rank, member] : stall.members) {
+    if (now < member.due) {
+      wake_at(member.due);
+    }
+    out |= !member.was_due && now >= member.due;
+  }
+  return out;
 }
 
 bool HangDetector::condition_changed(const Stall& stall) const {
@@ -181,12 +226,13 @@ bool HangDetector::condition_changed(const Stall& stall) const {
 }
 
 void HangDetector::judge(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events) {
-  if (!stall.regrouped && stall.living == living() && !condition_changed(stall)) {
+  const bool due = became_due(now, stall);
+  if (!stall.regrouped && stall.living == living() && !condition_changed(stall) && !due) {
     stall.changed_since = -1;
     return;
   }
   stall.changed_since = stall.changed_since < 0 ? now : stall.changed_since;
-  const base::MonoNs at = stall.new_culprit
+  const base::MonoNs at = stall.new_culprit || due
                               ? stall.judged_at + kShortestGap
                               : std::max(stall.judged_at + stall.gap, stall.changed_since + kSettled);
   if (now < at) {
@@ -226,7 +272,7 @@ std::vector<StallEvent> HangDetector::update(base::MonoNs now, const std::vector
   }
   learn(now, ranks);
   remove_moved(events);
-  const std::vector<model::RankSet> groups = stall_groups(due_ranks(now));
+  const std::vector<model::RankSet> groups = groups_of(now);
   const std::vector<int> stalls = stalls_of(groups);
   std::vector<int> raised;
   for (size_t i = 0; i < groups.size(); ++i) {

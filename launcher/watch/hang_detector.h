@@ -1,8 +1,9 @@
 // HangDetector: turns the still times of the ranks into events about stalls. Pure: no clock, no process.
 //
 // A stall is a group of ranks that wait for each other (stall_groups.h). Each stall has its own life: it is
-// raised when a rank of the group has been still for the timeout; judged again when ranks join or leave it,
-// when ranks of the job appear or end, and when the condition of a member changes; escalated once, if
+// raised when a rank of the group has been still for the timeout, together with the ranks of the group that
+// wait and are almost due; judged again when ranks join or leave it or become due, when ranks of the job
+// appear or end, and when the condition of a member changes; escalated once, if
 // --busy-timeouts is given; cleared when all of its ranks have made progress or ended. Time without a CPU
 // proves nothing and does not count as stillness, up to kMostStarved timeouts.
 #pragma once
@@ -75,7 +76,9 @@ class HangDetector {
   struct Member {
     base::MonoNs last_progress = 0;  // at the time of joining; later progress ends the membership
     base::MonoNs still_since = 0;    // at the time of joining
+    base::MonoNs due = 0;            // from this instant on, the rank may be the culprit; 0: it only waits
     unsigned condition = 0;          // at the last judgement
+    bool was_due = false;            // at the last judgement
   };
   struct Stall {
     std::map<base::Rank, Member> members;
@@ -95,6 +98,8 @@ class HangDetector {
   void settle(base::MonoNs now, Known& known, const StillRank& input);
   bool is_member(const StillRank& rank) const;
   std::vector<StillRank> due_ranks(base::MonoNs now);
+  bool is_almost_due(base::MonoNs now, const StillRank& rank) const;
+  std::vector<model::RankSet> groups_of(base::MonoNs now);
   void remove_moved(std::vector<StallEvent>& events);
   std::vector<int> stalls_of(const std::vector<model::RankSet>& groups) const;
   void take_in(const model::RankSet& group, Stall& stall);
@@ -103,6 +108,7 @@ class HangDetector {
   void escalate(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events);
   void note_judged(base::MonoNs now, Stall& stall) const;
   bool condition_changed(const Stall& stall) const;
+  bool became_due(base::MonoNs now, const Stall& stall);
   model::RankSet living() const;
   static StallEvent event(StallChange change, int n, const Stall& stall);
   void wake_at(base::MonoNs at) { next_deadline_ = std::min(next_deadline_.value_or(INT64_MAX), at); }

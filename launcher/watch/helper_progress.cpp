@@ -17,7 +17,7 @@ constexpr double kSomeBytesPerS = 64 << 10;
 
 }  // namespace
 
-void HelperProgress::judge(Track& track) {
+void HelperProgress::judge(Track& track) const {
   const Point& first = track.points.front();
   const Point& last = track.points.back();
   const double seconds = base::ns_to_s(last.at - first.at);
@@ -36,6 +36,8 @@ void HelperProgress::judge(Track& track) {
   // Each task comes and goes through a pipe, however long it computes at one place.
   const bool has_tasks = last.io_bytes > first.io_bytes;
   const bool stirs = moved || share >= kSomeShare || bytes_per_s >= kSomeBytesPerS;
+  const bool stirred =
+      track.helper.bond == HelperBond::thread && track.moved_at != 0 && last.at - track.moved_at < memory_;
   bool working = false;
   switch (track.helper.bond) {
     case HelperBond::thread:
@@ -53,7 +55,9 @@ void HelperProgress::judge(Track& track) {
       working = works;
       break;
   }
-  track.helper.life = working ? HelperLife::working : stirs ? HelperLife::stirring : HelperLife::still;
+  track.helper.life = working            ? HelperLife::working
+                      : stirs || stirred ? HelperLife::stirring
+                                         : HelperLife::still;
 }
 
 void HelperProgress::update(base::MonoNs now, std::span<const HelperSample> samples) {
@@ -64,7 +68,8 @@ void HelperProgress::update(base::MonoNs now, std::span<const HelperSample> samp
   for (const HelperSample& s : samples) {
     const auto [it, is_new] = tracks_.try_emplace(s.key);
     Track& track = it->second;
-    const bool moved = !is_new && s.has_position && track.has_position && s.position != track.position;
+    const bool moved = !is_new && s.position != track.position;
+    track.moved_at = moved ? now : track.moved_at;
     track.helper.bond = s.bond;
     track.has_position = s.has_position;
     track.position = s.position;

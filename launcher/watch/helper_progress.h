@@ -36,13 +36,16 @@ struct HelperSample {
   HelperKey key;
   HelperBond bond = HelperBond::other;
   bool has_position = false;  // a Python position could be read
-  uint64_t position = 0;
+  uint64_t position = 0;      // changes when the helper is seen to make progress
   double cpu_s = 0;  // used so far, including ended children
   uint64_t io_bytes = 0;
 };
 
 class HelperProgress {
  public:
+  // A thread that has moved within `memory` may still be at work.
+  explicit HelperProgress(base::MonoNs memory) : memory_(memory) {}
+
   struct Helper {
     HelperBond bond = HelperBond::other;
     model::HelperLife life = model::HelperLife::still;
@@ -69,11 +72,13 @@ class HelperProgress {
     Helper helper;
     bool has_position = false;
     uint64_t position = 0;
+    base::MonoNs moved_at = 0;  // 0: never
     std::deque<Point> points;
   };
 
-  static void judge(Track& track);
+  void judge(Track& track) const;
 
+  base::MonoNs memory_;
   std::map<HelperKey, Track> tracks_;
 };
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <unistd.h>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace xpurun::launcher {
 
@@ -27,19 +30,24 @@ constexpr size_t kMostNative = 256;  // threads
 // Threads of libraries that spin while they wait for a GPU or the network.
 constexpr std::array<std::string_view, 4> kSpinning = {"nccl", "NCCL", "cuda", "CUDA"};
 
-bool is_below(const std::vector<Descendant>& processes, base::Pid pid, const std::set<base::Pid>& roots) {
-  for (size_t depth = 0; depth < processes.size() + 1; ++depth) {
-    if (roots.contains(pid)) {
-      return true;
-    }
-    const auto it =
-        std::find_if(processes.begin(), processes.end(), [&](const Descendant& p) { return p.pid == pid; });
-    if (it == processes.end()) {
-      return false;
-    }
-    pid = it->parent;
+// These processes and all below them.
+std::unordered_set<base::Pid> trees_of(const std::set<base::Pid>& roots,
+                                       const std::vector<Descendant>& processes) {
+  std::unordered_multimap<base::Pid, base::Pid> children;
+  for (const Descendant& p : processes) {
+    children.emplace(p.parent, p.pid);
   }
-  return false;
+  std::unordered_set<base::Pid> out;
+  std::vector<base::Pid> next(roots.begin(), roots.end());
+  while (!next.empty()) {
+    const base::Pid pid = next.back();
+    next.pop_back();
+    if (out.insert(pid).second) {
+      const auto [begin, end] = children.equal_range(pid);
+      std::transform(begin, end, std::back_inserter(next), [](const auto& entry) { return entry.second; });
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -54,8 +62,19 @@ void HelperWatch::forget() {
   last_look_ = 0;
   rate_at_ = 0;
   wake_rate_ = 0;
+  transfers_ = false;
+  transferred_ = false;
   slept_ = false;
   woken_ = 0;
+}
+
+void HelperWatch::held() {
+  held_ = true;
+  transfers_ = false;
+  for (auto& [pid, child] : children_) {
+    child.transfers = false;
+    child.loop.held();
+  }
 }
 
 // Counts only between two samples that both meet the thread asleep. A stop for a dump wakes the thread as
@@ -171,7 +190,7 @@ void HelperWatch::sample_native_threads(std::vector<HelperSample>& out) const {
   }
 }
 
-void HelperWatch::read_position(base::MonoNs now, Child& child) {
+void HelperWatch::read_position(base::MonoNs now, Child& child) const {
   if (!child.reader && now >= child.next_open) {
     child.next_open = now + kOpenAgain;
     if (auto opened = stackdump::PositionReader::open(child.process.pid)) {
@@ -182,9 +201,13 @@ void HelperWatch::read_position(base::MonoNs now, Child& child) {
     return;
   }
   if (auto position = child.reader->read()) {
+    const bool known = child.position.has_python;
     child.position = std::move(*position);
+    const bool moves = child.loop.moves(now, child.position, proc_.main_run_time(child.process.pid));
+    child.moves += moves && known ? 1 : 0;
   } else {
     child.reader.reset();
+    child.loop.forget();
     child.position = {};
   }
 }
@@ -192,9 +215,10 @@ void HelperWatch::read_position(base::MonoNs now, Child& child) {
 bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
                                    const std::vector<Descendant>& processes, std::vector<HelperSample>& out) {
   const std::set<base::Pid> roots = awaited(now, wait, processes);
+  const std::unordered_set<base::Pid> trees = trees_of(roots, processes);
   std::vector<std::pair<HelperBond, const Descendant*>> chosen;
   for (const Descendant& p : processes) {
-    const bool is_awaited = is_below(processes, p.pid, roots);
+    const bool is_awaited = trees.contains(p.pid);
     // If a process is awaited, the others cannot end the wait.
     if (roots.empty() || is_awaited) {
       chosen.emplace_back(is_awaited ? HelperBond::awaited
@@ -221,42 +245,46 @@ bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
     if (process->python && readers++ < kMostReaders) {
       read_position(now, child);
     }
+    note_transfer(child);
     const base::ProcIo io = proc_.io(process->pid);
     out.push_back({.key = {.pid = process->pid},
                    .bond = bond,
                    .has_position = child.position.has_python,
-                   .position = child.position.fingerprint,
+                   .position = child.moves,
                    .cpu_s = base::ticks_to_s(stat->utime_ticks + stat->stime_ticks + stat->children_ticks),
                    .io_bytes = io.read_chars + io.write_chars});
   }
-  return !roots.empty() && all_quiet(roots, processes);
+  return !roots.empty() &&
+         std::all_of(chosen.begin(), chosen.end(), [&](const auto& c) { return is_quiet(*c.second); });
 }
 
-// True if all of these programs only sleep or wait for an external event: `sleep 600`, a
-// client that waits for its server. A program that writes to a full pipe or waits for a lock is not quiet.
-bool HelperWatch::all_quiet(const std::set<base::Pid>& roots,
-                            const std::vector<Descendant>& processes) const {
-  for (const Descendant& p : processes) {
-    if (!is_below(processes, p.pid, roots)) {
-      continue;
-    }
-    switch (kernel_wait(proc_, p.pid).kind) {
-      case KernelWaitKind::sleep:
-      case KernelWaitKind::events:
-      case KernelWaitKind::accept:
-      case KernelWaitKind::signal:
-      case KernelWaitKind::child:
-      case KernelWaitKind::input:
-      case KernelWaitKind::restarted:
-        if (!p.python) {
-          break;
-        }
-        return false;
-      default:
-        return false;
-    }
+// Data of sockets are not among the counted bytes of a process.
+void HelperWatch::note_transfer(Child& child) const {
+  const base::Pid pid = child.process.pid;
+  const bool transfers = kernel_wait(proc_, pid).transfers;
+  const auto status =
+      transfers ? proc_.thread_status(pid, pid) : base::Result<base::ProcStatus>(base::fail(""));
+  const uint64_t switches = status ? status->voluntary_switches : 0;
+  child.moves += child.transfers && transfers && switches > child.switches ? 1 : 0;
+  child.transfers = transfers;
+  child.switches = switches;
+}
+
+// True if the program only sleeps or waits for an external event: `sleep 600`, a client that waits for its
+// server. A program that writes to a full pipe or waits for a lock is not quiet.
+bool HelperWatch::is_quiet(const Descendant& process) const {
+  switch (kernel_wait(proc_, process.pid).kind) {
+    case KernelWaitKind::sleep:
+    case KernelWaitKind::events:
+    case KernelWaitKind::accept:
+    case KernelWaitKind::signal:
+    case KernelWaitKind::child:
+    case KernelWaitKind::input:
+    case KernelWaitKind::restarted:
+      return !process.python;
+    default:
+      return false;
   }
-  return true;
 }
 
 // Wakes are counted only for a sleeping thread. A loop with pauses that are long compared to the timeout
@@ -265,14 +293,15 @@ void HelperWatch::watch_sleep(base::MonoNs now) {
   if (last_look_ != 0 && now - last_look_ < kShortestGap) {
     return;
   }
-  note_wake_rate(now);
-  if (kernel_wait(proc_, rank_).kind == KernelWaitKind::sleep) {
+  const KernelWait wait = kernel_wait(proc_, rank_);
+  note_wakes(now, wait);
+  if (wait.kind == KernelWaitKind::sleep) {
     (void)wakes(true);
     last_look_ = now;
   }
 }
 
-void HelperWatch::note_wake_rate(base::MonoNs now) {
+void HelperWatch::note_wakes(base::MonoNs now, const KernelWait& wait) {
   constexpr base::MonoNs kLeast = 100'000'000;
   const auto status = rate_at_ == 0 || now - rate_at_ >= kLeast
                           ? proc_.thread_status(rank_, rank_)
@@ -284,6 +313,8 @@ void HelperWatch::note_wake_rate(base::MonoNs now) {
   if (rate_at_ != 0 && wakes >= rate_from_) {
     wake_rate_ = static_cast<double>(wakes - rate_from_) / base::ns_to_s(now - rate_at_);
   }
+  transferred_ = transfers_ && wait.transfers && wakes > rate_from_;
+  transfers_ = wait.transfers;
   rate_from_ = wakes;
   rate_at_ = now;
 }
@@ -294,8 +325,8 @@ void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
     return;
   }
   last_look_ = now;
-  note_wake_rate(now);
   const KernelWait wait = current_wait();
+  note_wakes(now, wait);
   const bool woken = wakes(wait.kind == KernelWaitKind::sleep);
   std::vector<stackdump::CodeName> frames;
   if (reader != nullptr) {

@@ -9,6 +9,7 @@
 #include "launcher/processes/descendant.h"
 #include "launcher/watch/helper_progress.h"
 #include "launcher/watch/kernel_wait.h"
+#include "launcher/watch/tight_loop.h"
 #include "launcher/watch/wait_reason.h"
 #include "stackdump/resolve/position.h"
 
@@ -24,8 +25,8 @@ namespace xpurun::launcher {
 
 class HelperWatch {
  public:
-  explicit HelperWatch(base::Pid rank, base::ProcFs proc = base::ProcFs())
-      : proc_(std::move(proc)), rank_(rank) {}
+  HelperWatch(base::Pid rank, base::MonoNs hang_timeout, base::ProcFs proc = base::ProcFs())
+      : proc_(std::move(proc)), rank_(rank), progress_(hang_timeout) {}
 
   // Call while the main thread is still, before its helpers are sampled.
   void watch_sleep(base::MonoNs now);
@@ -33,11 +34,13 @@ class HelperWatch {
   void look(base::MonoNs now, stackdump::PositionReader* reader, const std::vector<Descendant>& processes);
   // Call when the main thread has made progress.
   void forget();
-  // The rank was stopped for a dump, which wakes its threads.
-  void held() { held_ = true; }
+  // The rank and its processes were stopped for a dump, which wakes their threads.
+  void held();
 
   // How often the main thread has woken up lately, per second; 0 if not known.
   double wake_rate() const { return wake_rate_; }
+  // Whether the main thread has read or written data since the last sample, in one place.
+  bool transferred() const { return transferred_; }
   model::HelperLife life() const { return progress_.life(); }
   model::OutsideWait outside() const { return reason_.outside; }
   WaitTarget target() const { return reason_.target; }
@@ -51,11 +54,15 @@ class HelperWatch {
     std::optional<stackdump::PositionReader> reader;
     base::MonoNs next_open = 0;
     stackdump::Position position;
+    TightLoop loop;
+    uint64_t moves = 0;      // samples that showed progress
+    bool transfers = false;  // at the last sample, the process waited to read or write data
+    uint64_t switches = 0;   // at the last sample
     Descendant process;
   };
 
   bool wakes(bool asleep);
-  void note_wake_rate(base::MonoNs now);
+  void note_wakes(base::MonoNs now, const KernelWait& wait);
   KernelWait current_wait();
   void vote(const WaitReason& reason);
   bool holds(base::MonoNs now, base::Pid pid, const std::set<std::string>& pipes);
@@ -66,8 +73,9 @@ class HelperWatch {
   bool sample_processes(base::MonoNs now, const KernelWait& wait, const std::vector<Descendant>& processes,
                         std::vector<HelperSample>& out);
   void sample_native_threads(std::vector<HelperSample>& out) const;
-  static void read_position(base::MonoNs now, Child& child);
-  bool all_quiet(const std::set<base::Pid>& awaited, const std::vector<Descendant>& processes) const;
+  void read_position(base::MonoNs now, Child& child) const;
+  void note_transfer(Child& child) const;
+  bool is_quiet(const Descendant& process) const;
 
   base::ProcFs proc_;
   base::Pid rank_;
@@ -84,6 +92,8 @@ class HelperWatch {
   base::MonoNs rate_at_ = 0;  // 0: no sample
   uint64_t rate_from_ = 0;
   double wake_rate_ = 0;
+  bool transfers_ = false;  // at the last sample, the main thread waited to read or write data
+  bool transferred_ = false;
   uint64_t switches_ = 0;
   bool slept_ = false;  // switches_ is of a sleeping thread
   bool held_ = false;   // the rank was held since the last sample

@@ -100,10 +100,9 @@ SystemCall parse_system_call(std::string_view text) {
   return out;
 }
 
-KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
-  // /proc/PID/syscall is "running" for a thread on a CPU, "-1 SP PC" outside of system calls, and else the
-  // number and six arguments in hexadecimal.
-  const SystemCall call = parse_system_call(proc.text(pid, "syscall"));
+namespace {
+
+KernelWait wait_of(const base::ProcFs& proc, base::Pid pid, const SystemCall& call) {
   const auto& a = call.arguments;
   switch (call.number) {
     case -1:
@@ -148,6 +147,33 @@ KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
     default:
       return {.kind = KernelWaitKind::other};
   }
+}
+
+bool transfers(const SystemCall& call) {
+  switch (call.number) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_sendto:
+    case SYS_sendmsg:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
+  // /proc/PID/syscall is "running" for a thread on a CPU, "-1 SP PC" outside of system calls, and else the
+  // number and six arguments in hexadecimal.
+  const SystemCall call = parse_system_call(proc.text(pid, "syscall"));
+  KernelWait out = wait_of(proc, pid, call);
+  out.transfers = transfers(call);
+  return out;
 }
 
 bool holds_pipe(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& pipes) {

@@ -14,8 +14,10 @@ namespace {
 
 // A wait for other ranks, for a lock or for a file wakes less often.
 constexpr double kLoopWakesPerS = 20;
-// Half of a hang timeout, in times after which helpers are looked at.
-constexpr int kEarlyLooks = 5;
+// Parts of the hang timeout. The helpers of a still rank are looked at early, because what they did before is
+// not known, and counts as work if the rank is found waiting for them in the early part.
+constexpr double kHelpersAfter = 0.1;
+constexpr double kEarly = 0.5;
 constexpr size_t kWindow = 8;
 // Reading or writing files faster than this counts as progress: a checkpoint inside one long C call.
 constexpr double kIoProgressBytesPerS = 1 << 20;
@@ -44,13 +46,13 @@ model::CodeLocation place_in_user_code(const std::vector<stackdump::CodeLine>& i
 
 }  // namespace
 
-RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s)
+RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double hang_timeout_s)
     : rank_(rank),
       pid_(pid),
       last_progress_(now),
       main_moved_(now),
-      helpers_after_(base::s_to_ns(helpers_after_s)),
-      helpers_(pid) {}
+      hang_timeout_(base::s_to_ns(hang_timeout_s)),
+      helpers_(pid, hang_timeout_) {}
 
 void RankWatch::sample_usage(base::MonoNs now) {
   const auto process = proc_.stat(pid_);
@@ -63,7 +65,7 @@ void RankWatch::sample_usage(base::MonoNs now) {
   usage_.push_back({.at = now,
                     .cpu_s = base::ticks_to_s(process->utime_ticks + process->stime_ticks),
                     .main_cpu_s = base::ticks_to_s(main->utime_ticks + main->stime_ticks),
-                    .main_queue_s = base::ns_to_s(static_cast<base::MonoNs>(proc_.main_queue_ns(pid_))),
+                    .main_run_time = proc_.main_run_time(pid_),
                     .io_bytes = io.read_chars + io.write_chars,
                     .page_faults = main->minor_faults + main->major_faults});
   while (usage_.size() > kWindow) {
@@ -109,6 +111,7 @@ bool RankWatch::sample_position(base::MonoNs now) {
     // The old position is no longer valid: after exec, or after PR_SET_DUMPABLE made the process unreadable,
     // the thread may be anywhere.
     position_ = {};
+    loop_.forget();
     user_place_ = {};
     return true;
   }
@@ -120,7 +123,15 @@ bool RankWatch::sample_position(base::MonoNs now) {
   if (changed) {
     user_place_ = place_in_user_code(position_.lines);
   }
-  return changed;
+  return loop_.moves(now, position_, usage_.empty() ? base::ProcRunTime() : usage_.back().main_run_time);
+}
+
+double RankWatch::queue_s(const Usage& from, const Usage& to) {
+  return base::ns_to_s(static_cast<base::MonoNs>(to.main_run_time.queue_ns - from.main_run_time.queue_ns));
+}
+
+double RankWatch::still_part(base::MonoNs now) const {
+  return hang_timeout_ > 0 ? static_cast<double>(now - main_moved_) / static_cast<double>(hang_timeout_) : 0;
 }
 
 void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) {
@@ -133,21 +144,18 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
     const auto bytes = static_cast<double>(last.io_bytes - std::min(previous.io_bytes, last.io_bytes));
     const auto faults = static_cast<double>(last.page_faults - previous.page_faults);
     progress = progress || bytes >= kIoProgressBytesPerS * seconds || faults >= kFaultProgressPerS * seconds;
-    const double starved_s = last.main_queue_s - previous.main_queue_s;
-    starved_ += base::s_to_ns(std::clamp(starved_s, 0.0, seconds));
+    const double starved_s = queue_s(previous, last);
+    // A thread that circles had a CPU, and went nowhere.
+    starved_ = loop_.circling() ? 0 : starved_ + base::s_to_ns(std::clamp(starved_s, 0.0, seconds));
   }
   waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
   if (progress || waits_for_terminal_) {
-    last_progress_ = now;
-    main_moved_ = now;
-    starved_ = 0;
-    helpers_.forget();
-    helpers_met_ = false;
-  } else if (now - main_moved_ >= helpers_after_) {
+    note_motion(now);
+  } else if (still_part(now) >= kHelpersAfter) {
     helpers_.look(now, reader_ ? &*reader_ : nullptr, helpers());
     const bool on_helpers = helpers_.target() == WaitTarget::helpers;
     // What the helpers did before the first look is not known: they count as quiet from then on.
-    const bool first = on_helpers && !helpers_met_ && now - main_moved_ < kEarlyLooks * helpers_after_;
+    const bool first = on_helpers && !helpers_met_ && still_part(now) < kEarly;
     helpers_met_ = helpers_met_ || on_helpers;
     if (first || helpers_.life() == model::HelperLife::working) {
       last_progress_ = now;
@@ -156,6 +164,17 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
   } else {
     helpers_.watch_sleep(now);
   }
+  if (helpers_.transferred()) {
+    note_motion(now);
+  }
+}
+
+void RankWatch::note_motion(base::MonoNs now) {
+  last_progress_ = now;
+  main_moved_ = now;
+  starved_ = 0;
+  helpers_.forget();
+  helpers_met_ = false;
 }
 
 StillSigns RankWatch::signs() const {
@@ -183,7 +202,7 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
     if (o.window_s > 0) {
       o.cpu_share = (last.cpu_s - first.cpu_s) / o.window_s;
       o.main_cpu_share = (last.main_cpu_s - first.main_cpu_s) / o.window_s;
-      o.main_queue_share = (last.main_queue_s - first.main_queue_s) / o.window_s;
+      o.main_queue_share = queue_s(first, last) / o.window_s;
       o.io_bytes_per_s =
           static_cast<double>(last.io_bytes - std::min(first.io_bytes, last.io_bytes)) / o.window_s;
     }
@@ -192,7 +211,8 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
   o.file = position_.file;
   o.line = position_.line;
   o.user_place = user_place_;
-  o.common_place = common_.place();
+  // A thread that stands still is where it is.
+  o.common_place = still_part(now) < 1 ? common_.place() : model::CodeLocation();
   o.helper_life = helpers_.life();
   o.outside = helpers_.outside();
   o.helpers = helpers_.observe(now);

@@ -1,7 +1,7 @@
 // RankWatch: the progress of one rank's main thread, read from outside without stopping the rank. Progress is
-// a changed Python position of the main thread, much file I/O, or much memory touched for the first time
-// (libraries being loaded). For a process without Python: a changed system call and CPU time. One instance
-// per rank process.
+// a changed Python position of the main thread (but see tight_loop.h), data read or written in one place,
+// much file I/O, or much memory touched for the first time (libraries being loaded). For a process without
+// Python: a changed system call and CPU time. One instance per rank process.
 #pragma once
 
 #include "common/base/clock.h"
@@ -11,6 +11,7 @@
 #include "launcher/watch/common_place.h"
 #include "launcher/watch/helper_watch.h"
 #include "launcher/watch/rank_probe.h"
+#include "launcher/watch/tight_loop.h"
 #include "stackdump/resolve/position.h"
 
 #include <deque>
@@ -22,8 +23,9 @@ namespace xpurun::launcher {
 
 class RankWatch final : public RankProbe {
  public:
-  // `helpers_after_s`: once the main thread has been still for this time, the rank's helpers are sampled too.
-  RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s);
+  // The rank's helpers are sampled too, once the main thread has been still for a part of the hang timeout.
+  // hang_timeout_s 0: never.
+  RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double hang_timeout_s);
 
   void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) override;
   void forgive(base::MonoNs gap) override {
@@ -35,7 +37,10 @@ class RankWatch final : public RankProbe {
     whole_stack_ = on;
     on ? (void)0 : common_.forget();
   }
-  void held() override { helpers_.held(); }
+  void held() override {
+    loop_.held();
+    helpers_.held();
+  }
 
   base::Rank rank() const override { return rank_; }
   base::MonoNs last_progress() const override { return last_progress_; }
@@ -48,17 +53,22 @@ class RankWatch final : public RankProbe {
  private:
   struct Usage {
     base::MonoNs at = 0;
-    double cpu_s = 0;         // whole process
-    double main_cpu_s = 0;    // main thread
-    double main_queue_s = 0;  // main thread: ready to run, but without a CPU
+    double cpu_s = 0;       // whole process
+    double main_cpu_s = 0;  // main thread
+    base::ProcRunTime main_run_time = {};
     uint64_t io_bytes = 0;
     uint64_t page_faults = 0;  // main thread
   };
 
   void sample_usage(base::MonoNs now);
-  // True if the main thread's position has changed since the last sample.
+  void note_motion(base::MonoNs now);
+  // For which the main thread was ready to run, but had no CPU.
+  static double queue_s(const Usage& from, const Usage& to);
+  // True if the main thread's position shows progress since the last sample.
   bool sample_position(base::MonoNs now);
   bool sample_without_python();
+  // Of the hang timeout: the main thread's stillness.
+  double still_part(base::MonoNs now) const;
 
   base::ProcFs proc_;
   base::Rank rank_;
@@ -67,6 +77,7 @@ class RankWatch final : public RankProbe {
   base::MonoNs next_open_ = 0;
   double open_backoff_s_ = 0.2;
   stackdump::Position position_{};
+  TightLoop loop_;
   model::CodeLocation user_place_;  // of position_
   bool whole_stack_ = false;
   CommonPlace common_;  // of the samples with whole stacks
@@ -74,7 +85,7 @@ class RankWatch final : public RankProbe {
   base::MonoNs last_progress_;
   base::MonoNs starved_ = 0;
   base::MonoNs main_moved_;  // last progress of the main thread itself, without its helpers
-  base::MonoNs helpers_after_;
+  base::MonoNs hang_timeout_;
   bool helpers_met_ = false;  // in this stillness, the rank was found waiting for helpers
   HelperWatch helpers_;
   std::deque<Usage> usage_;  // the last kWindow samples

@@ -35,8 +35,8 @@ double patience_with_waits(const RunOptions& options) {
 }
 
 std::unique_ptr<RankProbe> make_rank_watch(base::Rank rank, base::Pid pid, base::MonoNs now,
-                                           double helpers_after_s) {
-  return std::make_unique<RankWatch>(rank, pid, now, helpers_after_s);
+                                           double hang_timeout_s) {
+  return std::make_unique<RankWatch>(rank, pid, now, hang_timeout_s);
 }
 
 // The other ranks' places are watched once a rank has been still for this share of the timeout: early,
@@ -112,10 +112,6 @@ void Watcher::look_at(base::Pid pid, bool executed) {
 
 void Watcher::process_known() {
   const base::MonoNs now = parts_.loop.now();
-  const double timeout_s = parts_.options.hang_timeout_s;
-  // Early, because what a helper did before is not known, and counts as work.
-  constexpr double kHelpersAfter = 0.1;
-  const double helpers_after_s = timeout_s > 0 ? timeout_s * kHelpersAfter : kForever;
   // True for a launcher whose ranks have not started yet, for example because it waits for other nodes.
   bool ranks_to_come = false;
   for (const TrackedProcess* p : parts_.table.living_ranks()) {
@@ -124,8 +120,8 @@ void Watcher::process_known() {
     const bool watchable = (p->record.identity != model::RankSource::single || p->record.python) && !launcher;
     const auto it = probes_.find(p->record.pid);
     if (watchable && (it == probes_.end() || it->second->rank() != p->record.rank)) {
-      probes_.insert_or_assign(p->record.pid,
-                               make_probe_(p->record.rank, p->record.pid, now, helpers_after_s));
+      probes_.insert_or_assign(
+          p->record.pid, make_probe_(p->record.rank, p->record.pid, now, parts_.options.hang_timeout_s));
       listener_.rank_found();
     }
   }

@@ -40,7 +40,7 @@ class Watcher {
   };
   // For tests: a replacement for RankWatch.
   using MakeProbe = std::function<std::unique_ptr<RankProbe>(base::Rank, base::Pid, base::MonoNs now,
-                                                             double helpers_after_s)>;
+                                                             double hang_timeout_s)>;
 
   // `ranks_are_held`: whether a dump is in progress. The ranks are not polled in the meantime, because a
   // debugger may hold them for many seconds.

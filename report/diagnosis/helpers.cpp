@@ -135,7 +135,26 @@ std::string helper_clause(const Scene& scene, const RankView& v) {
   return local && v.seen->helpers.empty() ? helper_by_stacks(scene, v, name) : std::string();
 }
 
-void doubt_idle(const Scene& scene, model::Verdict& verdict) {
+namespace {
+
+// The ranks that wait for this rank have been still for the timeout; the rank itself was seen to work since
+// then. Where somebody cannot wait for the timeout, less is enough.
+bool moved_lately(const Scene& scene, const RankView& v) {
+  const double timeout_s = scene.facts.dump ? scene.facts.dump->hang_timeout_s : 0;
+  const bool by_stillness = v.state == RankState::stuck || v.state == RankState::uninterruptible;
+  return by_stillness && timeout_s >= scene.facts.run.hang_timeout_s && v.seen != nullptr &&
+         v.seen->still_s < timeout_s;
+}
+
+bool all_moved_lately(const Scene& scene, const model::RankSet& ranks) {
+  return !ranks.empty() && !escalated(scene) &&
+         std::none_of(scene.ranks.begin(), scene.ranks.end(),
+                      [&](const RankView& v) { return ranks.contains(v.rank) && !moved_lately(scene, v); });
+}
+
+}  // namespace
+
+void doubt_stall(const Scene& scene, model::Verdict& verdict) {
   if (verdict.kind != model::VerdictKind::hang || verdict.level != model::VerdictLevel::confirmed) {
     return;
   }
@@ -153,7 +172,7 @@ void doubt_idle(const Scene& scene, model::Verdict& verdict) {
   const bool counts = scene.facts.dump && scene.facts.dump->idle_counts;
   const bool doubted_idle = idle == culprits && !has_peers && !counts;
   const bool doubted_helpers = stirring == culprits && !escalated(scene);
-  if (culprits == 0 || (!doubted_idle && !doubted_helpers)) {
+  if (culprits == 0 || !(doubted_idle || doubted_helpers || all_moved_lately(scene, verdict.ranks))) {
     return;
   }
   verdict.level = model::VerdictLevel::suspected;
@@ -170,8 +189,10 @@ void offer_busy_timeouts(const Scene& scene, model::Verdict& verdict) {
       verdict.kind == model::VerdictKind::hang && verdict.level == model::VerdictLevel::suspected &&
       std::any_of(scene.ranks.begin(), scene.ranks.end(),
                   [&](const RankView& v) { return verdict.ranks.contains(v.rank) && !idles(v); });
-  // Where nothing works, the stall is confirmed without the option, after kStillTimeouts.
-  const bool ends_without = verdict.id == kHangLongCall && verdict.state == RankState::stuck;
+  // Where nothing works, the stall is confirmed without the option, after kStillTimeouts, and ranks that
+  // moved lately are judged again after the timeout.
+  const bool ends_without = (verdict.id == kHangLongCall && verdict.state == RankState::stuck) ||
+                            all_moved_lately(scene, verdict.ranks);
   const bool goes_on = scene.facts.run.outcome == model::RunOutcome::running;
   if (work && !ends_without && goes_on && !verdict.headline.empty() && needs_busy_timeouts(scene.facts.run)) {
     say(verdict,

@@ -26,9 +26,9 @@ bool idles(const RankView& v);
 Views without_idle(const Views& views);
 
 // Lowers the verdict to suspected where the whole stall may be healthy: ranks without peers that wait for
-// something outside the job (unless --hang-idle), and ranks whose helpers show some progress (until the stall
-// has outlasted --busy-timeouts).
-void doubt_idle(const Scene& scene, model::Verdict& verdict);
+// something outside the job (unless --hang-idle), and, until the stall has outlasted --busy-timeouts, ranks
+// whose helpers show some progress, and ranks that have not been still for the timeout themselves.
+void doubt_stall(const Scene& scene, model::Verdict& verdict);
 
 // A suspected rank may be working, which never ends the job by default: the sentence says so, and which
 // option would end the job.

@@ -35,7 +35,8 @@ struct PositionReader::State {
   Lines last_lines = Lines::to_user;
   Position last;  // its names are valid while the fingerprint stays the same
 
-  uint64_t fingerprint_of(const PyThread& thread);
+  uint64_t fingerprint_of(const PyThread& thread) { return fingerprints_of(thread).fingerprint; }
+  Position fingerprints_of(const PyThread& thread);
   std::optional<CodeLine> line_of(const RawFrame& frame);
   std::vector<CodeLine> lines_of(const PyThread& thread, const std::function<bool(std::string_view)>& is_user,
                                  Lines wanted);
@@ -44,16 +45,23 @@ struct PositionReader::State {
   base::Result<PyThread> read_main();
 };
 
-uint64_t PositionReader::State::fingerprint_of(const PyThread& thread) {
-  uint64_t out = 0;
+Position PositionReader::State::fingerprints_of(const PyThread& thread) {
+  Position out;
+  if (thread.groups.empty()) {
+    return out;
+  }
+  const RawFrame& innermost = thread.groups.front().frames.front();
+  out.has_python = true;
+  out.instruction = innermost.instruction;
   for (const FrameGroup& group : thread.groups) {
     for (const RawFrame& f : group.frames) {
-      out = base::hash_words(out, {f.code, static_cast<uint64_t>(f.instruction)});
+      const auto instruction = static_cast<uint64_t>(&f == &innermost ? 0 : f.instruction);
+      out.around = base::hash_words(out.around, {f.code, instruction});
     }
   }
-  return thread.groups.empty()
-             ? out
-             : base::hash_words(out, {variables.fingerprint(memory, thread, runtime.offsets)});
+  out.around = base::hash_words(out.around, {variables.fingerprint(memory, thread, runtime.offsets)});
+  out.fingerprint = base::hash_words(out.around, {static_cast<uint64_t>(out.instruction)});
+  return out;
 }
 
 std::optional<CodeLine> PositionReader::State::line_of(const RawFrame& frame) {
@@ -178,9 +186,7 @@ base::Result<Position> PositionReader::read(const std::function<bool(std::string
                                             Lines lines) {
   State& s = *state_;
   XPURUN_TRY_ASSIGN(const PyThread t, s.read_main());
-  Position out;
-  out.fingerprint = s.fingerprint_of(t);
-  out.has_python = !t.groups.empty();
+  Position out = s.fingerprints_of(t);
   if (out.has_python && out.fingerprint == s.last.fingerprint && lines == s.last_lines) {
     return s.last;
   }

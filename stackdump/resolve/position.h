@@ -27,7 +27,11 @@ struct Position {
   // Fingerprint of every Python frame's code, instruction and variables (except variables of waiting library
   // functions): changes when the thread makes progress.
   uint64_t fingerprint = 0;
-  std::string function;  // innermost Python frame
+  // The same without the instruction of the innermost frame. Where only the instruction changes, the thread
+  // stays in one function whose variables do not change.
+  uint64_t around = 0;
+  int64_t instruction = 0;  // of the innermost frame; comparable within its function
+  std::string function;     // innermost Python frame
   std::string file;
   int line = 0;
   bool has_python = false;  // the main thread has Python frames

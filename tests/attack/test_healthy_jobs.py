@@ -19,12 +19,13 @@ TIMEOUT = 10 if LONG else 4
 # Seconds of each job's work.
 SECONDS = 2.2 * TIMEOUT
 # Ranks that work while others wait for them, or without a moving main thread: they may take any time.
-LASTING = ["H_encode_threads", "H_eval_moving", "H_eval_rank0", "H_matmul_rank0", "H_threadpool_io", "H_tokenize_pool"]
+LASTING = ["H_child_downloads", "H_child_pauses_output", "H_child_pauses_run", "H_download_stalls", "H_encode_threads",
+           "H_eval_moving", "H_eval_rank0", "H_matmul_rank0", "H_threadpool_io", "H_tokenize_pool"]
 LONG_SECONDS = 4.2 * TIMEOUT
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
 QUICK = ["H_child_gzip", "H_child_quiet", "H_http_server_idle", "H_pool_downloads", "H_queue_worker", "H_sleep_backoff",
-         "H_idle_server_rank", "H_threadpool_io"]
+         "H_child_reads_slowly", "H_idle_server_rank", "H_select_pipe", "H_threadpool_io"]
 # The main thread waits for helpers that work: not even a suspicion.
 SILENT = ["H_child_busy_nonpython", "H_child_gzip", "H_configure", "H_executor", "H_pool_downloads", "H_pool_map",
           "H_queue_worker", "H_subproc_installer"]

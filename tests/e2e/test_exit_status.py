@@ -47,6 +47,16 @@ class ExitStatus(xpurun_test.Case):
                 self.out = self.dir / f"run{i}"
                 self.assertEqual(self.run_xpurun("--", *argv).returncode, shell_status(argv))
 
+    def test_the_verdict_without_a_report(self):
+        result = self.run_xpurun("--no-report", "--", "sh", "-c", "exit 3")
+        self.assertEqual(result.returncode, 3)
+        self.assertRegex(result.stderr, r"\Axpurun: exit: .* status 3.*\n\Z")
+        self.assertEqual(self.verdict()["sentence"], result.stderr.removeprefix("xpurun: ").rstrip())
+        self.assertFalse((self.out / "report.html").exists())
+        self.out = self.dir / "well"
+        self.assertEqual(self.run_xpurun("--no-report", "--", "true").stderr, "")
+        self.assertFalse((self.out / "verdict.json").exists())
+
     def test_own_failure_is_125(self):
         (self.dir / "file").write_text("")
         result = self.run_xpurun("--out", self.dir / "file" / "sub", "--", "true", out=False)

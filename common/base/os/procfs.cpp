@@ -147,11 +147,15 @@ ProcIo ProcFs::io(Pid pid) const {
   return out;
 }
 
-uint64_t ProcFs::main_queue_ns(Pid pid) const {
+ProcRunTime ProcFs::main_run_time(Pid pid) const {
   const std::string line = text(pid, "schedstat");
-  // schedstat: ns on a CPU, ns in the run queue, number of timeslices.
+  // The third field is the number of timeslices.
   const auto fields = split(line, ' ');
-  return fields.size() < 2 ? 0 : static_cast<uint64_t>(parse_int(fields[1]).value_or(0));
+  if (fields.size() < 2) {
+    return {};
+  }
+  return {.cpu_ns = static_cast<uint64_t>(parse_int(fields[0]).value_or(0)),
+          .queue_ns = static_cast<uint64_t>(parse_int(fields[1]).value_or(0))};
 }
 
 std::vector<Tid> ProcFs::threads(Pid pid) const {

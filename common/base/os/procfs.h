@@ -53,6 +53,12 @@ struct ProcIo {
   uint64_t write_chars = 0;  // bytes passed to write-like calls
 };
 
+// /proc/PID/schedstat, in nanoseconds.
+struct ProcRunTime {
+  uint64_t cpu_ns = 0;    // on a CPU
+  uint64_t queue_ns = 0;  // ready to run, but without a CPU
+};
+
 class ProcFs {
  public:
   explicit ProcFs(std::string root = "/proc") : root_(std::move(root)) {}
@@ -62,9 +68,8 @@ class ProcFs {
   Result<ProcStatus> status(Pid pid) const;
   Result<ProcStatus> thread_status(Pid pid, Tid tid) const;
   ProcIo io(Pid pid) const;
-  // Nanoseconds for which the main thread was ready to run but had no CPU: the second field of
-  // /proc/PID/schedstat. 0 if the kernel does not count.
-  uint64_t main_queue_ns(Pid pid) const;
+  // Of the main thread. Zeros if the kernel does not count.
+  ProcRunTime main_run_time(Pid pid) const;
   std::vector<Tid> threads(Pid pid) const;
   // All processes, in no order.
   std::vector<Pid> processes() const { return numbers_in(root_); }

@@ -44,7 +44,8 @@ void StallHandler::raised(const StallEvent& event) {
   if (parts_.job.is_ending()) {
     return;
   }
-  const double since_s = parts_.journal.elapsed_s() - hooks_.still_s(event.longest);
+  const double still_s = hooks_.still_s(event.longest);
+  const double since_s = parts_.journal.elapsed_s() - still_s;
   // Another node may have opened the stall.
   model::Stall* open = parts_.journal.open_stall();
   const bool foreign = open != nullptr && open->ranks.empty();
@@ -53,7 +54,7 @@ void StallHandler::raised(const StallEvent& event) {
   stall.since_s = since_s;
   numbers_[event.stall] = stall.n;
   base::log_info("stall {}: no progress of {} for {}", stall.n, event.ranks.brief(),
-                 base::human_duration(parts_.options.hang_timeout_s));
+                 base::human_duration(still_s));
   parts_.journal.changed();
   if (!nodes_.raised()) {
     request_dump(stall, event.longest);

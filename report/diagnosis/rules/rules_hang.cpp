@@ -425,11 +425,14 @@ std::optional<Verdict> hung(const Scene& scene) {
     return by_calls ? by_calls : recorded(scene);
   }
   if (!dumped) {
-    return recorded(scene);
+    // Nothing is known about a stall while its dump is being taken.
+    const bool soon = stall != nullptr && stall->dump.empty() && run.outcome == model::RunOutcome::running &&
+                      stall->verdict.kind != model::VerdictKind::hang;
+    return soon ? std::nullopt : recorded(scene);
   }
   for (const Rule rule : kHangRules) {
     if (auto v = rule(scene)) {
-      doubt_idle(scene, *v);
+      doubt_stall(scene, *v);
       offer_busy_timeouts(scene, *v);
       return v;
     }

@@ -40,20 +40,22 @@ TEST_CASE("this process is read from the real /proc") {
   CHECK_FALSE(proc.cmdline(::getpid()).empty());
 }
 
-TEST_CASE("the time for which a thread waited for a CPU") {
+TEST_CASE("the time for which a thread ran and waited for a CPU") {
   const auto dir = TemporaryDirectory::create("xpurun-procfs");
   REQUIRE(dir);
   const ProcFs proc(dir->path());
   REQUIRE(make_dirs(dir->path() + "/7"));
   REQUIRE(write_file_atomic(dir->path() + "/7/schedstat", "1200 3400 5\n"));
-  CHECK(proc.main_queue_ns(7) == 3400);
+  CHECK(proc.main_run_time(7).cpu_ns == 1200);
+  CHECK(proc.main_run_time(7).queue_ns == 3400);
   REQUIRE(write_file_atomic(dir->path() + "/7/schedstat", "garbage"));
-  CHECK(proc.main_queue_ns(7) == 0);
+  CHECK(proc.main_run_time(7).cpu_ns == 0);
+  CHECK(proc.main_run_time(7).queue_ns == 0);
 }
 
 TEST_CASE("a missing process gives errors and empty values") {
   const ProcFs proc("/nonexistent");
-  CHECK(proc.main_queue_ns(1) == 0);
+  CHECK(proc.main_run_time(1).queue_ns == 0);
   CHECK_FALSE(proc.stat(1));
   CHECK(proc.cmdline(1).empty());
   CHECK(proc.environ(1).empty());

@@ -154,3 +154,36 @@ TEST_CASE("a moment of uninterruptible sleep is no culprit") {
   job.rank(0, in_all_reduce()).rank(1, in_compute(), 0.0).kernel_state(1, 'D').hang_dump();
   CHECK(diagnose(job.facts).id == "hang.busy");
 }
+
+TEST_CASE(
+    "a rank that the others wait for is no confirmed hang before it has been still for the timeout itself") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(1, in_lock(), 8).hang_dump();
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.lock");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.sentence.starts_with("slow: rank 1 "));
+  SUBCASE("judged again after the timeout") {
+    job.seen(1).still_s = 10;
+  }
+  SUBCASE("the stall has outlasted --busy-timeouts") {
+    job.facts.dump->escalated = true;
+  }
+  SUBCASE("somebody cannot wait for the timeout") {
+    job.facts.dump->hang_timeout_s = 5;
+  }
+  SUBCASE("another rank has been still for the timeout") {
+    job.rank(2, in_lock());
+  }
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
+}
+
+TEST_CASE("nothing is known about a stall while its dump is being taken") {
+  Job job(2);
+  job.all(in_all_reduce()).hang_dump();
+  job.facts.run.stalls.at(0).dump.clear();
+  job.facts.dump.reset();
+  job.facts.dump_dir.clear();
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::running);
+}

@@ -308,3 +308,31 @@ TEST_CASE("a dump of a stall that has outlasted --busy-timeouts says so from the
   s.run_for(0.001);
   CHECK(model::load_dump_manifest("run/dumps/1-hang/dump.json")->escalated);
 }
+
+TEST_CASE("the files of many stalls do not fill the disk") {
+  CoordinatorScene s;
+  constexpr auto kMost = DumpCoordinator::kMostStallDumps;
+  const auto dump_stall = [&](const model::Stall& stall) {
+    DumpRequest request = s.wanted(model::DumpReason::hang);
+    request.stall = stall.n;
+    s.dumps.request(std::move(request));
+    s.run_for(0.001);
+    s.dump->end();
+    s.run_for(0.001);
+  };
+  const auto kept = [](int n) { return base::file_exists(fmt::format("run/dumps/{}-hang/dump.json", n)); };
+  dump_stall(s.journal.add_stall({}, 0));  // of an idle rank, open to the end
+  for (size_t i = 0; i < kMost + 1; ++i) {
+    model::Stall& stall = s.journal.add_stall({}, 0);
+    const int n = stall.n;
+    dump_stall(stall);
+    s.journal.stall(n)->cleared_s = 1;
+  }
+  const int last = static_cast<int>(kMost) + 2;
+  CHECK(kept(1));
+  CHECK_FALSE(kept(2));
+  CHECK_FALSE(kept(3));
+  CHECK(kept(4));
+  CHECK(kept(last));
+  CHECK(s.journal.manifest().dumps.size() == static_cast<size_t>(last));
+}

@@ -56,4 +56,9 @@ TEST_CASE("operations on files") {
   CHECK(perform({FileAction::probe, "ops-a/b/.probe"}));
   CHECK_FALSE(base::file_exists("ops-a/b/.probe"));
   CHECK_FALSE(perform({FileAction::probe, "ops-a/missing/.probe"}));
+  CHECK(perform({FileAction::replace, "ops-a/b/file", "4"}));
+  CHECK_FALSE(perform({FileAction::remove, "ops-a/b"}));
+  CHECK(perform({FileAction::remove_tree, "ops-a"}));
+  CHECK_FALSE(base::file_exists("ops-a/b/file"));
+  CHECK(perform({FileAction::remove_tree, "ops-a"}));
 }

@@ -72,6 +72,35 @@ TEST_CASE("a rank that is still for the timeout raises a stall, once") {
   }
 }
 
+TEST_CASE("ranks that wait and are almost due join a stall that is raised") {
+  const auto helpers = WaitTarget::helpers;
+  HangDetector d(10, 0);
+  SUBCASE("both deadlocked") {
+    CHECK(run(d, 9, 12, {rank(0, 0, helpers), rank(1, 2.5, helpers), rank(2, 8, helpers)}) ==
+          "raised 1: 0-1");
+    // From then on, rank 1 may be the culprit.
+    CHECK(run(d, 12.25, 13, {rank(0, 0, helpers), rank(1, 2.5, helpers), rank(2, 8, helpers)}) ==
+          "judge 1: 0-1");
+  }
+  SUBCASE("a rank that is far from due is not said") {
+    CHECK(update(d, 10, {rank(0, 0, helpers), rank(1, 3.5, helpers)}) == "raised 1: 0");
+  }
+  SUBCASE("a rank that may be working is not said") {
+    CHECK(update(d, 10, {rank(0, 0, helpers), rank(1, 1)}) == "raised 1: 0");
+  }
+  SUBCASE("a rank alone is not said before it is due") {
+    CHECK(update(d, 9, {rank(0, 8, helpers), rank(1, 0, helpers)}).empty());
+  }
+  SUBCASE("a rank of another group is not said") {
+    CHECK(update(d, 10, {rank(0, 0, WaitTarget::outside), rank(1, 1, helpers)}) == "raised 1: 0");
+  }
+  SUBCASE("half of a short timeout has to pass") {
+    HangDetector brief(2, 0);
+    CHECK(update(brief, 2, {rank(0, 0, helpers), rank(1, 0.9, helpers), rank(2, 1.1, helpers)}) ==
+          "raised 1: 0-1");
+  }
+}
+
 TEST_CASE("ranks that became still together are one stall, others are stalls of their own") {
   HangDetector d(10, 0);
   CHECK(run(d, 9, 40, {rank(0, 0), rank(1, 2), rank(2, 20)}) ==

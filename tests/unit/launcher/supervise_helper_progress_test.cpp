@@ -13,13 +13,14 @@ using model::HelperLife;
 namespace {
 
 constexpr base::MonoNs kSecondNs = 1'000'000'000;
+constexpr base::MonoNs kMemory = 60 * kSecondNs;
 
 // The sample of one helper at second t.
 using At = std::function<HelperSample(int t)>;
 
 // The helper's life after ten samples, one second apart.
 HelperLife life_of(HelperBond bond, const At& at) {
-  HelperProgress progress;
+  HelperProgress progress(kMemory);
   for (int t = 0; t < 10; ++t) {
     HelperSample s = at(t);
     s.key = {.pid = 7};
@@ -97,7 +98,7 @@ TEST_CASE("any other process must compute or write: a monitor only stirs") {
 }
 
 TEST_CASE("a stopped helper is still after some samples, and its last progress is known") {
-  HelperProgress progress;
+  HelperProgress progress(kMemory);
   const auto look = [&](int t, uint64_t position) {
     const HelperSample s{
         .key = {.pid = 7}, .bond = HelperBond::pool, .has_position = true, .position = position};
@@ -115,7 +116,7 @@ TEST_CASE("a stopped helper is still after some samples, and its last progress i
 }
 
 TEST_CASE("the first sample proves nothing, and a new process is a new helper") {
-  HelperProgress progress;
+  HelperProgress progress(kMemory);
   const auto look = [&](base::Pid pid, int t) {
     const HelperSample s{.key = {.pid = pid}, .bond = HelperBond::awaited, .cpu_s = 100.0 * pid};
     progress.update(t * kSecondNs, std::vector{s});
@@ -128,7 +129,7 @@ TEST_CASE("the first sample proves nothing, and a new process is a new helper") 
 }
 
 TEST_CASE("the most active helper decides") {
-  HelperProgress progress;
+  HelperProgress progress(kMemory);
   for (int t = 0; t < 5; ++t) {
     HelperSample stuck = asleep(t);
     stuck.key = {.pid = 1};
@@ -138,4 +139,26 @@ TEST_CASE("the most active helper decides") {
   }
   CHECK(progress.life() == HelperLife::working);
   CHECK(progress.helpers().at({.pid = 1}).life == HelperLife::still);
+}
+
+TEST_CASE(
+    "a thread that has moved within the timeout may be at work, and moves of other helpers count less long") {
+  for (const HelperBond bond : {HelperBond::thread, HelperBond::pool}) {
+    HelperProgress progress(kMemory);
+    const auto life_at = [&](int t, int position) {
+      const HelperSample s{
+          .key = {.pid = 7}, .bond = bond, .has_position = true, .position = place(position)};
+      progress.update(t * kSecondNs, std::vector{s});
+      return progress.life();
+    };
+    for (int t = 0; t < 20; ++t) {
+      CHECK(life_at(t, 0) == HelperLife::still);
+    }
+    CHECK(life_at(20, 1) != HelperLife::still);
+    for (int t = 21; t < 79; ++t) {
+      life_at(t, 1);
+    }
+    CHECK(life_at(79, 1) == (bond == HelperBond::thread ? HelperLife::stirring : HelperLife::still));
+    CHECK(life_at(80, 1) == HelperLife::still);
+  }
 }

@@ -25,7 +25,8 @@ struct Actor {
   Doing doing = Doing::working;
   base::MonoNs since = 0;  // of the state
   base::MonoNs last_progress = 0;
-  RankSet with = {};  // waiting: the ranks of the call; empty: not recorded
+  RankSet with = {};     // waiting: the ranks of the call; empty: not recorded
+  bool in_lock = false;  // stuck: waits for one of its own threads
   unsigned condition = 0;
 };
 
@@ -60,7 +61,7 @@ struct History {
   void turn(Actor& a, Doing doing) {
     living_since = doing == Doing::ended || a.doing == Doing::ended ? now : living_since;
     // A rank makes progress up to the moment at which it stops.
-    a = {.doing = doing, .since = now, .last_progress = now};
+    a = {.doing = doing, .since = now, .last_progress = now, .in_lock = doing == Doing::stuck && rarely(2)};
     if (doing == Doing::waiting && rarely(2)) {
       for (size_t i = 0; i < actors.size(); ++i) {
         if (&actors[i] != &a && rarely(2)) {
@@ -95,6 +96,7 @@ struct History {
                        .last_progress = a.last_progress,
                        .waits_for = a.doing == Doing::waiting ? WaitTarget::peers
                                     : a.doing == Doing::idle  ? WaitTarget::outside
+                                    : a.in_lock               ? WaitTarget::helpers
                                                               : WaitTarget::nobody,
                        .with = a.with,
                        .condition = a.condition});
@@ -113,14 +115,41 @@ struct History {
       }
       REQUIRE((e.change == StallChange::raised) == (open.count(e.stall) == 0));
       REQUIRE(e.ranks.contains(e.longest));
+      if (e.change == StallChange::raised) {
+        check_company(e.ranks);
+      }
       open[e.stall] = e.ranks;
       for (const base::Rank rank : e.ranks.ranks()) {
-        // No healthy rank is said: only ranks without progress for the timeout.
+        // No healthy rank is said: only ranks without progress for the timeout, and ranks that wait and are
+        // almost due.
         REQUIRE(alive(of(rank)));
         REQUIRE(of(rank).doing != Doing::working);
-        REQUIRE(now - of(rank).last_progress >= timeout());
+        const bool waits = of(rank).doing == Doing::waiting || of(rank).in_lock;
+        REQUIRE(now - of(rank).last_progress >= timeout() - (waits ? early() : 0));
         said[rank] = now;
         said_with[rank] = living();
+      }
+    }
+  }
+
+  base::MonoNs early() const { return std::min(kNearNs, timeout() / 2); }
+
+  bool in_a_stall(base::Rank rank) const {
+    return std::any_of(open.begin(), open.end(),
+                       [&](const auto& stall) { return stall.second.contains(rank); });
+  }
+
+  // Of two ranks that deadlock at nearly the same time, none is left out.
+  void check_company(const RankSet& raised) const {
+    for (const base::Rank rank : raised.ranks()) {
+      for (size_t i = 0; i < actors.size(); ++i) {
+        const Actor& other = actors[i];
+        const auto near = std::abs(other.last_progress - of(rank).last_progress) <= kNearNs;
+        if (of(rank).in_lock && other.in_lock && near && now - of(rank).last_progress >= timeout() &&
+            now - other.last_progress >= timeout() - early()) {
+          const auto n = static_cast<base::Rank>(i);
+          REQUIRE((raised.contains(n) || in_a_stall(n)));
+        }
       }
     }
   }
@@ -149,7 +178,7 @@ struct History {
       // Every rank that is still was said, in the stall that it is in now.
       const auto when = said.find(rank);
       REQUIRE(when != said.end());
-      REQUIRE(when->second >= a.last_progress + timeout());
+      REQUIRE(when->second >= a.last_progress + timeout() - (a.doing == Doing::waiting ? early() : 0));
       const auto in =
           std::count_if(open.begin(), open.end(), [&](const auto& s) { return s.second.contains(rank); });
       // A rank that moves from one stall to another one may be in none for a moment.

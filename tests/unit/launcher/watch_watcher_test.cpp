@@ -16,7 +16,7 @@ struct Rank {
   bool moves = true;
   base::MonoNs forgiven = 0;
   int samples = 0;
-  double helpers_after_s = 0;
+  double hang_timeout_s = 0;
 };
 
 struct FakeProbe final : RankProbe {
@@ -82,8 +82,8 @@ struct WatcherScene : test::JobScene {
                           .table_updated = [] {},
                           .warn = [this](const std::string& text) { tell(text); }},
         [this] { return held; },
-        [this](base::Rank rank, base::Pid, base::MonoNs now, double helpers_after_s) {
-          ranks[rank].helpers_after_s = helpers_after_s;
+        [this](base::Rank rank, base::Pid, base::MonoNs now, double hang_timeout_s) {
+          ranks[rank].hang_timeout_s = hang_timeout_s;
           return std::make_unique<FakeProbe>(rank, now, ranks[rank]);
         });
     watcher->start();
@@ -97,7 +97,7 @@ TEST_CASE("a stall is raised, escalates and is cleared") {
   s.options.busy_timeouts = 3;
   s.start();
   CHECK(s.told() == Told{"found", "found"});
-  CHECK(s.ranks[0].helpers_after_s == doctest::Approx(1));
+  CHECK(s.ranks[0].hang_timeout_s == 10);
   s.ranks[1].moves = false;
   s.run_for(9.9);
   CHECK(s.told().empty());

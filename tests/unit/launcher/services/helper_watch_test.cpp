@@ -19,6 +19,7 @@ using model::OutsideWait;
 
 namespace {
 
+constexpr base::MonoNs kTimeout = 60'000'000'000;
 constexpr base::Pid kRank = 5'000'010;
 constexpr base::Pid kFirst = 5'000'011;
 constexpr base::Pid kSecond = 5'000'012;
@@ -42,7 +43,7 @@ class HelperScene {
   std::map<base::Pid, Shown> shown = {{kRank, {}}};
   std::vector<Descendant> processes;
   std::map<base::Tid, std::pair<std::string, uint64_t>> threads;  // of the rank: name and CPU time
-  HelperWatch watch{kRank, base::ProcFs(root_.path())};
+  HelperWatch watch{kRank, kTimeout, base::ProcFs(root_.path())};
 
   Shown& start(Descendant process, const Shown& first = {}) {
     processes.push_back(std::move(process));
@@ -362,4 +363,56 @@ TEST_CASE("a rank that has gone has no helpers") {
   CHECK(s.watch.life() == HelperLife::still);
   CHECK(s.watch.outside() == OutsideWait::none);
   CHECK(s.observed().empty());
+}
+
+TEST_CASE("a thread that wakes up in read() or recv() has moved data") {
+  HelperScene s;
+  s.rank().call = SYS_recvfrom;
+  s.watch_sleep(0);
+  CHECK_FALSE(s.watch.transferred());
+  s.look(1);
+  CHECK_FALSE(s.watch.transferred());
+  SUBCASE("asleep all the time") {
+    s.look(2);
+    CHECK_FALSE(s.watch.transferred());
+  }
+  SUBCASE("woken") {
+    s.rank().switches += 1;
+    s.look(2);
+    CHECK(s.watch.transferred());
+    s.look(3);
+    CHECK_FALSE(s.watch.transferred());
+  }
+  SUBCASE("woken by a dump") {
+    s.rank().switches += 1;
+    s.watch.held();
+    s.look(2);
+    CHECK_FALSE(s.watch.transferred());
+  }
+  SUBCASE("woken in a call with a time limit") {
+    s.rank().call = SYS_futex;
+    s.look(2);
+    s.rank().switches += 1;
+    s.look(3);
+    CHECK_FALSE(s.watch.transferred());
+  }
+}
+
+TEST_CASE("an awaited process that wakes up in recv() works") {
+  HelperScene s;
+  s.rank() = {.call = SYS_wait4, .argument = static_cast<uint64_t>(kFirst)};
+  Shown& child = s.start({.pid = kFirst, .parent = kRank}, {.call = SYS_recvfrom});
+  s.look_for_a_while([] {});
+  CHECK(s.watch.life() == HelperLife::still);
+  SUBCASE("woken by data") {
+    child.switches += 1;
+    s.look(10);
+    CHECK(s.watch.life() == HelperLife::working);
+  }
+  SUBCASE("woken by a dump") {
+    child.switches += 1;
+    s.watch.held();
+    s.look(10);
+    CHECK(s.watch.life() == HelperLife::still);
+  }
 }
