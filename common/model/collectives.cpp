@@ -3,7 +3,10 @@
 #include "common/model/json_visitors.h"
 #include "common/model/verdict_fields.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <map>
 
@@ -21,7 +24,50 @@ void fields(V& visit, C& c) {
   visit("tag", c.tag, WhenEmpty::omit);
   visit("stage", c.stage);
   visit("age_s", c.age_s);
+  visit.optional("left_s", c.left_s);
   visit("where", c.where);
+  visit("thread", c.thread, WhenEmpty::omit);
+  visit("in_handler", c.in_handler, WhenEmpty::omit);
+  visit("group_ranks", c.group_ranks, WhenEmpty::omit);
+  visit("sent", c.sent, WhenEmpty::omit);
+  visit("received", c.received, WhenEmpty::omit);
+}
+
+template <typename V, Self<CallLane::Kind> K>
+void fields(V& visit, K& k) {
+  visit("communicator", k.communicator);
+  visit("call", k.call);
+}
+
+// Numbers as one text, because a list takes a line for each.
+template <typename T>
+void numbers(JsonWriter& visit, const char* key, const std::vector<T>& values) {
+  visit(key, fmt::format("{}", fmt::join(values, " ")));
+}
+
+template <typename T>
+void numbers(JsonReader& visit, const char* key, std::vector<T>& values) {
+  std::string text;
+  visit(key, text);
+  const char* at = text.data();
+  const char* end = at + text.size();
+  for (T value{}; at != end;) {
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc()) {
+      break;
+    }
+    values.push_back(value);
+    at = next == end ? next : next + 1;
+  }
+}
+
+template <typename V, Self<CallLane> L>
+void fields(V& visit, L& l) {
+  visit("source", l.source);
+  visit("thread", l.thread, WhenEmpty::omit);
+  visit("kinds", l.kinds);
+  numbers(visit, "order", l.order);
+  numbers(visit, "numbers", l.numbers);
 }
 
 // Longer member lists are written as a set, "0-7999", because every rank of a large job has such a list.
@@ -82,6 +128,7 @@ void fields(V& visit, R& r) {
   visit.rank("rank", r.rank);
   visit("pid", r.pid);
   visit("communicators", r.communicators);
+  visit("lanes", r.lanes, WhenEmpty::omit);
 }
 
 template <typename V, Self<CollectiveFacts> F>

@@ -37,8 +37,15 @@ struct CollectiveCall {
   int peer = -1;       // send, recv: rank in the communicator
   int tag = 0;         // send, recv: 0 also where the backend ignores tags
   CallStage stage = CallStage::called;
-  double age_s = -1;   // seconds from the call to the dump; negative: unknown
-  CodeLocation where;  // the program's line; empty: unknown
+  double age_s = -1;        // seconds from the call to the dump; negative: unknown
+  double left_s = -1;       // seconds from its return to the dump; negative: not yet, or unknown
+  CodeLocation where;       // the program's line; empty: unknown
+  std::string thread;       // of the program, by name; empty: unknown
+  bool in_handler = false;  // a handler of a signal made the call
+  std::string group_ranks;  // new_group, split_group: the list of ranks; empty: all, or unknown
+  // all_to_all: elements to and from each rank of the communicator; empty: unknown.
+  std::vector<uint64_t> sent;
+  std::vector<uint64_t> received;
 
   CallOperation operation() const { return operation_of(op); }
 };
@@ -66,10 +73,26 @@ struct Communicator {
   std::vector<CollectiveCall> point_to_point;
 };
 
+// The latest calls in the order in which the program made them, in little space: a program makes few kinds of
+// calls, again and again.
+struct CallLane {
+  struct Kind {
+    std::string communicator;  // its id
+    CollectiveCall call;       // without number, stage, times and sizes per rank
+  };
+  CallSource source = CallSource::torch;
+  // torch: the calls of one thread in all groups. NCCL: the collectives of one communicator.
+  std::string thread;
+  std::vector<Kind> kinds;
+  std::vector<int> order;         // per call the index in `kinds`
+  std::vector<uint64_t> numbers;  // per call its CollectiveCall::sequence
+};
+
 struct RankCollectives {
   base::Rank rank = base::kNoRank;
   base::Pid pid = 0;
   std::vector<Communicator> communicators;
+  std::vector<CallLane> lanes;
 };
 
 struct CollectiveFacts {

@@ -46,7 +46,11 @@ struct CalledBy {
   int peer = -1;  // send, recv: global rank where known, as for root
   int tag = 0;    // send, recv
   CallStage stage = CallStage::called;
-  CodeLocation where;  // the program's line; empty: unknown
+  CodeLocation where;       // the program's line; empty: unknown
+  std::string thread;       // of the program; empty: its main thread, or unknown
+  bool in_handler = false;  // a handler of a signal made the call
+  std::string group_ranks;  // new_group, split_group: the list of ranks
+  std::string sizes;        // all_to_all: the sizes that do not fit, in words of the source
 
   bool entered() const { return sequence > 0; }
 };
@@ -62,6 +66,11 @@ struct VerdictCollective {
   std::string op;  // operation called by most ranks
   uint64_t sequence = 0;
   std::vector<CalledBy> calls;  // culprits first
+  // How the culprits have departed from the routine, with which call, and instead of which.
+  Departure departure = Departure::none;
+  CalledBy departing;     // skipped: the call that the culprits left out
+  CalledBy expected;      // not entered: unknown
+  uint64_t repeated = 0;  // how often the routine was kept before; 0: no routine is known
 
   bool present() const { return !id.empty(); }
 };

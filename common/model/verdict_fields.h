@@ -34,6 +34,18 @@ void fields(V& visit, C& c) {
   visit("tag", c.tag, WhenEmpty::omit);
   visit("stage", c.stage);
   visit("where", c.where);
+  visit("thread", c.thread, WhenEmpty::omit);
+  visit("in_handler", c.in_handler, WhenEmpty::omit);
+  visit("group_ranks", c.group_ranks, WhenEmpty::omit);
+  visit("sizes", c.sizes, WhenEmpty::omit);
+}
+
+inline void present_only(JsonWriter& visit, const char* key, const CalledBy& c) {
+  visit.optional(key, c, c.entered());
+}
+inline void present_only(JsonReader& visit, const char* key, CalledBy& c) {
+  bool present = false;
+  visit.optional(key, c, present);
 }
 
 template <typename V, Self<VerdictCollective> C>
@@ -47,6 +59,10 @@ void fields(V& visit, C& c) {
   visit("op", c.op);
   visit("sequence", c.sequence);
   visit("calls", c.calls);
+  visit("departure", c.departure, WhenEmpty::omit);
+  present_only(visit, "departing", c.departing);
+  present_only(visit, "expected", c.expected);
+  visit("repeated", c.repeated, WhenEmpty::omit);
 }
 
 template <typename V, Self<LogTail> L>

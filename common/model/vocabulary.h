@@ -179,6 +179,18 @@ template <>
 inline constexpr std::array<std::string_view, 4> kNames<CallStage> = {"called", "launched", "started",
                                                                       "done"};
 
+// How a rank's calls differ from its own routine and from the calls of the others.
+enum class Departure {
+  none,     // unknown, or no difference
+  extra,    // one call more
+  skipped,  // one call less
+  other,    // another call instead
+  order,    // two calls in the other order
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kNames<Departure> = {"", "extra_call", "skipped_call",
+                                                                      "other_call", "order"};
+
 // The purpose of a communicator, guessed from its members.
 enum class CommunicatorKind {
   unknown,

@@ -18,12 +18,14 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kPythonSegmentMagic = 0x3159'5050'4e52'5058;  // "XPRNPPY1"
-inline constexpr uint32_t kPythonSegmentVersion = 5;
+inline constexpr uint32_t kPythonSegmentVersion = 6;
 
 inline constexpr uint32_t kTorchGroups = 64;
-inline constexpr uint32_t kTorchCollectives = 8;    // latest calls kept per group
-inline constexpr uint32_t kTorchPointToPoint = 16;  // latest calls kept per group
+inline constexpr uint32_t kTorchCollectives = 256;  // latest calls kept per group
+inline constexpr uint32_t kTorchPointToPoint = 64;  // latest calls kept per group
 inline constexpr uint32_t kTorchTextBytes = 256 * 1024;
+inline constexpr uint32_t kTorchSplits = 64;       // latest calls with sizes per peer
+inline constexpr uint32_t kTorchSplitPeers = 128;  // larger groups have no sizes per peer
 
 inline constexpr uint32_t kPythonSpans = 4096;  // latest spans kept
 
@@ -35,6 +37,7 @@ using TextRef = uint32_t;
 enum TorchCallFlag : uint32_t {
   kTorchAsync = 1u << 0,  // the call's return does not mark the end of the operation: async_op=True, isend,
                           // irecv, NCCL
+  kTorchInHandler = 1u << 1,  // a handler of a signal made the call
 };
 
 struct TorchCall {
@@ -52,6 +55,17 @@ struct TorchCall {
   uint32_t line;
   uint32_t flags;  // TorchCallFlag
   int32_t tag;     // of a message; 0 if the backend ignores tags
+  TextRef thread;  // name of the calling thread
+  // new_group, split_group: the list of ranks, as a text. all_to_all: number of TorchSplits, from 1. 0: none.
+  uint32_t detail;
+};
+
+// The sizes of one all_to_all, by rank in the group.
+struct TorchSplits {
+  uint32_t number;  // from 1 in the process; 0 while it is written; number n is at index n % kTorchSplits
+  uint32_t peers;
+  uint32_t sent[kTorchSplitPeers];
+  uint32_t received[kTorchSplitPeers];
 };
 
 struct TorchGroup {
@@ -126,17 +140,23 @@ struct PythonSegment {
   uint8_t text[kTorchTextBytes];
   PythonSpan spans[kPythonSpans];
   char traced[kTracedBytes];  // names with commas
+  TorchSplits splits[kTorchSplits];
 };
 
-static_assert(sizeof(TorchCall) == 72 && offsetof(TorchCall, op) == 32 && offsetof(TorchCall, line) == 60,
+static_assert(sizeof(TorchCall) == 80 && offsetof(TorchCall, op) == 32 && offsetof(TorchCall, line) == 60 &&
+                  offsetof(TorchCall, detail) == 76,
               "wire layout");
-static_assert(sizeof(TorchGroup) == 64 + 24 * 72 && offsetof(TorchGroup, called) == 32, "wire layout");
+static_assert(sizeof(TorchGroup) == 64 + 320 * 80 && offsetof(TorchGroup, called) == 32, "wire layout");
 static_assert(offsetof(PythonSegment, groups) == 16 && offsetof(PythonSegment, group) == 128, "wire layout");
 static_assert(offsetof(PythonSegment, records_spans) == 32 && offsetof(PythonSegment, traced_change) == 36 &&
                   offsetof(PythonSegment, traced_least_ns) == 48,
               "wire layout");
 static_assert(sizeof(PythonSpan) == 64 && offsetof(PythonSpan, name) == 48, "wire layout");
-static_assert(offsetof(PythonSegment, spans) == 128 + 64 * 1792 + 256 * 1024, "wire layout");
-static_assert(sizeof(PythonSegment) == 128 + 64 * 1792 + 256 * 1024 + 4096 * 64 + 16 * 1024, "wire layout");
+static_assert(offsetof(PythonSegment, spans) == 128 + 64 * 25664 + 256 * 1024, "wire layout");
+static_assert(offsetof(PythonSegment, splits) == 128 + 64 * 25664 + 256 * 1024 + 4096 * 64 + 16 * 1024,
+              "wire layout");
+static_assert(sizeof(TorchSplits) == 1032 &&
+                  sizeof(PythonSegment) == offsetof(PythonSegment, splits) + 64 * 1032,
+              "wire layout");
 
 }  // namespace xpurun::wire

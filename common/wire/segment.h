@@ -16,12 +16,12 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kSegmentMagic = 0x3147'4553'4e52'5058;  // "XPRNSEG1"
-inline constexpr uint32_t kSegmentVersion = 6;
+inline constexpr uint32_t kSegmentVersion = 7;
 
 inline constexpr uint32_t kOpSlots = 1024;  // a power of two
 inline constexpr uint32_t kCommSlots = 128;
 inline constexpr uint32_t kRingSlots = 32768;  // a power of two
-inline constexpr uint32_t kSignatures = 8;     // latest collectives kept per communicator
+inline constexpr uint32_t kSignatures = 256;   // latest collectives kept per communicator
 inline constexpr uint32_t kThreadSlots = 32;   // threads with call counters of their own
 inline constexpr uint32_t kNoComm = 0xffffffff;
 
@@ -146,6 +146,7 @@ struct Signature {
   std::atomic<uint64_t> op;        // Api | ncclDataType_t << 16 | ncclRedOp_t << 24 | root << 32
   std::atomic<uint64_t> count;
   std::atomic<uint64_t> called_ns;
+  std::atomic<uint64_t> hash;  // of the signatures of all calls up to this one, in their order
 };
 
 enum class CommState : uint32_t { free, claimed, initialising, live, finalized, aborted, destroyed, failed };
@@ -184,8 +185,8 @@ struct CommEntry {
   // The latest collective with a completion event. The end of later collectives is unknown, so `done` does
   // not cover them.
   std::atomic<uint64_t> marked;
-  uint64_t reserved[9];
-  Signature signatures[kSignatures];  // sequence s is at index s % kSignatures
+  std::atomic<uint64_t> hash;  // of the latest signature
+  uint64_t reserved[8];
 };
 
 // The preload library's counters about itself.
@@ -291,6 +292,8 @@ struct Segment {
   alignas(kHeaderBytes) CommEntry comms[kCommSlots];
   alignas(kHeaderBytes) Event ring[kRingSlots];
   alignas(kHeaderBytes) ThreadCounts threads[kThreadSlots];
+  // Of each communicator: sequence s is at index s % kSignatures.
+  alignas(kHeaderBytes) Signature signatures[kCommSlots][kSignatures];
 };
 
 struct OpSums {
@@ -317,11 +320,10 @@ inline OpSums totals_of(const Segment& segment, uint32_t op) {
 static_assert(sizeof(OpKey) == 64 && offsetof(OpKey, m) == 16 && offsetof(OpKey, comm) == 40, "wire layout");
 static_assert(sizeof(OpEntry) == 128 && offsetof(OpEntry, calls) == 72, "wire layout");
 static_assert(sizeof(Event) == 40 && offsetof(Event, op) == 16 && offsetof(Event, how) == 32, "wire layout");
-static_assert(sizeof(Signature) == 32, "wire layout");
-static_assert(sizeof(CommEntry) == 512 && offsetof(CommEntry, called) == 80 &&
-                  offsetof(CommEntry, marked) == 176,
+static_assert(sizeof(Signature) == 40, "wire layout");
+static_assert(sizeof(CommEntry) == 256 && offsetof(CommEntry, called) == 80 &&
+                  offsetof(CommEntry, marked) == 176 && offsetof(CommEntry, hash) == 184,
               "wire layout");
-static_assert(offsetof(CommEntry, signatures) == 256, "wire layout");
 static_assert(sizeof(Health) == 192, "wire layout");
 static_assert(offsetof(SegmentHeader, to_rank) == 64 && offsetof(SegmentHeader, ring_tail) == 128,
               "wire layout");
@@ -333,10 +335,12 @@ static_assert(offsetof(SegmentHeader, health) == 448 && offsetof(SegmentHeader, 
               "wire layout");
 static_assert(offsetof(Segment, ops) == 4096, "wire layout");
 static_assert(offsetof(Segment, comms) == 4096 + 128 * 1024, "wire layout");
-static_assert(offsetof(Segment, ring) == 4096 + 128 * 1024 + 64 * 1024, "wire layout");
+static_assert(offsetof(Segment, ring) == 4096 + 128 * 1024 + 32 * 1024, "wire layout");
 static_assert(offsetof(SegmentHeader, thread_owners) == 704, "wire layout");
-static_assert(offsetof(Segment, threads) == 4096 + 128 * 1024 + 64 * 1024 + 1280 * 1024, "wire layout");
-static_assert(sizeof(ThreadCounts) == 16 * 1024 && sizeof(Segment) == offsetof(Segment, threads) + 512 * 1024,
+static_assert(offsetof(Segment, threads) == 4096 + 128 * 1024 + 32 * 1024 + 1280 * 1024, "wire layout");
+static_assert(sizeof(ThreadCounts) == 16 * 1024 &&
+                  offsetof(Segment, signatures) == offsetof(Segment, threads) + 512 * 1024 &&
+                  sizeof(Segment) == offsetof(Segment, signatures) + 1280 * 1024,
               "wire layout");
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(std::atomic<uint64_t>) == 8,
               "wire layout");

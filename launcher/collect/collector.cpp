@@ -58,17 +58,18 @@ Health health_of(const wire::Health& h) {
 }
 
 // The signatures that are not being written right now.
-std::vector<CollectiveSignature> signatures_of(const wire::CommEntry& comm) {
+std::vector<CollectiveSignature> signatures_of(const wire::Segment& memory, size_t comm) {
   std::vector<CollectiveSignature> out;
-  for (const wire::Signature& s : comm.signatures) {
+  for (const wire::Signature& s : memory.signatures[comm]) {
     const uint64_t before = s.sequence.load(std::memory_order_acquire);
     const uint64_t op = s.op;
     const uint64_t count = s.count;
     const uint64_t called_ns = s.called_ns;
+    const uint64_t hash = s.hash;
     if (before != 0 && s.sequence.load() == before) {
       out.push_back({before, static_cast<uint16_t>(op), static_cast<uint8_t>(op >> 16),
                      static_cast<uint8_t>(op >> 24), static_cast<int>(static_cast<uint32_t>(op >> 32)), count,
-                     called_ns});
+                     called_ns, hash});
     }
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
@@ -319,25 +320,27 @@ void Collector::refresh(Timed& timed) {
     }
   }
   t.comms.clear();
-  for (const wire::CommEntry& comm : memory.comms) {
+  for (size_t i = 0; i < wire::kCommSlots; ++i) {
+    const wire::CommEntry& comm = memory.comms[i];
     const uint32_t state = comm.state.load(std::memory_order_acquire);
-    t.comms.push_back({.state = state,
-                       .flags = comm.flags,
-                       .identity = comm.identity,
-                       .rank = comm.rank,
-                       .nranks = comm.nranks,
-                       .name = text_of(comm.name, sizeof comm.name),
-                       .called = comm.called,
-                       .launched = comm.launched,
-                       .started = comm.started,
-                       .done = comm.done,
-                       .marked = comm.marked,
-                       .sends = comm.sends,
-                       .receives = comm.receives,
-                       .messages_launched = comm.point_to_point_launched,
-                       .messages_done = comm.point_to_point_done,
-                       .last_change_ns = comm.last_change_ns,
-                       .last = signatures_of(comm)});
+    t.comms.push_back(
+        {.state = state,
+         .flags = comm.flags,
+         .identity = comm.identity,
+         .rank = comm.rank,
+         .nranks = comm.nranks,
+         .name = text_of(comm.name, sizeof comm.name),
+         .called = comm.called,
+         .launched = comm.launched,
+         .started = comm.started,
+         .done = comm.done,
+         .marked = comm.marked,
+         .sends = comm.sends,
+         .receives = comm.receives,
+         .messages_launched = comm.point_to_point_launched,
+         .messages_done = comm.point_to_point_done,
+         .last_change_ns = comm.last_change_ns,
+         .last = comm.called > 0 ? signatures_of(memory, i) : std::vector<CollectiveSignature>()});
   }
 }
 

@@ -51,6 +51,17 @@ TorchGroup copy_of(const TorchGroup& shared) {
   return copy;
 }
 
+void add_splits(const PythonSegment& memory, uint32_t number, CollectiveCall& call) {
+  const wire::TorchSplits& shared = memory.splits[number % wire::kTorchSplits];
+  wire::TorchSplits copy;
+  std::memcpy(&copy, &shared, sizeof copy);
+  const uint32_t after = *static_cast<const volatile uint32_t*>(&shared.number);
+  if (copy.number == number && after == number && copy.peers <= wire::kTorchSplitPeers) {
+    call.sent.assign(copy.sent, copy.sent + copy.peers);
+    call.received.assign(copy.received, copy.received + copy.peers);
+  }
+}
+
 CollectiveCall call_of(const PythonSegment& memory, const TorchCall& c, base::MonoNs now) {
   CollectiveCall out;
   out.sequence = c.sequence;
@@ -63,11 +74,22 @@ CollectiveCall call_of(const PythonSegment& memory, const TorchCall& c, base::Mo
   out.tag = c.tag;
   const bool asynchronous = (c.flags & wire::kTorchAsync) != 0;
   out.stage = c.left_ns == 0 ? CallStage::called : !asynchronous ? CallStage::done : CallStage::launched;
-  const auto called = static_cast<base::MonoNs>(c.called_ns);
-  out.age_s = called > 0 && called <= now ? base::ns_to_s(now - called) : -1;
+  const auto age = [now](uint64_t ns) {
+    const auto at = static_cast<base::MonoNs>(ns);
+    return at > 0 && at <= now ? base::ns_to_s(now - at) : -1;
+  };
+  out.age_s = age(c.called_ns);
+  out.left_s = age(c.left_ns);
   out.where = {.function = text_at(memory, c.function),
                .file = text_at(memory, c.file),
                .line = static_cast<int>(std::min<uint32_t>(c.line, INT32_MAX))};
+  out.thread = text_at(memory, c.thread);
+  out.in_handler = (c.flags & wire::kTorchInHandler) != 0;
+  if (out.op == "new_group" || out.op == "split_group") {
+    out.group_ranks = text_at(memory, c.detail);
+  } else if (c.detail != 0) {
+    add_splits(memory, c.detail, out);
+  }
   return out;
 }
 
@@ -81,22 +103,14 @@ std::vector<base::Rank> members_of(const PythonSegment& memory, const TorchGroup
   return out;
 }
 
-// Calls that have not returned, and asynchronous calls without a later call. Only the program learns, from
-// its handles, whether the latter have ended.
-std::vector<CollectiveCall> unfinished(const PythonSegment& memory, const TorchGroup& group,
-                                       base::MonoNs now) {
+std::vector<CollectiveCall> messages_of(const PythonSegment& memory, const TorchGroup& group,
+                                        base::MonoNs now) {
   std::vector<CollectiveCall> out;
   const uint64_t known = std::min<uint64_t>(group.point_to_point, wire::kTorchPointToPoint);
-  bool newest = true;
-  for (uint64_t back = 1; back <= known; ++back) {
-    const TorchCall& c = group.others[(group.point_to_point - back) % wire::kTorchPointToPoint];
-    const bool has_left = c.left_ns != 0;
-    newest = newest && (!has_left || (c.flags & wire::kTorchAsync) != 0);
-    if (!has_left || newest) {
-      out.push_back(call_of(memory, c, now));
-    }
+  for (uint64_t back = known; back > 0; --back) {
+    out.push_back(
+        call_of(memory, group.others[(group.point_to_point - back) % wire::kTorchPointToPoint], now));
   }
-  std::reverse(out.begin(), out.end());
   return out;
 }
 
@@ -124,7 +138,7 @@ Communicator communicator_of(const PythonSegment& memory, const TorchGroup& grou
     }
   }
   out.messages = group.point_to_point;
-  out.point_to_point = unfinished(memory, group, now);
+  out.point_to_point = messages_of(memory, group, now);
   return out;
 }
 

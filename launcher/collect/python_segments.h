@@ -56,7 +56,7 @@ class PythonSegments {
   // Whether the process traces the functions of the latest list.
   bool follows_list(base::Pid pid) const;
 
-  // Adds the process's calls, as of `now`, to its rank's facts.
+  // Adds all recorded calls of the process, as of `now`, to its rank's facts.
   void add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank, base::MonoNs now) const;
 
  private:

@@ -102,6 +102,7 @@ struct CollectiveSignature {
   int root = -1;
   uint64_t count = 0;
   uint64_t called_ns = 0;  // CLOCK_MONOTONIC
+  uint64_t hash = 0;       // of all calls up to this one
 };
 
 struct CommTotals {

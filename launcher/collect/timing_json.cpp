@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 
 namespace xpurun::launcher {
@@ -85,7 +86,9 @@ ordered_json comm_json(const CommTotals& comm, size_t index, base::MonoNs now) {
   j["receives"] = comm.receives;
   j["unchanged_s"] = base::ns_to_s(now - static_cast<base::MonoNs>(comm.last_change_ns));
   auto& last = j["last"] = ordered_json::array();
-  for (const CollectiveSignature& s : comm.last) {
+  constexpr size_t kMost = 8;
+  for (size_t i = comm.last.size() - std::min(comm.last.size(), kMost); i < comm.last.size(); ++i) {
+    const CollectiveSignature& s = comm.last[i];
     wire::OpKey key{};
     key.api = s.api;
     last.push_back({{"sequence", s.sequence},

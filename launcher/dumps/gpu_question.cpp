@@ -14,10 +14,13 @@ bool kernels_may_explain(const report::CallFinding& fault, base::Rank rank) {
   using enum report::CallFault;
   // These faults are proved by the calls themselves: the ranks disagree about the call.
   switch (fault.fault) {
+    case departed:
     case operation:
+    case members:
     case root:
     case type:
     case size:
+    case splits:
     case swapped:
     case message:
     case order:

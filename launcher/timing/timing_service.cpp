@@ -1,7 +1,7 @@
 #include "launcher/timing/timing_service.h"
 
 #include "common/base/output/log.h"
-#include "launcher/collect/collective_facts.h"
+#include "launcher/collect/calls/collective_facts.h"
 #include "launcher/collect/timing_json.h"
 #include "launcher/metrics/exposition.h"
 

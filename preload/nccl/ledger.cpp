@@ -46,18 +46,25 @@ uint32_t find_place(wire::Segment& shared) {
   return oldest != wire::kNoComm && claim(shared.comms[oldest]) ? oldest : wire::kNoComm;
 }
 
+using Signatures = wire::Signature[wire::kSignatures];
+
+Signatures& signatures_of(const wire::CommEntry& comm) {
+  wire::Segment& shared = *segment();
+  return shared.signatures[&comm - shared.comms];
+}
+
 void reset(wire::CommEntry& comm) {
   for (std::atomic<uint64_t>* counter :
        {&comm.handle, &comm.called, &comm.launched, &comm.started, &comm.done, &comm.sends, &comm.receives,
         &comm.point_to_point_launched, &comm.point_to_point_done, &comm.last_stream, &comm.parent,
-        &comm.marked}) {
+        &comm.marked, &comm.hash}) {
     counter->store(0, std::memory_order_relaxed);
   }
   comm.flags.store(0);
   comm.device.store(-1);
   comm.splits.store(0);
   comm.last_result.store(0);
-  for (wire::Signature& signature : comm.signatures) {
+  for (wire::Signature& signature : signatures_of(comm)) {
     signature.sequence.store(0);
   }
 }
@@ -174,16 +181,20 @@ uint32_t comm_of(void* handle) {
 
 uint64_t collective_called(wire::CommEntry& comm, const wire::OpKey& key, uint64_t now) {
   const uint64_t sequence = comm.called.fetch_add(1) + 1;
-  wire::Signature& signature = comm.signatures[sequence % wire::kSignatures];
+  wire::Signature& signature = signatures_of(comm)[sequence % wire::kSignatures];
   // A seqlock for one slot of the ring. The supervisor reads this memory at any moment, also after a kill:
   // sequence 0 marks a slot that is being written, and the final release store publishes its fields.
   signature.sequence.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  signature.op.store(uint64_t{key.api} | uint64_t{key.dtype[0]} << 16 | uint64_t{key.compute} << 24 |
-                         static_cast<uint64_t>(static_cast<uint32_t>(key.peer)) << 32,
-                     std::memory_order_relaxed);
+  const uint64_t op = uint64_t{key.api} | uint64_t{key.dtype[0]} << 16 | uint64_t{key.compute} << 24 |
+                      static_cast<uint64_t>(static_cast<uint32_t>(key.peer)) << 32;
+  // NCCL allows one thread at a time on a communicator.
+  const uint64_t hash = mix(comm.hash.load(std::memory_order_relaxed) ^ op, static_cast<uint64_t>(key.k));
+  comm.hash.store(hash, std::memory_order_relaxed);
+  signature.op.store(op, std::memory_order_relaxed);
   signature.count.store(static_cast<uint64_t>(key.k), std::memory_order_relaxed);
   signature.called_ns.store(now, std::memory_order_relaxed);
+  signature.hash.store(hash, std::memory_order_relaxed);
   signature.sequence.store(sequence, std::memory_order_release);
   comm.last_change_ns.store(now, std::memory_order_relaxed);
   return sequence;

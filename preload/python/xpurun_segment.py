@@ -20,15 +20,17 @@ IS_PYTHON = 1
 PATIENCE_S = 3
 
 SEGMENT_MAGIC = 0x315950504E525058
-SEGMENT_VERSION = 5
-GROUPS, COLLECTIVES, OTHERS = 64, 8, 16
-CALL_BYTES = 72
+SEGMENT_VERSION = 6
+GROUPS, COLLECTIVES, OTHERS = 64, 256, 64
+CALL_BYTES = 80
 GROUP_AT, GROUP_BYTES = 128, 64 + (COLLECTIVES + OTHERS) * CALL_BYTES
 TEXT_AT, TEXT_BYTES = GROUP_AT + GROUPS * GROUP_BYTES, 256 * 1024
 SPANS, SPAN_BYTES = 4096, 64
 SPAN_AT = TEXT_AT + TEXT_BYTES
 TRACED_TEXT_AT, TRACED_BYTES = SPAN_AT + SPANS * SPAN_BYTES, 16 * 1024
-SEGMENT_BYTES = TRACED_TEXT_AT + TRACED_BYTES
+SPLITS, SPLIT_PEERS = 64, 128  # calls with sizes per peer, and their peers
+SPLIT_AT, SPLIT_BYTES = TRACED_TEXT_AT + TRACED_BYTES, 8 + 8 * SPLIT_PEERS
+SEGMENT_BYTES = SPLIT_AT + SPLITS * SPLIT_BYTES
 RECORD_AT = 32  # whether the supervisor wants spans
 TRACED_AT = 36  # change of the list of traced functions; its bytes, the change that was followed, least duration
 MOST_SITES = 4096
@@ -72,11 +74,12 @@ def receive_segment():
 class State:
     """What is known of one thread."""
 
-    __slots__ = ("active", "thread", "since", "optimizer", "calls", "short")
+    __slots__ = ("active", "thread", "name", "since", "optimizer", "calls", "short")
 
     def __init__(self):
         self.active = 0  # bits of the stages that the thread is in
         self.thread = 0  # its id
+        self.name = 0  # its name, as a text
         self.since = None  # stage, time, CPU time and place of the latest end of a stage; None: nothing to infer
         self.optimizer = None  # the step that the thread is in
         self.calls = []  # of traced functions that the thread is in
@@ -164,6 +167,15 @@ class Segment:
             finally:
                 self.lock.release()
         return ref
+
+    def thread_name(self):
+        """Of the calling thread, as a text. A thread that Python has not started has no name."""
+        state = self.local.state
+        if not state.name:
+            threading = sys.modules.get("threading")
+            known = threading._active.get(_thread.get_ident()) if threading is not None else None
+            state.name = self.text(known.name) if known is not None else 0
+        return state.name
 
     def caller_of(self, frame):
         """The nearest caller outside of torch, else the nearest caller."""

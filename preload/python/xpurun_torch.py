@@ -5,6 +5,8 @@ of a collective or a point-to-point operation (xpurun_torch_calls.py): it record
 records the end, and writes a span. Of nested calls only the outermost counts, because the program made it. Calls that
 fail in here are not recorded.
 """
+import itertools
+import sys
 import time
 
 settings = globals()["settings"]  # given by sitecustomize.py
@@ -12,11 +14,12 @@ settings = globals()["settings"]  # given by sitecustomize.py
 shared = settings["part"]("xpurun_segment")
 segment = shared["segment"]
 (GROUPS, COLLECTIVES, OTHERS, CALL_BYTES, GROUP_AT, GROUP_BYTES, MOST_SITES, COMMUNICATION, SENDS, RECEIVES, OBJECTS,
- PEER_SHIFT) = (
+ PEER_SHIFT, SPLITS, SPLIT_PEERS, SPLIT_AT, SPLIT_BYTES) = (
     shared[name] for name in ("GROUPS", "COLLECTIVES", "OTHERS", "CALL_BYTES", "GROUP_AT", "GROUP_BYTES", "MOST_SITES",
-                              "COMMUNICATION", "SENDS", "RECEIVES", "OBJECTS", "PEER_SHIFT"))
+                              "COMMUNICATION", "SENDS", "RECEIVES", "OBJECTS", "PEER_SHIFT", "SPLITS", "SPLIT_PEERS",
+                              "SPLIT_AT", "SPLIT_BYTES"))
 tables = settings["part"]("xpurun_torch_calls")
-ASYNC = 1
+ASYNC, IN_HANDLER = 1, 2
 
 REDUCTIONS = {"SUM": "sum", "PRODUCT": "product", "MIN": "min", "MAX": "max", "AVG": "avg"}
 
@@ -91,8 +94,8 @@ class Recorder:
         import _thread
         self.c10d = c10d
         self.local = _thread._local()
-        self.pack_record = _struct.Struct("=QQQQ40s").pack_into
-        self.pack_tail = _struct.Struct("=IIIiiIIIIi").pack
+        self.pack_record = _struct.Struct("=QQQQ48s").pack_into
+        self.pack_tail = _struct.Struct("=IIIiiIIIIiII").pack
         self.pack = _struct.pack
         self.pack_8 = segment.pack_8
         self.pack_4 = segment.pack_4
@@ -110,6 +113,7 @@ class Recorder:
         self.groups = {}  # by id of the process group; None: the default one
         self.slots = 0
         self.same_members = {}
+        self.next_split = itertools.count(1).__next__
         for tails in self.tails.values():
             tails.clear()
 
@@ -181,6 +185,34 @@ class Recorder:
         return (self.text(code.co_filename), self.text(getattr(code, "co_qualname", None) or code.co_name),
                 frame.f_lineno or 0)
 
+    def is_in_handler(self, frame):
+        """Whether a function that handles a signal has made the call. Looked at once for each line of the program."""
+        signal = sys.modules.get("signal")
+        handlers = set()
+        for number in signal.valid_signals() if signal is not None else ():
+            code = getattr(signal.getsignal(number), "__code__", None)
+            if code is not None:
+                handlers.add(code)
+        while handlers and frame is not None:
+            if frame.f_code in handlers:
+                return True
+            frame = frame.f_back
+        return False
+
+    def put_splits(self, sent, received):
+        """Sizes by rank of the group: the number of their place, or 0."""
+        if not 0 < len(sent) <= SPLIT_PEERS or len(received) != len(sent):
+            return 0
+        number = self.next_split() & 0xFFFFFFFF
+        at = SPLIT_AT + number % SPLITS * SPLIT_BYTES
+        self.pack_4(segment.memory, at, 0)
+        self.pack_4(segment.memory, at + 4, len(sent))
+        for start, sizes in ((at + 8, sent), (at + 8 + 4 * SPLIT_PEERS, received)):
+            data = self.pack("=%dI" % len(sizes), *sizes)
+            segment.memory[start:start + len(data)] = data
+        self.pack_4(segment.memory, at, number)
+        return number
+
     def wrap(self, name, function, call, template=WRAPPER, group_of=None):
         """`call` is one of xpurun_torch_calls.py. `group_of` makes a process group of the argument."""
         names = call.names
@@ -211,11 +243,14 @@ class Recorder:
         wants_spans, add_span = segment.wants_spans, segment.add_span
         counter_at = 32 if is_collective else 48
         traced_tensors = tables["TRACED_TENSORS"]
+        ranks_of, splits_of = tables["RANKS_OF"].get(op), tables["SPLITS_OF"].get(op)
+        text, thread_name, put_splits = self.text, segment.thread_name, self.put_splits
+        state_of = segment.local
         direction = 0 if is_collective else SENDS if call.partner == "dst" else RECEIVES
         if direction and call.tensor is None:
             direction |= OBJECTS
 
-        def tail_of(kind, reduction, partner, flags, frame, tensor, tag):
+        def tail_of(kind, reduction, partner, flags, frame, tensor, tag, thread, detail):
             """What is equal for all calls from the same position: a part of the record, and of the span the name, the
             place and the bytes of an element."""
             if isinstance(reduction, str):
@@ -227,8 +262,8 @@ class Recorder:
             tail = self.pack_tail(
                 name_ref, self.text(word) if op_at >= 0 and word else 0,
                 0 if kind is None else self.text(str(kind).replace("torch.", "")),
-                partner if is_collective else -1, -1 if is_collective else partner, file, function_name, line, flags,
-                tag)
+                partner if is_collective else -1, -1 if is_collective else partner, file, function_name, line,
+                flags | (IN_HANDLER if self.is_in_handler(frame) else 0), tag, thread, detail)
             # The code object is kept, because the call's position is known by its id.
             peer = -1 if is_collective or partner is None else partner
             return tail, name_ref, segment.place_of(frame), getattr(tensor, "element_size", int)(), peer, frame.f_code
@@ -295,21 +330,25 @@ class Recorder:
             if known is None or known[0]:
                 frame = segment.caller_of(frame)
             code = id(frame.f_code)
+            thread = state_of.state.name or thread_name()
+            detail = 0
+            if ranks_of is not None:
+                detail = text(ranks_of(names, values))
             reduction = values[op_at]
             if call.names is not None:
                 reduction = getattr(reduction, "reduceOp", reduction)
             try:
-                tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags, tag))
+                tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags, tag, thread, detail))
             except TypeError:  # a reduction with a factor cannot be hashed
                 reduction = NotImplemented
-                tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags, tag))
+                tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags, tag, thread, detail))
             if tail is None:
                 if len(tails) >= MOST_SITES:
                     tails.clear()
                 missed = segment.texts_missed
-                tail = tail_of(kind, reduction, partner, flags, frame, tensor, tag)
+                tail = tail_of(kind, reduction, partner, flags, frame, tensor, tag, thread, detail)
                 if missed == segment.texts_missed:
-                    tails[code, frame.f_lasti, kind, reduction, partner, flags, tag] = tail
+                    tails[code, frame.f_lasti, kind, reduction, partner, flags, tag, thread, detail] = tail
             memory, at = segment.memory, group.at
             if is_collective:
                 group.called = sequence = counter = group.called + 1
@@ -319,8 +358,13 @@ class Recorder:
                 sequence = group.with_peer[key] = group.with_peer.get(key, 0) + 1
                 record = at + 64 + (COLLECTIVES + group.others % OTHERS) * CALL_BYTES
                 group.others = counter = group.others + 1
+            packed = tail[0]
+            if splits_of is not None:
+                sizes = splits_of(names, values, count, len(group.rank_of))
+                if sizes is not None:
+                    packed = packed[:-4] + put_splits(*sizes).to_bytes(4, sys.byteorder)
             begin_ns = now()
-            pack_record(memory, record, sequence, begin_ns, 0, count or 0, tail[0])
+            pack_record(memory, record, sequence, begin_ns, 0, count or 0, packed)
             if flags and is_collective:
                 pack_4(memory, at + 28, 1)
             pack_8(memory, at + counter_at, counter)

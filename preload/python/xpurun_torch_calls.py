@@ -121,3 +121,60 @@ def return_ends(backend, device):
     """Whether the return of a blocking call means that the operation has ended. NCCL's calls return once the operation
     is queued on the GPU."""
     return backend in ("gloo", "mpi") or (backend == "ucc" and device in ("", "cpu"))
+
+
+def value_of(names, values, *parameters):
+    for parameter in parameters:
+        if parameter in names:
+            return values[names.index(parameter)]
+    return None
+
+
+def text_of_ranks(ranks):
+    return ",".join(map(str, sorted(ranks)))
+
+
+def new_group_ranks(names, values):
+    ranks = value_of(names, values, "ranks")
+    return "" if ranks is None else text_of_ranks(ranks)
+
+
+def split_group_ranks(names, values):
+    lists = value_of(names, values, "split_ranks")
+    return "" if lists is None else " ".join(map(text_of_ranks, lists))
+
+
+RANKS_OF = {"new_group": new_group_ranks, "split_group": split_group_ranks}
+
+
+def all_to_all_sizes(names, values, count, size):
+    """What goes to and comes from each rank of the group, in elements; None: as much for each."""
+    outputs = value_of(names, values, "output_tensor_list", "output_tensors")
+    if outputs is not None:
+        inputs = value_of(names, values, "input_tensor_list", "input_tensors")
+        return [one.numel() for one in inputs], [one.numel() for one in outputs]
+    sent = value_of(names, values, "input_split_sizes", "input_splits")
+    received = value_of(names, values, "output_split_sizes", "output_splits")
+    if not sent and not received:
+        return None
+    rows = sum(sent) if sent else size
+    element = count // rows if rows else 0
+    sent = [rows * element for rows in sent] if sent else [count // size] * size
+    output = value_of(names, values, "output")
+    if received:
+        row = output.numel() // max(sum(received), 1) if output is not None else element
+        received = [rows * row for rows in received]
+    else:
+        received = [(count if output is None else output.numel()) // size] * size
+    return sent, received
+
+
+def all_gather_sizes(names, values, count, size):
+    """NCCL also gathers tensors of different sizes. The first and the last tell, as all lists are equal."""
+    outputs = value_of(names, values, "tensor_list")
+    if not outputs or (outputs[0].numel() == count and outputs[-1].numel() == count):
+        return None
+    return [count] * size, [one.numel() for one in outputs]
+
+
+SPLITS_OF = {"all_to_all": all_to_all_sizes, "all_gather": all_gather_sizes}

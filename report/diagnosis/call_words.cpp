@@ -13,6 +13,7 @@ namespace xpurun::report {
 using base::tr;
 using model::CalledBy;
 using model::CallOperation;
+using model::Departure;
 using model::RankSet;
 using model::VerdictCollective;
 
@@ -62,6 +63,8 @@ std::vector<CalledBy> rows_of(const VerdictCollective& c, uint64_t sequence) {
 
 std::string what_differs(CallFault fault) {
   switch (fault) {
+    case CallFault::members:
+      return tr("different lists of ranks");
     case CallFault::root:
       return tr("different roots");
     case CallFault::type:
@@ -73,11 +76,47 @@ std::string what_differs(CallFault fault) {
   }
 }
 
+std::string number_of(const CalledBy& row) {
+  return tr("call {} of {}", row.sequence, quoted(row.communicator));
+}
+
+// "; before, rank 1 had called X there 14 times"
+std::string routine_text(const CallFinding& f, const RankNamer& names) {
+  const VerdictCollective& c = f.collective;
+  const bool other = c.departure == Departure::other || c.departure == Departure::extra;
+  return !other || c.repeated == 0 || !c.expected.entered()
+             ? std::string()
+             : tr("; before, {} had called {} there {} times", names(f.accused), call_at_line(c.expected),
+                  c.repeated);
+}
+
+// What the accused have done that they had never done before.
+std::string departed_text(const CallFinding& f, const RankNamer& names) {
+  const VerdictCollective& c = f.collective;
+  const std::string who = names(f.accused);
+  const std::string made = call_at_line(c.departing);
+  const std::string usual = call_at_line(c.expected);
+  const std::string number = c.departing.peer < 0 ? ", " + number_of(c.departing) : std::string();
+  switch (c.departure) {
+    case Departure::extra:
+      return tr("{} made one call more than the other ranks: {}{}", who, made, number);
+    case Departure::skipped:
+      return tr("{} left out {}, called there {} times before, and went on with {}", who, made, c.repeated,
+                usual);
+    case Departure::order:
+      return tr("{} called {} before {}{}; {} times before it was the other way round", who, made, usual,
+                number, c.repeated);
+    default:
+      return tr("{} called {}{}, where it had called {} {} times before", who, made, number, usual,
+                c.repeated);
+  }
+}
+
 std::string mismatch_text(const CallFinding& f, const RankNamer& names) {
   const VerdictCollective& c = f.collective;
   return f.tie ? tr("ranks wait for each other in {}, called with {}: {}", call_number(c),
                     what_differs(f.fault), sides(c.calls, tr(", "), names))
-               : tr("{}, {}", sides(c.calls, tr(" where "), names), call_number(c));
+               : tr("{}, {}{}", sides(c.calls, tr(" where "), names), call_number(c), routine_text(f, names));
 }
 
 std::string swapped_text(const CallFinding& f, const RankNamer& names) {
@@ -114,7 +153,7 @@ std::string message_text(const CallFinding& f, const RankNamer& names) {
     }
   }
   if (f.fault == CallFault::message) {
-    return tr("a send and its recv differ: {}", met);
+    return tr("a send and its recv differ: {}{}", met, routine_text(f, names));
   }
   const std::string_view call = f.fault == CallFault::not_sent ? "send" : "recv";
   if (f.accused.empty()) {
@@ -148,6 +187,9 @@ std::string call_text(const CalledBy& row) {
   if (row.count > 0) {
     out += tr(" of {} {}", row.count, row.dtype.empty() ? tr("elements") : base::sanitize(row.dtype));
   }
+  if (!row.group_ranks.empty()) {
+    out += tr(" of ranks {}", base::sanitize(row.group_ranks));
+  }
   if (row.root >= 0) {
     const CallOperation operation = model::operation_of(row.op);
     const bool collects = operation == CallOperation::reduce || operation == CallOperation::gather;
@@ -161,7 +203,13 @@ std::string call_text(const CalledBy& row) {
 }
 
 std::string call_at_line(const CalledBy& row) {
-  const std::string at = short_place(row.where);
+  std::string at = short_place(row.where);
+  if (!row.thread.empty()) {
+    at += tr("{}in thread {}", at.empty() ? "" : " ", base::sanitize(row.thread));
+  }
+  if (row.in_handler) {
+    at += tr("{}in a signal handler", at.empty() ? "" : " ");
+  }
   return at.empty() ? call_text(row) : fmt::format("{} ({})", call_text(row), at);
 }
 
@@ -203,10 +251,14 @@ std::string fault_text(const CallFinding& f, const RankNamer& names) {
   const std::string who = f.accused.empty() ? std::string() : names(f.accused);
   const std::string_view has = pick({"has", "have"}, f.accused.size());
   switch (f.fault) {
+    case CallFault::departed:
+      return departed_text(f, names) + wait_for(f);
     case CallFault::operation:
+    case CallFault::members:
     case CallFault::root:
     case CallFault::type:
     case CallFault::size:
+    case CallFault::splits:
       return mismatch_text(f, names);
     case CallFault::swapped:
       return swapped_text(f, names);
@@ -217,7 +269,8 @@ std::string fault_text(const CallFinding& f, const RankNamer& names) {
     case CallFault::not_received:
       return message_text(f, names);
     case CallFault::not_entered:
-      return tr("{} {} not entered {}{}", who, has, common_call(c), wait_for(f));
+      return tr("{} {} not entered {}{}{}", who, has, common_call(c), wait_for(f),
+                c.departure == Departure::none ? std::string() : "; " + departed_text(f, names));
     case CallFault::not_launched:
       return f.accused.empty()
                  ? tr("all ranks have entered {}, and none has launched it on its GPU", common_call(c))

@@ -72,6 +72,7 @@ class Documentation(unittest.TestCase):
                 "comms": segment.COMMS_AT,
                 "ring": segment.RING_AT,
                 "threads": segment.THREADS_AT,
+                "signatures": segment.SIGNATURES_AT,
             },
         )
         self.assertEqual(sum(sizes.values()), segment.BYTES)

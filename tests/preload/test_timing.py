@@ -223,13 +223,14 @@ class Timing(unittest.TestCase):
         _, shared = self.play("memory", "settle", "collectives", "settle", level=FULL)
         comm, = shared.comms()
         self.assertEqual([comm[f] for f in "called launched started done".split()], [9, 9, 9, 9])
-        # The last eight signatures: number, function, count.
+        # Number, function, count.
         seen = {n: (shared.names[s[1] & 0xffff], s[2]) for n, s in comm["signatures"].items()}
         names = (
-            "ncclReduce ncclBroadcast ncclBcast ncclAllGather ncclReduceScatter ncclAlltoAll ncclGather ncclScatter"
+            "ncclAllReduce ncclReduce ncclBroadcast ncclBcast ncclAllGather ncclReduceScatter ncclAlltoAll ncclGather "
+            "ncclScatter"
             .split()
         )
-        self.assertEqual(seen, {n: (name, 999 + n) for n, name in enumerate(names, 2)})
+        self.assertEqual(seen, {n: (name, 999 + n) for n, name in enumerate(names, 1)})
         self.assertEqual(comm["signatures"][2][1] >> 32, 5)
         bytes_of = {
             "ncclAllReduce": 4000,

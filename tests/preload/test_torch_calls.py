@@ -99,11 +99,11 @@ class World:
 
     def record(self, place):
         at = self.names["GROUP_AT"] + 64 + place * self.names["CALL_BYTES"]
-        number, _, left, count, op, reduction, _, root, peer, _, function, _, flags, tag = struct.unpack_from(
-            "=QQQQIIIiiIIIIi", self.memory, at)
+        (number, _, left, count, op, reduction, _, root, peer, _, function, _, flags, tag, thread,
+         detail) = struct.unpack_from("=QQQQIIIiiIIIIiII", self.memory, at)
         return types.SimpleNamespace(number=number, left=left, count=count, op=self.text(op), tag=tag, root=root,
                                      reduction=self.text(reduction), peer=peer, function=self.text(function),
-                                     is_async=bool(flags & 1))
+                                     is_async=bool(flags & 1), thread=self.text(thread), detail=detail)
 
     def called(self):
         return struct.unpack_from("=Q", self.memory, self.names["GROUP_AT"] + 32)[0]

@@ -14,10 +14,11 @@ import struct
 import threading
 
 OPS, COMMS, RING = 1024, 128, 32768
-OPS_AT, COMMS_AT, RING_AT = 4096, 4096 + 128 * OPS, 4096 + 128 * OPS + 512 * COMMS
+OPS_AT, COMMS_AT, RING_AT = 4096, 4096 + 128 * OPS, 4096 + 128 * OPS + 256 * COMMS
 EVENT = struct.Struct("<QQIIIHBBBBB5x")
 THREADS, THREADS_AT = 32, RING_AT + EVENT.size * RING
-BYTES = THREADS_AT + THREADS * 16 * OPS
+SIGNATURES, SIGNATURES_AT = 256, THREADS_AT + THREADS * 16 * OPS
+BYTES = SIGNATURES_AT + COMMS * SIGNATURES * 40
 OFF, LIGHT, FULL = 0, 1, 2
 HEALTH = (
     "hooked_calls own_ns poller_cpu_ns polls samples completed no_event stream_full queue_full ring_dropped "
@@ -38,7 +39,7 @@ class Segment:
         self.fd = os.memfd_create("segment", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, BYTES)
         self.memory = mmap.mmap(self.fd, BYTES)
-        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 6, BYTES)
+        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 7, BYTES)
         self.memory[64:72] = struct.pack("<II", level, budget_ppm)
         struct.pack_into("<i", self.memory, 276, -1)
         self.names = apis()
@@ -152,7 +153,7 @@ class Segment:
     def comms(self):
         found = []
         for i in range(COMMS):
-            at = COMMS_AT + 512 * i
+            at = COMMS_AT + 256 * i
             state, flags, identity, handle, rank, nranks, device, splits = struct.unpack_from(
                 "<IIQQiiiI", self.memory, at
             )
@@ -161,7 +162,8 @@ class Segment:
             counts = struct.unpack_from("<10Q", self.memory, at + 80)
             marked = self.word(at + 176)
             name = self.memory[at + 40:at + 80].split(b"\0")[0].decode()
-            signatures = [struct.unpack_from("<4Q", self.memory, at + 256 + 32 * s) for s in range(8)]
+            signatures = [struct.unpack_from("<5Q", self.memory, SIGNATURES_AT + 40 * (SIGNATURES * i + s))
+                          for s in range(SIGNATURES)]
             found.append({"index": i, "state": COMM_STATES[state], "flags": flags, "identity": identity, "rank": rank,
                           "nranks": nranks, "device": device, "splits": splits, "name": name, "marked": marked,
                           **dict(zip("called launched started done sends receives p2p_launched p2p_done last_change_ns "

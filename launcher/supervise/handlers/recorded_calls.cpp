@@ -1,5 +1,7 @@
 #include "launcher/supervise/handlers/recorded_calls.h"
 
+#include "launcher/collect/calls/call_lanes.h"
+
 #include <nlohmann/json.hpp>
 
 #include <vector>
@@ -10,6 +12,9 @@ model::CollectiveFacts RecordedCalls::all() const {
   model::CollectiveFacts calls = sources_.nccl();
   sources_.add_torch(calls);
   std::erase_if(calls.ranks, [this](const auto& rank) { return parts_.table.replaced(rank.pid); });
+  for (model::RankCollectives& rank : calls.ranks) {
+    arrange_calls(rank);
+  }
   return calls;
 }
 

@@ -2,6 +2,7 @@
 
 #include "report/diagnosis/collectives/call_group.h"
 #include "report/diagnosis/collectives/called_by.h"
+#include "report/diagnosis/collectives/departed.h"
 #include "report/diagnosis/collectives/gpu_stages.h"
 #include "report/diagnosis/collectives/mismatch.h"
 #include "report/diagnosis/collectives/wait_graph.h"
@@ -18,7 +19,7 @@ using model::Communicator;
 
 namespace {
 
-std::optional<CallFinding> find_in(const std::vector<CallGroup>& groups) {
+std::optional<CallFinding> find_in(const std::vector<CallGroup>& groups, const Departures& departures) {
   // Mismatches first: their ranks also seem to wait for each other.
   if (auto f = find_mismatch(groups)) {
     return f;
@@ -33,7 +34,7 @@ std::optional<CallFinding> find_in(const std::vector<CallGroup>& groups) {
   if (auto f = find_stray_message(graph)) {
     return f;
   }
-  if (auto f = find_circle(graph)) {
+  if (auto f = find_circle(graph, departures)) {
     return f;
   }
   if (auto f = find_launch_order(groups)) {
@@ -71,12 +72,20 @@ bool stands_in(const CollectiveCall& call) {
 }  // namespace
 
 std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
+  const Departures departures(facts);
   const std::vector<CallGroup> torch = line_up(facts, CallSource::torch);
-  auto by_torch = find_in(torch);
+  const std::vector<CallGroup> nccl = line_up(facts, CallSource::nccl);
+  const auto decided = [&](std::optional<CallFinding> f, const std::vector<CallGroup>& groups) {
+    if (f) {
+      decide_by_routine(*f, facts, groups, departures);
+    }
+    return f;
+  };
+  auto by_torch = decided(find_in(torch, departures), torch);
   if (by_torch && is_mismatch(by_torch->fault)) {
     return by_torch;
   }
-  auto by_nccl = find_in(line_up(facts, CallSource::nccl));
+  auto by_nccl = decided(find_in(nccl, departures), nccl);
   // NCCL also sees the calls that torch makes in C++, such as DDP's.
   const bool nccl_decides =
       by_nccl && (!by_torch || is_mismatch(by_nccl->fault) ||

@@ -29,6 +29,8 @@ std::string compared_value(const CollectiveCall& call, Difference what) {
   switch (what) {
     case Difference::operation:
       return call.op;
+    case Difference::members:
+      return call.group_ranks;
     case Difference::root:
       return call.root >= 0 ? fmt::format("{}", call.root) : kAnyValue;
     case Difference::type:
@@ -43,7 +45,7 @@ std::string compared_value(const CollectiveCall& call, Difference what) {
 
 Difference difference(const CollectiveCall& a, const CollectiveCall& b) {
   for (const Difference what :
-       {Difference::operation, Difference::root, Difference::type, Difference::size}) {
+       {Difference::operation, Difference::members, Difference::root, Difference::type, Difference::size}) {
     const std::string x = compared_value(a, what);
     const std::string y = compared_value(b, what);
     if (x != y && x != kAnyValue && y != kAnyValue) {

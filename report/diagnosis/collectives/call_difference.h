@@ -8,7 +8,7 @@
 namespace xpurun::report {
 
 // Gravest first. Calls of different operations are not compared further.
-enum class Difference { operation, root, type, size, none };
+enum class Difference { operation, members, root, type, size, none };
 
 // Sizes may differ in all_to_all (uneven splits) and where objects are sent. Such calls count as equal, as do
 // calls with an unknown size, type or root.

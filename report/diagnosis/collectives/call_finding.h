@@ -8,10 +8,13 @@ namespace xpurun::report {
 
 // In order of decision: the first fault that applies is the cause.
 enum class CallFault {
+  departed,      // made other calls than ever before, while the others kept their routine
   operation,     // same sequence number, another operation
+  members,       // new_group with another list of ranks
   root,          // another root
   type,          // another data type
   size,          // another number of elements
+  splits,        // all_to_all: a rank sends another number of elements than its peer expects
   swapped,       // two calls of one communicator in opposite order
   message,       // a send and its receive differ in size or type
   not_entered,   // others have entered the call; no record explains why the accused has not

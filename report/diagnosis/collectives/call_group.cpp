@@ -98,6 +98,7 @@ void guess_kinds(std::vector<CallGroup>& groups, const RankSet& world) {
 
 struct Lines {
   std::map<base::Rank, const Communicator*> comms;
+  std::map<base::Rank, const model::RankCollectives*> records;
   RankSet incomparable;
 };
 
@@ -111,7 +112,7 @@ CallGroup group_of(const Lines& lines, const RankSet& recording) {
       }
     }
     if (comm->comparable) {
-      group.members.push_back({rank, comm});
+      group.members.push_back({rank, comm, lines.records.at(rank)});
     }
   }
   for (const base::Rank rank : group.ranks.ranks()) {
@@ -173,6 +174,7 @@ std::vector<CallGroup> line_up(const model::CollectiveFacts& facts, CallSource s
       if (c.source == source && r.rank >= 0) {
         recording.insert(r.rank);
         by_id[c.id].comms.emplace(r.rank, &c);
+        by_id[c.id].records.emplace(r.rank, &r);
       }
     }
   }

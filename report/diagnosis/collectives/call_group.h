@@ -15,6 +15,7 @@ namespace xpurun::report {
 struct Member {
   base::Rank rank = base::kNoRank;            // global
   const model::Communicator* comm = nullptr;  // null: the rank records calls, but none on this communicator
+  const model::RankCollectives* record = nullptr;  // of the rank; null if `comm` is
 
   uint64_t called() const { return comm != nullptr ? comm->called : 0; }
 };

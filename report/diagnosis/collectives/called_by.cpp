@@ -33,7 +33,10 @@ CalledBy row_of(const CallGroup& group, base::Rank rank, const model::Collective
                .peer = global(call.peer),
                .tag = call.tag,
                .stage = call.stage,
-               .where = call.where};
+               .where = call.where,
+               .thread = call.thread == "MainThread" ? std::string() : call.thread,
+               .in_handler = call.in_handler,
+               .group_ranks = call.group_ranks};
   row.ranks.insert(rank);
   return row;
 }
@@ -47,7 +50,7 @@ namespace {
 void add_row_of_stage(std::vector<CalledBy>& rows, CalledBy row, bool by_stage) {
   const auto key = [](const CalledBy& r) {
     return std::tie(r.communicator, r.sequence, r.op, r.count, r.dtype, r.root, r.peer, r.tag, r.where.file,
-                    r.where.line, r.where.function);
+                    r.where.line, r.where.function, r.thread, r.in_handler, r.group_ranks);
   };
   const auto same = std::find_if(rows.begin(), rows.end(), [&](const CalledBy& r) {
     return key(r) == key(row) && (!by_stage || r.stage == row.stage);

@@ -41,6 +41,25 @@ const CollectiveCall* with_another_tag(const Member& m, const CollectiveCall& ca
   return nullptr;
 }
 
+// The part of the peer, which has ended; null if it is not known.
+const CollectiveCall* ended_part(const CallGroup& group, const Member& m, const CollectiveCall& call,
+                                 const Member& peer) {
+  for (const model::CallLane& lane : peer.record->lanes) {
+    for (size_t i = std::min(lane.order.size(), lane.numbers.size()); i > 0; --i) {
+      const auto kind = static_cast<size_t>(lane.order[i - 1]);
+      if (lane.numbers[i - 1] != call.sequence || kind >= lane.kinds.size()) {
+        continue;
+      }
+      const CollectiveCall& other = lane.kinds[kind].call;
+      if (lane.kinds[kind].communicator == group.any->id && other.peer == m.comm->rank &&
+          other.tag == call.tag && is_other_end(call, other)) {
+        return &other;
+      }
+    }
+  }
+  return nullptr;
+}
+
 Message message_of(const CallGroup& group, const Member& m, const CollectiveCall& call) {
   Message out{.rank = m.rank, .peer = group.global_rank(call.peer), .call = &call};
   const Member* peer = out.peer >= 0 && out.peer != m.rank ? group.member(out.peer) : nullptr;
@@ -63,6 +82,11 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
       out.counterpart = open && differ(call, other) ? Counterpart::differs : Counterpart::equal;
       return out;
     }
+  }
+  if (const CollectiveCall* other = ended_part(group, m, call, *peer)) {
+    out.other = other;
+    out.counterpart = differ(call, *other) ? Counterpart::differs : Counterpart::equal;
+    return out;
   }
   if (const CollectiveCall* other = with_another_tag(m, call, *peer)) {
     out.other = other;

@@ -17,6 +17,8 @@ namespace {
 
 CallFault fault_of(Difference what) {
   switch (what) {
+    case Difference::members:
+      return CallFault::members;
     case Difference::root:
       return CallFault::root;
     case Difference::type:
@@ -55,7 +57,7 @@ Difference difference_at(const CallGroup& group, uint64_t sequence) {
   const bool over = std::all_of(group.members.begin(), group.members.end(),
                                 [&](const Member& m) { return is_done(m, sequence); });
   for (const Difference what :
-       {Difference::operation, Difference::root, Difference::type, Difference::size}) {
+       {Difference::operation, Difference::members, Difference::root, Difference::type, Difference::size}) {
     const bool counts = !over || what == Difference::operation || what == Difference::root;
     if (counts && sides_of(group, sequence, what).size() > 1) {
       return what;

@@ -19,10 +19,6 @@ bool meet(const RankSet& a, const RankSet& b) {
   return a.minus(b).size() < a.size();
 }
 
-RankSet common(const RankSet& a, const RankSet& b) {
-  return a.minus(a.minus(b));
-}
-
 // The call of this group that holds the rank: the oldest open call. If ends of calls are not recorded, the
 // oldest call that another rank has not entered.
 uint64_t holding_call(const Member& m, uint64_t least_called) {
@@ -182,7 +178,9 @@ std::optional<CallFinding> find_message_difference(const std::vector<CallGroup>&
                     .waiting = RankSet{m.rank, m.peer},
                     .tie = true};
       add_row(f.collective.calls, row_of(group, m.rank, *m.call));
-      add_row(f.collective.calls, row_of(group, m.peer, *m.other));
+      model::CalledBy other = row_of(group, m.peer, *m.other);
+      other.sequence = std::max(other.sequence, m.call->sequence);
+      add_row(f.collective.calls, std::move(other));
       arrange(f.collective, {});
       return f;
     }
@@ -271,53 +269,127 @@ std::optional<CallFinding> find_stray_message(const WaitGraph& graph) {
   return std::nullopt;
 }
 
-std::optional<CallFinding> find_circle(const WaitGraph& graph) {
-  const RankSet circle = circle_of(graph, absent_ranks(graph));
-  if (circle.empty()) {
+namespace {
+
+struct Circle {
+  RankSet ranks;
+  std::vector<const CallWait*> waits;
+};
+
+bool makes_a_group(const CallWait& w) {
+  const CollectiveCall* call = w.message == nullptr ? call_in(w) : nullptr;
+  return call != nullptr && (call->op == "new_group" || call->op == "split_group");
+}
+
+// Ranks that wait only for other ranks of the set would go on with them.
+RankSet without_victims(const RankSet& set, const std::vector<const CallWait*>& waits) {
+  RankSet out;
+  for (const CallWait* w : waits) {
+    if (set.contains(w->rank) && !set.contains(w->on)) {
+      out.insert(w->rank);
+    }
+  }
+  return out;
+}
+
+// A call in which most ranks of the communicator stand and which is new for all of them: those that are
+// elsewhere have left it out.
+std::optional<CallFinding> left_out(const WaitGraph& graph, const Circle& circle,
+                                    const Departures& departures) {
+  for (const CallWait* w : circle.waits) {
+    if (w->message != nullptr ||
+        (!makes_a_group(*w) && !departures.together(w->group->any->id, w->sequence))) {
+      continue;
+    }
+    CallFinding f{.fault = CallFault::not_entered,
+                  .collective = communicator_of(*w->group, w->sequence),
+                  .complete = w->group->unseen == 0};
+    for (const CallWait& other : graph.waits) {
+      if (other.group == w->group && other.sequence == w->sequence && other.message == nullptr) {
+        f.waiting.insert(other.rank);
+        add_wait_row(other, f.collective.calls);
+      }
+    }
+    f.accused = without_victims(w->on, circle.waits);
+    if (!is_majority(f.waiting.size(), f.waiting.size() + w->on.size()) || f.accused.empty()) {
+      continue;
+    }
+    f.collective.calls.push_back(row_of_absent(f.accused));
+    arrange(f.collective, f.accused);
+    return f;
+  }
+  return std::nullopt;
+}
+
+std::optional<CallFinding> departed(const Circle& circle, const Departures& departures) {
+  const RankSet accused = common(circle.ranks, departures.certain());
+  if (accused.empty() || accused == circle.ranks) {
     return std::nullopt;
   }
-  std::vector<const CallWait*> waits;
-  std::vector<const CallWait*> messages;
-  RankSet sending;    // ranks that wait in a message
-  RankSet addressed;  // ranks that others wait for in a message
-  std::map<const CallGroup*, RankSet> by_group;
-  for (const CallWait& w : graph.waits) {
-    if (circle.contains(w.rank) && meet(w.on, circle)) {
-      waits.push_back(&w);
-      if (w.message != nullptr) {
-        messages.push_back(&w);
-        sending.insert(w.rank);
-        addressed.insert(common(w.on, circle));
-      } else {
-        by_group[w.group].insert(w.rank);
-      }
+  CallFinding f{.fault = CallFault::departed, .accused = accused, .waiting = circle.ranks.minus(accused)};
+  for (const CallWait* w : circle.waits) {
+    if (f.collective.id.empty() && accused.contains(w->rank)) {
+      f.collective = communicator_of(*w->group, w->message != nullptr ? w->message->sequence : w->sequence);
     }
   }
-  if (!messages.empty()) {
-    // A rank inside a collective cannot send or receive the messages that others wait for. A rank inside a
-    // message waits itself.
-    RankSet accused = addressed.minus(sending);
-    for (const CallWait* w : messages) {
-      if (may_be_misdirected(*w, messages)) {
-        accused = accused.minus(w->on);
-      }
+  for (const CallWait* w : circle.waits) {
+    add_wait_row(*w, f.collective.calls);
+  }
+  arrange(f.collective, f.accused);
+  return f;
+}
+
+// A rank inside a collective cannot send or receive the messages that others wait for. A rank inside a
+// message waits itself. Who waits in a collective for a rank that has to wait for others is a victim.
+RankSet owing(const Circle& circle, const std::vector<const CallWait*>& messages) {
+  RankSet sending;
+  for (const CallWait* w : messages) {
+    sending.insert(w->rank);
+  }
+  RankSet accused;
+  for (const CallWait* w : circle.waits) {
+    if (w->message != nullptr || sending.contains(w->rank)) {
+      continue;
     }
-    const auto key = [&](const CallWait* w) {
-      return std::tuple(!meet(w->on, accused), w->message->op, -age_of(*w), w->message->sequence);
-    };
-    std::stable_sort(messages.begin(), messages.end(),
-                     [&](const CallWait* a, const CallWait* b) { return key(a) < key(b); });
-    CallFinding f = message_finding(messages, accused);
-    f.tie = accused.empty();
-    f.waiting = circle.minus(f.accused);
-    for (const CallWait* w : waits) {
-      if (w->message == nullptr) {
-        add_wait_row(*w, f.collective.calls);
-      }
+    const bool owes = std::any_of(messages.begin(), messages.end(), [&](const CallWait* m) {
+      return w->on.contains(m->rank) && m->on.contains(w->rank);
+    });
+    if (owes) {
+      accused.insert(w->rank);
     }
-    arrange(f.collective, f.accused);
-    f.collective.op = f.tie ? messages.front()->message->op : f.collective.op;
-    return f;
+  }
+  for (const CallWait* w : messages) {
+    if (may_be_misdirected(*w, messages)) {
+      accused = accused.minus(w->on);
+    }
+  }
+  return accused;
+}
+
+CallFinding circle_of_messages(const Circle& circle, std::vector<const CallWait*> messages) {
+  const RankSet accused = owing(circle, messages);
+  const auto key = [&](const CallWait* w) {
+    return std::tuple(!meet(w->on, accused), w->message->op, -age_of(*w), w->message->sequence);
+  };
+  std::stable_sort(messages.begin(), messages.end(),
+                   [&](const CallWait* a, const CallWait* b) { return key(a) < key(b); });
+  CallFinding f = message_finding(messages, accused);
+  f.tie = accused.empty();
+  f.waiting = circle.ranks.minus(f.accused);
+  for (const CallWait* w : circle.waits) {
+    if (w->message == nullptr) {
+      add_wait_row(*w, f.collective.calls);
+    }
+  }
+  arrange(f.collective, f.accused);
+  f.collective.op = f.tie ? messages.front()->message->op : f.collective.op;
+  return f;
+}
+
+CallFinding circle_of_collectives(const Circle& circle) {
+  std::map<const CallGroup*, RankSet> by_group;
+  for (const CallWait* w : circle.waits) {
+    by_group[w->group].insert(w->rank);
   }
   const auto larger = [](const auto& a, const auto& b) {
     return std::tuple(a.second.size(), -a.second.lowest()) < std::tuple(b.second.size(), -b.second.lowest());
@@ -325,19 +397,45 @@ std::optional<CallFinding> find_circle(const WaitGraph& graph) {
   const auto most = std::max_element(by_group.begin(), by_group.end(), larger);
   const auto rivals = std::count_if(by_group.begin(), by_group.end(),
                                     [&](const auto& g) { return g.second.size() == most->second.size(); });
-  CallFinding f{.fault = CallFault::order, .tie = rivals > 1};
-  f.accused = f.tie ? RankSet() : circle.minus(most->second);
-  f.waiting = circle.minus(f.accused);
-  for (const CallWait* w : waits) {
+  CallFinding f{.fault = CallFault::order};
+  f.accused = rivals > 1 ? RankSet() : without_victims(circle.ranks.minus(most->second), circle.waits);
+  f.tie = f.accused.empty();
+  f.waiting = circle.ranks.minus(f.accused);
+  for (const CallWait* w : circle.waits) {
     if (f.collective.id.empty() && w->group == most->first) {
       f.collective = communicator_of(*w->group, w->sequence);
     }
   }
-  for (const CallWait* w : waits) {
+  for (const CallWait* w : circle.waits) {
     add_wait_row(*w, f.collective.calls);
   }
   arrange(f.collective, f.accused);
   return f;
+}
+
+}  // namespace
+
+std::optional<CallFinding> find_circle(const WaitGraph& graph, const Departures& departures) {
+  Circle circle{.ranks = circle_of(graph, absent_ranks(graph))};
+  if (circle.ranks.empty()) {
+    return std::nullopt;
+  }
+  std::vector<const CallWait*> messages;
+  for (const CallWait& w : graph.waits) {
+    if (circle.ranks.contains(w.rank) && meet(w.on, circle.ranks)) {
+      circle.waits.push_back(&w);
+      if (w.message != nullptr) {
+        messages.push_back(&w);
+      }
+    }
+  }
+  if (auto f = left_out(graph, circle, departures)) {
+    return f;
+  }
+  if (auto f = departed(circle, departures)) {
+    return f;
+  }
+  return messages.empty() ? circle_of_collectives(circle) : circle_of_messages(circle, std::move(messages));
 }
 
 }  // namespace xpurun::report

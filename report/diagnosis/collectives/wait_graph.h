@@ -4,6 +4,7 @@
 
 #include "report/diagnosis/collectives/call_finding.h"
 #include "report/diagnosis/collectives/call_group.h"
+#include "report/diagnosis/collectives/departures.h"
 
 #include <optional>
 #include <vector>
@@ -34,7 +35,9 @@ std::optional<CallFinding> find_absent(const WaitGraph& graph);
 // A rank whose first message with a peer keeps it from a collective that this peer and at least one other
 // rank have entered: most ranks are where they should be.
 std::optional<CallFinding> find_stray_message(const WaitGraph& graph);
-// Ranks that wait for each other in a circle.
-std::optional<CallFinding> find_circle(const WaitGraph& graph);
+// Ranks that wait for each other in a circle. Accuses those that have departed from their routine; else those
+// that most ranks wait for in a collective, or whose part of a message is missing. A rank that waits only for
+// accused ranks is none.
+std::optional<CallFinding> find_circle(const WaitGraph& graph, const Departures& departures);
 
 }  // namespace xpurun::report

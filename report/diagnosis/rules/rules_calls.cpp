@@ -34,12 +34,21 @@ constexpr std::string_view kMatchMessages =
 
 FaultNames names_of(CallFault fault) {
   switch (fault) {
+    case CallFault::departed:
     case CallFault::operation:
       return {kHangMismatch, Confidence::high, kSameCalls};
+    case CallFault::members:
+      return {kHangMismatch, Confidence::high,
+              later("every rank must create every group, with the same list of ranks in the same order")};
     case CallFault::root:
       return {kHangMismatchRoot, Confidence::high, later("give all ranks the same root")};
     case CallFault::type:
       return {kHangMismatchType, Confidence::high, later("give all ranks tensors of the same type")};
+    case CallFault::splits:
+      return {
+          kHangMismatchSize, Confidence::high,
+          later("what a rank sends to a peer must be what that peer expects from the rank: compare the split "
+                "sizes of both")};
     case CallFault::size:
       return {kHangMismatchSize, Confidence::high,
               later("give all ranks tensors of the same size; look for uneven batches or parameters")};
@@ -92,8 +101,8 @@ bool stand_in_unrecorded(const Scene& scene, const CallFinding& f, const Views& 
     const bool waits = v->state == RankState::waiting && v->wait &&
                        (v->wait->kind == WaitKind::collective || v->wait->kind == WaitKind::point_to_point);
     // "backward (all_reduce)": C++ code calls it.
-    return waits &&
-           (!message || (v->wait->what.ends_with(')') && !has_open_call(scene.facts.collectives, v->rank)));
+    return waits && !has_open_call(scene.facts.collectives, v->rank) &&
+           (!message || v->wait->what.ends_with(')'));
   });
 }
 

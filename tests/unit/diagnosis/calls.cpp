@@ -4,6 +4,7 @@
 #include "tests/unit/diagnosis/job.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace xpurun::report::testing {
 
@@ -90,9 +91,38 @@ Calls& Calls::past(const Group& group, uint64_t n) {
   return *this;
 }
 
+void Calls::remember(base::Rank rank, const Group& group, const CollectiveCall& call) {
+  const std::string id = comm(rank, group).id;
+  auto& lanes = std::find_if(facts.ranks.begin(), facts.ranks.end(), [&](const auto& x) {
+                  return x.rank == rank;
+                })->lanes;
+  // NCCL has a lane for each communicator.
+  auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const model::CallLane& l) {
+    return l.source == group.source &&
+           (l.source == model::CallSource::nccl ? l.kinds[0].communicator == id : l.thread == call.thread);
+  });
+  lane = lane == lanes.end() ? lanes.insert(lane, {.source = group.source, .thread = call.thread}) : lane;
+  CollectiveCall plain = call;
+  plain.sequence = 0;
+  plain.stage = CallStage::done;
+  plain.age_s = -1;
+  const auto key = [](const CollectiveCall& c) {
+    return std::tuple(c.op, c.count, c.dtype, c.root, c.peer, c.tag, c.where.line);
+  };
+  auto kind = std::find_if(lane->kinds.begin(), lane->kinds.end(), [&](const model::CallLane::Kind& k) {
+    return k.communicator == id && key(k.call) == key(plain);
+  });
+  if (kind == lane->kinds.end()) {
+    kind = lane->kinds.insert(kind, {.communicator = id, .call = std::move(plain)});
+  }
+  lane->order.push_back(static_cast<int>(kind - lane->kinds.begin()));
+  lane->numbers.push_back(call.sequence);
+}
+
 Calls& Calls::enters(base::Rank rank, const Group& group, CollectiveCall call) {
   Communicator& c = comm(rank, group);
   call.sequence = ++c.called;
+  remember(rank, group, call);
   c.calls.push_back(std::move(call));
   if (c.calls.size() > kKept) {
     c.calls.erase(c.calls.begin());
@@ -116,7 +146,14 @@ Calls& Calls::finishes(base::Rank rank, const Group& group, CollectiveCall call)
 }
 
 Calls& Calls::message(base::Rank rank, const Group& group, CollectiveCall call) {
+  remember(rank, group, call);
   comm(rank, group).point_to_point.push_back(std::move(call));
+  return *this;
+}
+
+Calls& Calls::passes(base::Rank rank, const Group& group, const CollectiveCall& call) {
+  remember(rank, group, call);
+  ++comm(rank, group).messages;
   return *this;
 }
 

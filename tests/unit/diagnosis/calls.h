@@ -30,13 +30,20 @@ class Calls {
   Calls& enter(const std::vector<base::Rank>& ranks, const Group& group, const model::CollectiveCall& call);
   // The rank has entered a call and left it.
   Calls& finishes(base::Rank rank, const Group& group, model::CollectiveCall call);
+  // The rank waits in a send or receive.
   Calls& message(base::Rank rank, const Group& group, model::CollectiveCall call);
+  // The rank has sent or received.
+  Calls& passes(base::Rank rank, const Group& group, const model::CollectiveCall& call);
   // NCCL: the GPU has reached this stage of the newest call.
   Calls& reaches(base::Rank rank, const Group& group, model::CallStage stage);
 
   model::Communicator& comm(base::Rank rank, const Group& group);
 
   model::CollectiveFacts facts;
+
+ private:
+  // Adds the call to the lane of the rank.
+  void remember(base::Rank rank, const Group& group, const model::CollectiveCall& call);
 };
 
 // The verdict on a hang in which every rank waits in all_reduce by its stack.

@@ -1,4 +1,4 @@
-#include "launcher/collect/collective_facts.h"
+#include "launcher/collect/calls/collective_facts.h"
 #include "report/diagnosis/collectives/analysis.h"
 
 #include <doctest/doctest.h>

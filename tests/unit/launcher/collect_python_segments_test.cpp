@@ -1,4 +1,5 @@
 // Content written by Python becomes facts; content written by anything else does no harm.
+#include "launcher/collect/calls/call_lanes.h"
 #include "launcher/collect/python_segments.h"
 
 #include <doctest/doctest.h>
@@ -59,6 +60,12 @@ class WrittenSegment {
     group().others[group().point_to_point++ % wire::kTorchPointToPoint] = c;
   }
   std::vector<model::Communicator> read() { return read_groups(*memory_, kNow); }
+  // As the diagnosis gets them.
+  model::RankCollectives arranged() {
+    model::RankCollectives rank{.rank = 4, .communicators = read()};
+    arrange_calls(rank);
+    return rank;
+  }
 
  private:
   uint32_t bytes(const void* data, size_t size) {
@@ -82,9 +89,9 @@ TEST_CASE("a gloo group and its latest calls") {
     w.collective(s, "all_reduce", true);
   }
   w.collective(21, "broadcast", false);
-  const auto read = w.read();
-  REQUIRE(read.size() == 1);
-  const model::Communicator& c = read[0];
+  const model::RankCollectives rank = w.arranged();
+  REQUIRE(rank.communicators.size() == 1);
+  const model::Communicator& c = rank.communicators[0];
   CHECK(c.source == model::CallSource::torch);
   CHECK(c.id == "abc.0");
   CHECK(c.rank == 1);
@@ -100,6 +107,90 @@ TEST_CASE("a gloo group and its latest calls") {
   CHECK(c.calls.back().age_s == doctest::Approx(1));
   CHECK(c.calls.back().where.line == 12);
   CHECK(c.calls.back().where.function == "step");
+  REQUIRE(rank.lanes.size() == 1);
+  CHECK(rank.lanes[0].kinds.size() == 2);
+  CHECK(rank.lanes[0].order.size() == 21);
+  CHECK(rank.lanes[0].order.back() == 1);
+  CHECK(rank.lanes[0].numbers.front() == 1);
+}
+
+TEST_CASE("the calls of several groups and threads in the order in which they were made") {
+  WrittenSegment w;
+  w.memory().groups = 2;
+  w.memory().group[1] = w.group();
+  w.memory().group[1].id = w.text("abc.1");
+  const uint32_t worker = w.text("worker");
+  for (uint64_t s = 1; s <= 4; ++s) {
+    w.collective(s, "all_reduce", true);
+    w.group().collectives[s].called_ns = 1000 * s;
+  }
+  w.group().collectives[4].thread = worker;
+  w.group().collectives[3].flags = wire::kTorchInHandler;
+  w.memory().group[1].collectives[1] = w.call(1, "broadcast", true);
+  w.memory().group[1].collectives[1].called_ns = 1500;
+  w.memory().group[1].called = 1;
+  const model::RankCollectives rank = w.arranged();
+  REQUIRE(rank.lanes.size() == 2);
+  const model::CallLane& main = rank.lanes[0];
+  CHECK(main.thread.empty());
+  REQUIRE(main.order.size() == 4);
+  CHECK(main.kinds[static_cast<size_t>(main.order[1])].communicator == "abc.1");
+  CHECK(main.kinds[static_cast<size_t>(main.order[3])].call.in_handler);
+  CHECK(main.numbers == std::vector<uint64_t>{1, 1, 2, 3});
+  CHECK(rank.lanes[1].thread == "worker");
+  CHECK(rank.lanes[1].numbers == std::vector<uint64_t>{4});
+}
+
+TEST_CASE("what a call has beside its size: the ranks of a new group, the sizes per peer") {
+  WrittenSegment w;
+  w.collective(1, "new_group", true);
+  w.group().collectives[1].detail = w.text("0,2");
+  w.collective(2, "all_to_all", false);
+  w.group().collectives[2].detail = 65;
+  wire::TorchSplits& splits = w.memory().splits[65 % wire::kTorchSplits];
+  splits.number = 65;
+  splits.peers = 2;
+  splits.sent[1] = 7;
+  splits.received[0] = 9;
+  auto calls = w.read()[0].calls;
+  CHECK(calls[0].group_ranks == "0,2");
+  CHECK(calls[1].sent == std::vector<uint64_t>{0, 7});
+  CHECK(calls[1].received == std::vector<uint64_t>{9, 0});
+  splits.number = 65 + wire::kTorchSplits;  // overwritten
+  CHECK(w.read()[0].calls[1].sent.empty());
+  splits = {.number = 65, .peers = 1U << 31};
+  CHECK(w.read()[0].calls[1].sent.empty());
+}
+
+TEST_CASE("NCCL's calls get the line and the operation of the program's call") {
+  model::RankCollectives rank{.rank = 0};
+  const auto call = [](const char* op, uint64_t number, uint64_t count, double age_s) {
+    model::CollectiveCall c{.sequence = number, .op = op, .count = count, .dtype = "float32", .age_s = age_s};
+    return c;
+  };
+  const auto made = [&](const char* op, uint64_t number, uint64_t count, double age_s, int line) {
+    model::CollectiveCall c = call(op, number, count, age_s);
+    c.left_s = age_s - 0.0001;
+    c.where = {.function = "step", .file = "train.py", .line = line};
+    return c;
+  };
+  model::Communicator torch{.source = model::CallSource::torch, .id = "t", .rank = 0, .size = 2, .called = 2};
+  torch.calls = {made("all_reduce", 1, 4, 3, 10), made("barrier", 2, 0, 1, 20)};
+  model::Communicator nccl{.source = model::CallSource::nccl, .id = "n", .rank = 0, .size = 2, .called = 4};
+  // A bucket of DDP, the metric, another bucket, the barrier.
+  nccl.calls = {call("all_reduce", 1, 1000, 3.5), call("all_reduce", 2, 4, 3.003),
+                call("all_reduce", 3, 1000, 2), call("all_reduce", 4, 1, 1.002)};
+  rank.communicators = {torch, nccl};
+  arrange_calls(rank);
+  const auto& calls = rank.communicators[1].calls;
+  CHECK(calls[0].where.file.empty());
+  CHECK(calls[1].where.line == 10);
+  CHECK(calls[2].where.file.empty());
+  CHECK(calls[3].op == "barrier");
+  CHECK(calls[3].where.line == 20);
+  REQUIRE(rank.lanes.size() == 2);
+  CHECK(rank.lanes[1].source == model::CallSource::nccl);
+  CHECK(rank.lanes[1].order == std::vector<int>{0, 1, 0, 2});
 }
 
 TEST_CASE("a group has the name that the program has given") {
@@ -127,7 +218,7 @@ TEST_CASE("point-to-point calls: calls in progress, and asynchronous calls witho
   w.point_to_point("send", 1, true, wire::kTorchAsync);
   w.point_to_point("recv", 1, false, 0);
   w.group().others[3].tag = 7;
-  const auto calls = w.read()[0].point_to_point;
+  const auto calls = w.arranged().communicators[0].point_to_point;
   REQUIRE(calls.size() == 2);
   CHECK(calls[0].op == "send");
   CHECK(calls[0].peer == 1);

@@ -1,4 +1,4 @@
-#include "launcher/collect/collective_facts.h"
+#include "launcher/collect/calls/collective_facts.h"
 
 #include "common/model/timing/op_names.h"
 

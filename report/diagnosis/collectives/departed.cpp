@@ -1,0 +1,124 @@
+#include "report/diagnosis/collectives/departed.h"
+
+#include "report/diagnosis/collectives/called_by.h"
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+using model::Departure;
+using model::RankSet;
+
+namespace {
+
+const CallGroup* group_with(const std::vector<CallGroup>& groups, const std::string& id) {
+  const auto found =
+      std::find_if(groups.begin(), groups.end(), [&](const CallGroup& g) { return g.any->id == id; });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+model::CalledBy row_of(const CallGroup& group, const RankSet& ranks, uint64_t number,
+                       const model::CollectiveCall& call) {
+  model::CalledBy row = report::row_of(group, ranks.lowest(), call);
+  row.ranks = ranks;
+  row.sequence = number;
+  return row;
+}
+
+void describe(CallFinding& f, const std::vector<CallGroup>& groups, const Departed& d) {
+  const CallGroup* group = group_with(groups, d.of_call);
+  const CallGroup* usual = group_with(groups, d.of_expected);
+  if (group == nullptr || d.call == nullptr) {
+    return;
+  }
+  f.collective.departure = d.kind;
+  f.collective.departing = row_of(*group, f.accused, d.number, *d.call);
+  if (d.expected != nullptr && usual != nullptr) {
+    f.collective.expected = row_of(*usual, f.accused, d.number, *d.expected);
+  }
+  f.collective.repeated = d.repeated;
+}
+
+void accuse(CallFinding& f, const RankSet& ranks) {
+  RankSet all = f.accused;
+  all.insert(f.waiting);
+  f.accused = ranks;
+  f.waiting = all.minus(ranks);
+  f.tie = false;
+  arrange(f.collective, f.accused);
+}
+
+// The sides of a mismatch: without a clear majority the side that does what it did before is right.
+void decide_sides(CallFinding& f, const Departures& departures) {
+  RankSet all = f.accused;
+  all.insert(f.waiting);
+  if (!f.tie && is_majority(f.waiting.size(), all.size())) {
+    return;
+  }
+  const RankSet departed = common(all, departures.certain());
+  if (!departed.empty() && departed != all) {
+    accuse(f, departed);
+  }
+}
+
+// Ranks wait in a call that the others have not entered: a call too many, or one too few before.
+void decide_waiting(CallFinding& f, const model::CollectiveFacts& facts, const std::vector<CallGroup>& groups,
+                    const Departures& departures) {
+  const CallGroup* group = group_with(groups, f.collective.id);
+  if (group == nullptr) {
+    return;
+  }
+  RankSet waiting;
+  RankSet behind;
+  RankSet departed;
+  for (const Member& m : group->members) {
+    (m.called() >= f.collective.sequence ? waiting : behind).insert(m.rank);
+    const Departed* d = departures.of(m.rank);
+    // A departure of equal shape counts on this communicator only.
+    if (d != nullptr && (!d->same_shape || d->communicator == f.collective.id)) {
+      departed.insert(m.rank);
+    }
+  }
+  if (departed.contains(waiting) && common(departed, behind).empty()) {
+    f.fault = CallFault::departed;
+    accuse(f, waiting);
+    return;
+  }
+  const auto shift = find_shift(facts, *group);
+  if (!shift || shift->ahead != waiting) {
+    return;
+  }
+  const bool one_less = common(departed, behind) == behind || waiting.size() > behind.size();
+  if (!one_less && behind.size() > waiting.size()) {
+    f.fault = CallFault::departed;
+    accuse(f, waiting);
+    describe(f, groups,
+             {.kind = Departure::extra,
+              .communicator = f.collective.id,
+              .number = shift->number,
+              .call = shift->call,
+              .of_call = f.collective.id});
+  }
+}
+
+}  // namespace
+
+void decide_by_routine(CallFinding& f, const model::CollectiveFacts& facts,
+                       const std::vector<CallGroup>& groups, const Departures& departures) {
+  if (f.fault == CallFault::not_entered) {
+    decide_waiting(f, facts, groups, departures);
+  } else if (is_mismatch(f.fault) && f.fault != CallFault::departed) {
+    decide_sides(f, departures);
+  }
+  if (f.tie && f.accused.empty()) {
+    if (const RankSet odd = odd_ranks(facts, f.waiting); !odd.empty()) {
+      accuse(f, odd);
+    }
+  }
+  const Departed* d = departures.of(f.accused.lowest());
+  if (d != nullptr && f.collective.departure == Departure::none) {
+    describe(f, groups, *d);
+  }
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,369 @@
+#include "report/diagnosis/collectives/departures.h"
+
+#include "report/diagnosis/collectives/call_difference.h"
+#include "report/diagnosis/collectives/routine.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace xpurun::report {
+
+using model::CallLane;
+using model::CollectiveCall;
+using model::Departure;
+using model::RankSet;
+
+namespace {
+
+constexpr size_t kMajority = 3;  // ranks at least
+constexpr size_t kMajorityPercent = 60;
+
+struct Call {
+  const CallLane::Kind* kind = nullptr;
+  const CallLane* lane = nullptr;
+  size_t at = 0;
+};
+
+const CallLane::Kind& kind_at(const CallLane& lane, size_t at) {
+  return lane.kinds[static_cast<size_t>(lane.order[at])];
+}
+
+bool is_sound(const CallLane& lane) {
+  return lane.order.size() == lane.numbers.size() &&
+         std::all_of(lane.order.begin(), lane.order.end(),
+                     [&](int kind) { return kind >= 0 && static_cast<size_t>(kind) < lane.kinds.size(); });
+}
+
+using CallNumber = std::pair<std::string, uint64_t>;  // communicator and number of a collective
+
+// Everything that the rules below ask of the lanes.
+struct Marks {
+  // By rank: the collectives in its lanes, and the surprises among them.
+  std::map<CallNumber, std::map<base::Rank, Call>> surprising;
+  std::map<base::Rank, std::map<const CallLane*, std::vector<Surprise>>> surprises;
+};
+
+Marks marks_of(const model::CollectiveFacts& facts) {
+  Marks out;
+  // Ranks of one role have equal lanes.
+  std::map<std::vector<int>, std::vector<Surprise>> known;
+  for (const model::RankCollectives& rank : facts.ranks) {
+    for (const CallLane& lane : rank.lanes) {
+      if (!is_sound(lane) || rank.rank < 0) {
+        continue;
+      }
+      auto found = known.find(lane.order);
+      if (found == known.end()) {
+        found = known.emplace(lane.order, surprises(lane.order)).first;
+      }
+      out.surprises[rank.rank][&lane] = found->second;
+      for (const Surprise& s : found->second) {
+        const CallLane::Kind& kind = kind_at(lane, s.at);
+        if (!model::is_message(kind.call.operation())) {
+          out.surprising[{kind.communicator, lane.numbers[s.at]}][rank.rank] = {&kind, &lane, s.at};
+        }
+      }
+    }
+  }
+  return out;
+}
+
+const CollectiveCall* recorded(const model::RankCollectives& rank, const std::string& comm, uint64_t number) {
+  for (const CallLane& lane : rank.lanes) {
+    if (!is_sound(lane)) {
+      continue;
+    }
+    for (size_t i = lane.order.size(); i > 0; --i) {
+      const CallLane::Kind& kind = kind_at(lane, i - 1);
+      if (lane.numbers[i - 1] == number && kind.communicator == comm &&
+          !model::is_message(kind.call.operation())) {
+        return &kind.call;
+      }
+    }
+  }
+  return nullptr;
+}
+
+// How the members of a communicator stand to one call that surprised some of them.
+struct Others {
+  RankSet kept;            // made a call that is usual for them
+  RankSet absent;          // have not come so far
+  bool same_shape = true;  // all of `kept` made a call of equal shape
+};
+
+Others others_at(const model::CollectiveFacts& facts, const CallNumber& call_number,
+                 const std::map<base::Rank, Call>& surprised) {
+  Others out;
+  const CollectiveCall& call = surprised.begin()->second.kind->call;
+  for (const model::RankCollectives& rank : facts.ranks) {
+    const auto comm = std::find_if(rank.communicators.begin(), rank.communicators.end(),
+                                   [&](const model::Communicator& c) { return c.id == call_number.first; });
+    if (comm == rank.communicators.end() || surprised.contains(rank.rank)) {
+      continue;
+    }
+    if (comm->called < call_number.second) {
+      out.absent.insert(rank.rank);
+    } else if (const CollectiveCall* other = recorded(rank, call_number.first, call_number.second)) {
+      out.kept.insert(rank.rank);
+      out.same_shape = out.same_shape && difference(call, *other) == Difference::none;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_majority(size_t part, size_t all) {
+  return part >= kMajority && part * 100 >= all * kMajorityPercent;
+}
+
+RankSet common(const RankSet& a, const RankSet& b) {
+  return a.minus(a.minus(b));
+}
+
+Departures::Departures(const model::CollectiveFacts& facts) {
+  const Marks marks = marks_of(facts);
+  struct Judged {
+    bool departs = false;
+    bool same_shape = false;
+  };
+  std::map<CallNumber, Judged> judged;
+  for (const auto& [number, ranks] : marks.surprising) {
+    const Others others = others_at(facts, number, ranks);
+    const size_t rest = others.kept.size() + others.absent.size();
+    if (rest == 0) {
+      continue;  // all of them at once
+    }
+    if (is_majority(ranks.size(), ranks.size() + rest)) {
+      together_[number.first].push_back(number.second);
+      continue;
+    }
+    judged[number] = {.departs = true, .same_shape = others.same_shape && others.absent.empty()};
+  }
+  for (const auto& [rank, lanes] : marks.surprises) {
+    for (const auto& [lane, found] : lanes) {
+      for (const Surprise& s : found) {
+        const CallLane::Kind& kind = kind_at(*lane, s.at);
+        const bool message = model::is_message(kind.call.operation());
+        const auto judgement = judged.find({kind.communicator, lane->numbers[s.at]});
+        if (!message && judgement == judged.end()) {
+          continue;
+        }
+        const CallLane::Kind& expected = lane->kinds[static_cast<size_t>(s.expected)];
+        Departed d{.kind = s.kind,
+                   .communicator = kind.communicator,
+                   .number = lane->numbers[s.at],
+                   .call = &kind.call,
+                   .expected = &expected.call,
+                   .repeated = s.repeated,
+                   .of_call = kind.communicator,
+                   .of_expected = expected.communicator,
+                   .same_shape = !message && judgement->second.same_shape &&
+                                 expected.communicator == kind.communicator};
+        if (s.kind == Departure::skipped) {
+          std::swap(d.call, d.expected);
+          std::swap(d.of_call, d.of_expected);
+        }
+        by_rank_[rank].push_back(d);
+      }
+    }
+  }
+  for (auto& [rank, departed] : by_rank_) {
+    std::stable_sort(departed.begin(), departed.end(),
+                     [](const Departed& a, const Departed& b) { return a.same_shape < b.same_shape; });
+  }
+}
+
+const Departed* Departures::of(base::Rank rank) const {
+  const auto found = by_rank_.find(rank);
+  return found == by_rank_.end() ? nullptr : &found->second.front();
+}
+
+RankSet Departures::certain() const {
+  RankSet out;
+  for (const auto& [rank, departed] : by_rank_) {
+    if (!departed.front().same_shape) {
+      out.insert(rank);
+    }
+  }
+  return out;
+}
+
+namespace {
+
+// A call as all ranks may make it, each in a group of its own.
+using RoleCall = std::tuple<int, std::string, uint64_t, std::string, std::string, int>;
+
+struct Tail {
+  base::Rank rank = base::kNoRank;
+  std::vector<RoleCall> calls;
+};
+
+RoleCall role_call(const model::RankCollectives& rank, const CallLane::Kind& kind) {
+  const auto comm = std::find_if(rank.communicators.begin(), rank.communicators.end(),
+                                 [&](const model::Communicator& c) { return c.id == kind.communicator; });
+  const CollectiveCall& c = kind.call;
+  return {
+      comm == rank.communicators.end() ? 0 : comm->size, c.op, c.count, c.dtype, c.where.file, c.where.line};
+}
+
+// What each rank has called since the newest call of this communicator that all members have made.
+std::vector<Tail> tails_since(const model::CollectiveFacts& facts, const std::string& comm) {
+  uint64_t common_number = UINT64_MAX;
+  for (const model::RankCollectives& rank : facts.ranks) {
+    for (const model::Communicator& c : rank.communicators) {
+      common_number = c.id == comm ? std::min(common_number, c.called) : common_number;
+    }
+  }
+  std::vector<Tail> out;
+  for (const model::RankCollectives& rank : facts.ranks) {
+    for (const CallLane& lane : rank.lanes) {
+      for (size_t i = lane.order.size(); is_sound(lane) && i > 0; --i) {
+        if (kind_at(lane, i - 1).communicator != comm || lane.numbers[i - 1] != common_number ||
+            model::is_message(kind_at(lane, i - 1).call.operation())) {
+          continue;
+        }
+        // The common call itself, too: its line may differ, or the ranks may not have left it.
+        Tail tail{.rank = rank.rank};
+        for (size_t at = i; at < lane.order.size(); ++at) {
+          tail.calls.push_back(role_call(rank, kind_at(lane, at)));
+        }
+        out.push_back(std::move(tail));
+        break;
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+RankSet odd_ranks(const model::CollectiveFacts& facts, const RankSet& among) {
+  const model::Communicator* widest = nullptr;
+  for (const model::RankCollectives& rank : facts.ranks) {
+    for (const model::Communicator& c : rank.communicators) {
+      const bool has_all = RankSet::of(c.members).contains(among) && c.called > 0;
+      widest = has_all && (widest == nullptr || c.size > widest->size) ? &c : widest;
+    }
+  }
+  if (widest == nullptr) {
+    return {};
+  }
+  std::vector<Tail> tails = tails_since(facts, widest->id);
+  RankSet odd;
+  for (size_t depth = 0;; ++depth) {
+    std::map<RoleCall, size_t> made;
+    size_t all = 0;
+    for (const Tail& tail : tails) {
+      if (depth < tail.calls.size()) {
+        ++made[tail.calls[depth]];
+        ++all;
+      }
+    }
+    const auto most = std::max_element(made.begin(), made.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most == made.end() || !is_majority(most->second, all)) {
+      break;
+    }
+    std::erase_if(tails, [&](const Tail& tail) {
+      const bool differs = depth < tail.calls.size() && tail.calls[depth] != most->first;
+      if (differs) {
+        odd.insert(tail.rank);
+      }
+      return differs;
+    });
+  }
+  odd = common(odd, among);
+  return odd == among ? RankSet() : odd;
+}
+
+bool Departures::together(const std::string& communicator, uint64_t number) const {
+  const auto found = together_.find(communicator);
+  return found != together_.end() &&
+         std::find(found->second.begin(), found->second.end(), number) != found->second.end();
+}
+
+namespace {
+
+// The calls of a rank on a communicator, by number.
+std::map<uint64_t, const CollectiveCall*> calls_on(const model::CollectiveFacts& facts, base::Rank rank,
+                                                   const std::string& comm) {
+  std::map<uint64_t, const CollectiveCall*> out;
+  for (const model::RankCollectives& r : facts.ranks) {
+    for (size_t l = 0; r.rank == rank && l < r.lanes.size(); ++l) {
+      const CallLane& lane = r.lanes[l];
+      for (size_t i = 0; is_sound(lane) && i < lane.order.size(); ++i) {
+        const CallLane::Kind& kind = kind_at(lane, i);
+        if (kind.communicator == comm && !model::is_message(kind.call.operation())) {
+          out[lane.numbers[i]] = &kind.call;
+        }
+      }
+    }
+  }
+  return out;
+}
+
+bool equal(const CollectiveCall& a, const CollectiveCall& b) {
+  return difference(a, b) == Difference::none && a.where.line == b.where.line &&
+         a.where.file == b.where.file && !a.where.file.empty();
+}
+
+// The number from which on `ahead` is one call further than `behind`; 0 if it is not.
+uint64_t shifted_from(const std::map<uint64_t, const CollectiveCall*>& ahead,
+                      const std::map<uint64_t, const CollectiveCall*>& behind) {
+  if (ahead.empty() || behind.empty()) {
+    return 0;
+  }
+  uint64_t from = 0;
+  for (const auto& [number, call] : behind) {
+    const auto same = ahead.find(number);
+    if (same != ahead.end() && !equal(*call, *same->second)) {
+      from = number;
+      break;
+    }
+  }
+  for (const auto& [number, call] : behind) {
+    const auto next = ahead.find(number + 1);
+    if (from == 0 || (number >= from && (next == ahead.end() || !equal(*call, *next->second)))) {
+      return 0;
+    }
+  }
+  return from;
+}
+
+}  // namespace
+
+std::optional<Shift> find_shift(const model::CollectiveFacts& facts, const CallGroup& group) {
+  const uint64_t most = group.most_called();
+  Shift out;
+  std::map<uint64_t, const CollectiveCall*> ahead;
+  std::vector<base::Rank> others;
+  for (const Member& m : group.members) {
+    if (m.called() == most) {
+      out.ahead.insert(m.rank);
+      ahead = ahead.empty() ? calls_on(facts, m.rank, group.any->id) : ahead;
+    } else if (m.called() + 1 == most) {
+      others.push_back(m.rank);
+      out.behind.insert(m.rank);
+    } else {
+      return std::nullopt;
+    }
+  }
+  for (const base::Rank rank : others) {
+    const uint64_t from = shifted_from(ahead, calls_on(facts, rank, group.any->id));
+    if (from == 0 || (out.number != 0 && out.number != from)) {
+      return std::nullopt;
+    }
+    out.number = from;
+  }
+  if (others.empty()) {
+    return std::nullopt;
+  }
+  out.call = recorded(*std::find_if(facts.ranks.begin(), facts.ranks.end(),
+                                    [&](const auto& r) { return out.ahead.contains(r.rank); }),
+                      group.any->id, out.number);
+  return out.call != nullptr ? std::optional(out) : std::nullopt;
+}
+
+}  // namespace xpurun::report
