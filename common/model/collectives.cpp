@@ -13,6 +13,7 @@ template <typename V, Self<CollectiveCall> C>
 void fields(V& visit, C& c) {
   visit("sequence", c.sequence);
   visit("op", c.op);
+  visit("name", c.name, WhenEmpty::omit);
   visit("reduce", c.reduce, WhenEmpty::omit);
   visit("count", c.count);
   visit("dtype", c.dtype, WhenEmpty::omit);
@@ -71,6 +72,7 @@ void fields(V& visit, C& c) {
   visit("done", c.done);
   visit("done_known", c.done_known);
   visit("comparable", c.comparable);
+  visit("messages_known", c.messages_known);
   visit("calls", c.calls);
   visit("messages", c.messages, WhenEmpty::omit);
   visit("messages_done", c.messages_done, WhenEmpty::omit);
@@ -87,6 +89,12 @@ void fields(V& visit, R& r) {
 template <typename V, Self<CollectiveFacts> F>
 void fields(V& visit, F& f) {
   visit("ranks", f.ranks);
+}
+
+RankCollectives& CollectiveFacts::of(base::Rank rank, base::Pid pid) {
+  const auto known =
+      std::find_if(ranks.begin(), ranks.end(), [&](const RankCollectives& r) { return r.pid == pid; });
+  return known != ranks.end() ? *known : ranks.emplace_back(RankCollectives{rank, pid, {}});
 }
 
 nlohmann::ordered_json to_json(const CollectiveFacts& facts) {

@@ -27,6 +27,7 @@ void fields(V& visit, C& c) {
   visit("communicator", c.communicator, WhenEmpty::omit);
   visit("sequence", c.sequence);
   visit("op", c.op);
+  visit("name", c.name, WhenEmpty::omit);
   visit("count", c.count);
   visit("dtype", c.dtype);
   visit.optional("root", c.root);

@@ -164,9 +164,10 @@ inline constexpr std::array<std::string_view, 8> kNames<RankState> = {
 enum class CallSource {
   nccl,   // interposed nccl* functions
   torch,  // torch.distributed functions, any backend
+  mpi,    // interposed MPI_* functions
 };
 template <>
-inline constexpr std::array<std::string_view, 2> kNames<CallSource> = {"nccl", "torch"};
+inline constexpr std::array<std::string_view, 3> kNames<CallSource> = {"nccl", "torch", "mpi"};
 
 // The progress of a call. Communicator says which later stages a source cannot see.
 enum class CallStage {

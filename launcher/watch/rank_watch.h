@@ -1,13 +1,15 @@
 // RankWatch: the progress of one rank's main thread, read from outside without stopping the rank. Progress is
 // a changed Python position of the main thread, much file I/O, or much memory touched for the first time
-// (libraries being loaded). For a process without Python: a changed system call and CPU time. One instance
-// per rank process.
+// (libraries being loaded). For a process without Python: a changed system call and CPU time. Inside a call
+// of MPI, and in a loop that polls MPI, only further calls are progress: MPI spins while it waits. One
+// instance per rank process.
 #pragma once
 
 #include "common/base/clock.h"
 #include "common/base/os/procfs.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/verdict.h"
+#include "launcher/collect/native_calls.h"
 #include "launcher/watch/common_place.h"
 #include "launcher/watch/helper_watch.h"
 #include "launcher/watch/rank_probe.h"
@@ -22,8 +24,10 @@ namespace xpurun::launcher {
 
 class RankWatch final : public RankProbe {
  public:
+  // What the main thread does in MPI; empty if it uses no MPI.
+  using ReadCalls = std::function<std::optional<NativeCalls>(base::Pid)>;
   // `helpers_after_s`: once the main thread has been still for this time, the rank's helpers are sampled too.
-  RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s);
+  RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s, ReadCalls read_calls);
 
   void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) override;
   void forgive(base::MonoNs gap) override {
@@ -59,6 +63,8 @@ class RankWatch final : public RankProbe {
   // True if the main thread's position has changed since the last sample.
   bool sample_position(base::MonoNs now);
   bool sample_without_python();
+  // Whether the recorded calls show progress; empty if they show nothing.
+  std::optional<bool> sample_calls();
 
   base::ProcFs proc_;
   base::Rank rank_;
@@ -78,6 +84,9 @@ class RankWatch final : public RankProbe {
   bool helpers_met_ = false;  // in this stillness, the rank was found waiting for helpers
   HelperWatch helpers_;
   std::deque<Usage> usage_;  // the last kWindow samples
+  ReadCalls read_calls_;
+  std::optional<NativeCalls> calls_;  // at the last sample
+  bool in_calls_ = false;             // the main thread stands in recorded calls
   char state_ = '?';
   bool waits_for_terminal_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/collectives.h"
 #include "report/diagnosis/wording.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ namespace {
 constexpr size_t kMostRows = 4;
 
 bool is_message(const CalledBy& row) {
-  return row.peer >= 0;
+  return row.peer >= 0 || model::is_message(model::operation_of(row.op));
 }
 
 std::string quoted(const std::string& name) {
@@ -144,7 +145,7 @@ std::string call_text(const CalledBy& row) {
   if (row.op.empty()) {
     return tr("an unknown call");
   }
-  std::string out = base::sanitize(row.op);
+  std::string out = base::sanitize(row.name.empty() ? row.op : row.name);
   if (row.count > 0) {
     out += tr(" of {} {}", row.count, row.dtype.empty() ? tr("elements") : base::sanitize(row.dtype));
   }
@@ -155,7 +156,11 @@ std::string call_text(const CalledBy& row) {
   }
   if (row.peer >= 0) {
     out += tr(" {} rank {}", model::operation_of(row.op) == CallOperation::send ? "to" : "from", row.peer);
-    out += row.tag != 0 ? tr(" with tag {}", row.tag) : "";
+  } else if (is_message(row)) {
+    out += tr(" from any rank");
+  }
+  if (is_message(row)) {
+    out += row.tag == model::kAnyTag ? tr(" with any tag") : row.tag != 0 ? tr(" with tag {}", row.tag) : "";
   }
   return out;
 }

@@ -60,9 +60,12 @@ void add_collective_waits(const CallGroup& group, WaitGraph& graph) {
 }
 
 void add_message_waits(const CallGroup& group, WaitGraph& graph) {
+  // MPI's record shows which of its unfinished messages a rank waits for.
+  const bool only_awaited = group.any->source == model::CallSource::mpi;
   for (const Message& m : messages_of(group)) {
-    if (m.counterpart == Counterpart::missing) {
-      graph.waits.push_back({.rank = m.rank, .on = RankSet{m.peer}, .group = &group, .message = m.call});
+    const bool waits = !only_awaited || m.call->stage == model::CallStage::called;
+    if (m.counterpart == Counterpart::missing && !m.peers.empty() && waits) {
+      graph.waits.push_back({.rank = m.rank, .on = m.peers, .group = &group, .message = m.call});
     } else if (m.call->stage == model::CallStage::called) {
       graph.held.insert(m.rank);
     }
