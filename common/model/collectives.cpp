@@ -20,6 +20,7 @@ void fields(V& visit, C& c) {
   visit.optional("root", c.root);
   visit.optional("peer", c.peer);
   visit("tag", c.tag, WhenEmpty::omit);
+  visit("exclusive", c.exclusive, WhenEmpty::omit);
   visit("stage", c.stage);
   visit("age_s", c.age_s);
   visit("where", c.where);
@@ -58,6 +59,12 @@ void members(JsonReader& visit, Communicator& c) {
   }
 }
 
+template <typename V, Self<HeldLock> L>
+void fields(V& visit, L& l) {
+  visit.optional("target", l.target);
+  visit("exclusive", l.exclusive);
+}
+
 template <typename V, Self<Communicator> C>
 void fields(V& visit, C& c) {
   visit("source", c.source);
@@ -77,6 +84,7 @@ void fields(V& visit, C& c) {
   visit("messages", c.messages, WhenEmpty::omit);
   visit("messages_done", c.messages_done, WhenEmpty::omit);
   visit("point_to_point", c.point_to_point, WhenEmpty::omit);
+  visit("locks", c.locks, WhenEmpty::omit);
 }
 
 template <typename V, Self<RankCollectives> R>

@@ -41,12 +41,20 @@ struct CollectiveCall {
   int root = -1;       // rank in the communicator; -1: the operation has no root
   int peer = -1;       // send, recv: rank in the communicator; -1: any (MPI)
   int tag = 0;         // send, recv: 0 also where the backend ignores tags; kAnyTag
+  bool exclusive =
+      false;  // win_lock, win_unlock, win_flush: no other rank may hold the lock; `peer`: on which rank
   CallStage stage = CallStage::called;
   double age_s = -1;   // seconds from the call to the dump; negative: unknown
   CodeLocation where;  // the program's line; empty: unknown
 
   CallOperation operation() const { return operation_of(op); }
   bool takes_any_peer() const { return peer < 0 && operation() == CallOperation::recv; }
+};
+
+// A lock of an MPI window that a rank holds.
+struct HeldLock {
+  int target = -1;  // rank in the communicator; -1: all
+  bool exclusive = false;
 };
 
 struct Communicator {
@@ -74,6 +82,7 @@ struct Communicator {
   // Unfinished calls, and launched calls whose end is unknown; oldest first. MPI: also the latest call with
   // each peer and tag, as done.
   std::vector<CollectiveCall> point_to_point;
+  std::vector<HeldLock> locks;  // of the MPI window that this communicator stands for
 };
 
 struct RankCollectives {

@@ -33,6 +33,7 @@ void fields(V& visit, C& c) {
   visit.optional("root", c.root);
   visit.optional("peer", c.peer);
   visit("tag", c.tag, WhenEmpty::omit);
+  visit("holders", c.holders, WhenEmpty::omit);
   visit("stage", c.stage);
   visit("where", c.where);
 }

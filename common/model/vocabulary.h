@@ -50,6 +50,11 @@ constexpr bool is_message(CallOperation operation) {
   return operation == CallOperation::send || operation == CallOperation::recv;
 }
 
+// Calls that wait for a lock of an MPI window.
+constexpr bool is_lock_call(std::string_view op) {
+  return op == "win_lock" || op == "win_unlock" || op == "win_flush";
+}
+
 // Why a process counts as a rank.
 enum class RankSource {
   none,

@@ -207,6 +207,36 @@ class MpiReader {
     out.point_to_point.push_back(std::move(call));
   }
 
+  bool holds_exclusively(uint32_t window, int target) const {
+    return std::any_of(std::begin(memory_.locks), std::end(memory_.locks), [&](const wire::MpiLock& lock) {
+      return lock.window.load() == window && lock.target.load() == target && lock.exclusive.load() != 0;
+    });
+  }
+
+  void add_lock_call(uint32_t comm, const MpiCall& c, Communicator& out) const {
+    if (c.comm.load() != comm) {
+      return;
+    }
+    CollectiveCall call = call_of(c, CallStage::called, now_);
+    call.sequence = 1;
+    call.peer = std::max(c.peer.load(), -1);
+    call.root = -1;
+    call.exclusive = info_of(c.function.load()).kind == MpiKind::lock
+                         ? c.tag.load() == 1
+                         : holds_exclusively(c.window.load(), call.peer);
+    out.point_to_point.push_back(std::move(call));
+  }
+
+  void add_locks(uint32_t comm, Communicator& out) const {
+    for (const wire::MpiLock& lock : memory_.locks) {
+      const uint32_t window = lock.window.load();
+      if (window > 0 && window <= wire::kMpiWindows && memory_.windows[window - 1].comm.load() == comm) {
+        out.locks.push_back(
+            {.target = std::max(lock.target.load(), -1), .exclusive = lock.exclusive.load() != 0});
+      }
+    }
+  }
+
   void add_calls_of_threads(uint32_t comm, Communicator& out) const {
     for (size_t i = 0; i < wire::kMpiThreads; ++i) {
       const wire::MpiThread& thread = memory_.threads[i];
@@ -228,6 +258,11 @@ class MpiReader {
               thread.other.peer.load() != wire::kMpiNoRank) {
             out.point_to_point.back().op = "recv";
           }
+          break;
+        case MpiKind::lock:
+        case MpiKind::unlock:
+        case MpiKind::flush:
+          add_lock_call(comm, thread.call, out);
           break;
         default:
           if (threads_[i].polls && threads_[i].function == 0) {
@@ -304,6 +339,7 @@ class MpiReader {
     add_calls_of_threads(index, out);
     add_requests(index, out);
     add_channels(index, out);
+    add_locks(index, out);
     return out;
   }
 };

@@ -74,6 +74,24 @@ bool takes(const CollectiveCall& receive, const CollectiveCall& send, int sender
          fits_tag(receive, send);
 }
 
+// A message of the peer to this rank with another tag, which this rank has not received: MPI sends small
+// messages without the receiver. Only while the peer stands in a call, because otherwise the awaited message
+// may come.
+const CollectiveCall* unreceived(const Member& m, const CollectiveCall& call, const Member& peer) {
+  const auto& theirs = peer.comm->point_to_point;
+  const bool stands = std::any_of(theirs.begin(), theirs.end(), is_inside) ||
+                      std::any_of(peer.comm->calls.begin(), peer.comm->calls.end(), is_inside);
+  if (!stands || call.operation() != model::CallOperation::recv || !is_inside(call)) {
+    return nullptr;
+  }
+  const auto sent = std::find_if(theirs.begin(), theirs.end(), [&](const CollectiveCall& c) {
+    return c.operation() == model::CallOperation::send && c.peer == m.comm->rank &&
+           c.stage == model::CallStage::done && c.tag != call.tag &&
+           c.sequence > messages_with(m, "recv", peer.comm->rank, c);
+  });
+  return sent == theirs.end() ? nullptr : &*sent;
+}
+
 // The call of the peer that waits for this rank too, but with another tag; null if none.
 const CollectiveCall* with_another_tag(const Member& m, const CollectiveCall& call, const Member& peer) {
   for (const CollectiveCall& other : peer.comm->point_to_point) {
@@ -112,7 +130,7 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
   }
   uint64_t newest = 0;
   for (const CollectiveCall& other : peer->comm->point_to_point) {
-    if (mpi && takes(other, call, m.comm->rank)) {
+    if (mpi && call.operation() == model::CallOperation::send && takes(other, call, m.comm->rank)) {
       out.counterpart = Counterpart::equal;
       return out;
     }
@@ -138,6 +156,9 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
   if (newest > call.sequence || forgotten ||
       (mpi && !(m.comm->messages_known && peer->comm->messages_known))) {
     out.counterpart = Counterpart::unknown;
+  } else if (const CollectiveCall* other = mpi ? unreceived(m, call, *peer) : nullptr) {
+    out.other = other;
+    out.counterpart = Counterpart::differs;
   }
   return out;
 }
