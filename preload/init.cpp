@@ -3,6 +3,7 @@
 
 #include "common/wire/logs.h"
 #include "preload/marks/marks.h"
+#include "preload/mpi/ledger.h"
 #include "preload/process/crash_handler.h"
 #include "preload/process/disposition.h"
 #include "preload/process/host_runtime.h"
@@ -38,6 +39,7 @@ __attribute__((constructor)) void start(int argc, char** argv) {
   }
   prepare_timing(run);
   prepare_marks(run.socket);
+  prepare_mpi(run.socket);
   const ProcessKind kind = classify_this_process();
   if (kind != ProcessKind::other) {
     if (has_rank_environment()) {

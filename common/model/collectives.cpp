@@ -16,12 +16,14 @@ template <typename V, Self<CollectiveCall> C>
 void fields(V& visit, C& c) {
   visit("sequence", c.sequence);
   visit("op", c.op);
+  visit("name", c.name, WhenEmpty::omit);
   visit("reduce", c.reduce, WhenEmpty::omit);
   visit("count", c.count);
   visit("dtype", c.dtype, WhenEmpty::omit);
   visit.optional("root", c.root);
   visit.optional("peer", c.peer);
   visit("tag", c.tag, WhenEmpty::omit);
+  visit("exclusive", c.exclusive, WhenEmpty::omit);
   visit("stage", c.stage);
   visit("age_s", c.age_s);
   visit.optional("left_s", c.left_s);
@@ -103,6 +105,12 @@ void members(JsonReader& visit, Communicator& c) {
   }
 }
 
+template <typename V, Self<HeldLock> L>
+void fields(V& visit, L& l) {
+  visit.optional("target", l.target);
+  visit("exclusive", l.exclusive);
+}
+
 template <typename V, Self<Communicator> C>
 void fields(V& visit, C& c) {
   visit("source", c.source);
@@ -117,10 +125,12 @@ void fields(V& visit, C& c) {
   visit("done", c.done);
   visit("done_known", c.done_known);
   visit("comparable", c.comparable);
+  visit("messages_known", c.messages_known);
   visit("calls", c.calls);
   visit("messages", c.messages, WhenEmpty::omit);
   visit("messages_done", c.messages_done, WhenEmpty::omit);
   visit("point_to_point", c.point_to_point, WhenEmpty::omit);
+  visit("locks", c.locks, WhenEmpty::omit);
 }
 
 template <typename V, Self<RankCollectives> R>
@@ -134,6 +144,12 @@ void fields(V& visit, R& r) {
 template <typename V, Self<CollectiveFacts> F>
 void fields(V& visit, F& f) {
   visit("ranks", f.ranks);
+}
+
+RankCollectives& CollectiveFacts::of(base::Rank rank, base::Pid pid) {
+  const auto known =
+      std::find_if(ranks.begin(), ranks.end(), [&](const RankCollectives& r) { return r.pid == pid; });
+  return known != ranks.end() ? *known : ranks.emplace_back(RankCollectives{rank, pid, {}});
 }
 
 nlohmann::ordered_json to_json(const CollectiveFacts& facts) {

@@ -22,20 +22,27 @@ inline constexpr std::string_view kCollectivesSchema = "xpurun.collectives/1";
 // In a dump's directory; after a death also in the run directory, with the state at the end of each rank.
 inline constexpr std::string_view kCollectivesFile = "collectives.json";
 
+// The tag of a receive that takes messages of any tag.
+inline constexpr int kAnyTag = -1;
+
 // One call of a collective or of a point-to-point operation.
 struct CollectiveCall {
   // Collectives: number on the communicator, from 1, equal on all ranks. Point-to-point: number among the
-  // calls of this operation with this peer and this tag, from 1.
+  // calls of this operation with this peer and this tag, from 1; 0: a receive from any rank or with any tag,
+  // which has not got its message yet.
   uint64_t sequence = 0;
   // One word per operation for all sources: all_reduce, reduce, broadcast, all_gather, reduce_scatter,
   // gather, scatter, all_to_all, barrier, send, recv; any other operation keeps the source's name.
   std::string op;
+  std::string name;    // of the function that the program called, MPI_Ssend; empty: the operation's
   std::string reduce;  // sum, product, min, max, avg; empty: no reduction or unknown
   uint64_t count = 0;  // elements as passed by the program; 0: unknown or none (barrier)
   std::string dtype;   // float32, bfloat16, ...; empty: unknown
   int root = -1;       // rank in the communicator; -1: the operation has no root
-  int peer = -1;       // send, recv: rank in the communicator
-  int tag = 0;         // send, recv: 0 also where the backend ignores tags
+  int peer = -1;       // send, recv: rank in the communicator; -1: any (MPI)
+  int tag = 0;         // send, recv: 0 also where the backend ignores tags; kAnyTag
+  bool exclusive =
+      false;  // win_lock, win_unlock, win_flush: no other rank may hold the lock; `peer`: on which rank
   CallStage stage = CallStage::called;
   double age_s = -1;        // seconds from the call to the dump; negative: unknown
   double left_s = -1;       // seconds from its return to the dump; negative: not yet, or unknown
@@ -48,6 +55,13 @@ struct CollectiveCall {
   std::vector<uint64_t> received;
 
   CallOperation operation() const { return operation_of(op); }
+  bool takes_any_peer() const { return peer < 0 && operation() == CallOperation::recv; }
+};
+
+// A lock of an MPI window that a rank holds.
+struct HeldLock {
+  int target = -1;  // rank in the communicator; -1: all
+  bool exclusive = false;
 };
 
 struct Communicator {
@@ -66,11 +80,16 @@ struct Communicator {
   // False: calls were missed, or the id differs between ranks.
   bool comparable = true;
   std::vector<CollectiveCall> calls;  // the latest collectives, by sequence number
+  // False: the sources of some messages are not known, so that messages of equal numbers need not belong to
+  // each other.
+  bool messages_known = true;
   // Point-to-point calls so far; for NCCL also the number of finished ones.
   uint64_t messages = 0;
   uint64_t messages_done = 0;
-  // Unfinished calls, and launched calls whose end is unknown; oldest first.
+  // Unfinished calls, and launched calls whose end is unknown; oldest first. MPI: also the latest call with
+  // each peer and tag, as done.
   std::vector<CollectiveCall> point_to_point;
+  std::vector<HeldLock> locks;  // of the MPI window that this communicator stands for
 };
 
 // The latest calls in the order in which the program made them, in little space: a program makes few kinds of
@@ -98,6 +117,8 @@ struct RankCollectives {
 struct CollectiveFacts {
   std::vector<RankCollectives> ranks;
 
+  // The calls of this process, which are added if there are none yet.
+  RankCollectives& of(base::Rank rank, base::Pid pid);
   bool empty() const { return ranks.empty(); }
 };
 

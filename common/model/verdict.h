@@ -40,11 +40,13 @@ struct CalledBy {
   std::string communicator;  // name of the communicator, else its id
   uint64_t sequence = 0;     // 0: the ranks have not entered the call
   std::string op;            // all_reduce, send, ...; empty: not entered, or unknown
+  std::string name;          // of the function that the program called, MPI_Ssend; empty: the operation's
   uint64_t count = 0;        // elements; 0: unknown or none
   std::string dtype;
-  int root = -1;  // global rank where known, else rank in the communicator; -1: none
-  int peer = -1;  // send, recv: global rank where known, as for root
-  int tag = 0;    // send, recv
+  int root = -1;    // global rank where known, else rank in the communicator; -1: none
+  int peer = -1;    // send, recv: global rank where known, as for root; -1: any
+  int tag = 0;      // send, recv
+  RankSet holders;  // win_lock and the like: the ranks that hold the lock
   CallStage stage = CallStage::called;
   CodeLocation where;       // the program's line; empty: unknown
   std::string thread;       // of the program; empty: its main thread, or unknown

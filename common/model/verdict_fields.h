@@ -27,11 +27,13 @@ void fields(V& visit, C& c) {
   visit("communicator", c.communicator, WhenEmpty::omit);
   visit("sequence", c.sequence);
   visit("op", c.op);
+  visit("name", c.name, WhenEmpty::omit);
   visit("count", c.count);
   visit("dtype", c.dtype);
   visit.optional("root", c.root);
   visit.optional("peer", c.peer);
   visit("tag", c.tag, WhenEmpty::omit);
+  visit("holders", c.holders, WhenEmpty::omit);
   visit("stage", c.stage);
   visit("where", c.where);
   visit("thread", c.thread, WhenEmpty::omit);

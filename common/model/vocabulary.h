@@ -50,6 +50,11 @@ constexpr bool is_message(CallOperation operation) {
   return operation == CallOperation::send || operation == CallOperation::recv;
 }
 
+// Calls that wait for a lock of an MPI window.
+constexpr bool is_lock_call(std::string_view op) {
+  return op == "win_lock" || op == "win_unlock" || op == "win_flush";
+}
+
 // Why a process counts as a rank.
 enum class RankSource {
   none,
@@ -164,9 +169,10 @@ inline constexpr std::array<std::string_view, 8> kNames<RankState> = {
 enum class CallSource {
   nccl,   // interposed nccl* functions
   torch,  // torch.distributed functions, any backend
+  mpi,    // interposed MPI_* functions
 };
 template <>
-inline constexpr std::array<std::string_view, 2> kNames<CallSource> = {"nccl", "torch"};
+inline constexpr std::array<std::string_view, 3> kNames<CallSource> = {"nccl", "torch", "mpi"};
 
 // The progress of a call. Communicator says which later stages a source cannot see.
 enum class CallStage {

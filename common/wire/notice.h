@@ -36,6 +36,9 @@ enum class NoticeKind : uint16_t {
   // A program calls xpurun_step() or another function of xpurun.h for the first time. The reply is as for
   // python_attach, with a separate PythonSegment: a process may have both, and each has one writer.
   marks_attach = 7,
+  // The process calls MPI_Init. The reply is as for attach, with the descriptor of the process's MpiSegment
+  // (mpi_segment.h).
+  mpi_attach = 8,
 };
 
 enum NoticeFlag : uint32_t {

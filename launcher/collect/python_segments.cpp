@@ -148,25 +148,12 @@ std::string text_at(const PythonSegment& memory, wire::TextRef ref) {
   return base::sanitize(bytes_at(memory, ref));
 }
 
-void PythonSegments::Unmap::operator()(PythonSegment* memory) const {
-  ::munmap(memory, sizeof *memory);
-}
-
 base::Result<int> PythonSegments::attach(base::Pid pid, SpanWriter writer) {
-  base::UniqueFd fd(::memfd_create("xpurun-python", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd || ::ftruncate(fd.get(), sizeof(PythonSegment)) != 0) {
-    return base::fail_errno("cannot make memory to share with Python");
+  auto sealed = SealedMemory::create("xpurun-python", sizeof(PythonSegment), "memory to share with Python");
+  if (!sealed) {
+    return base::fail(sealed.error());
   }
-  // A process that shrank the memfd would kill the supervisor with SIGBUS.
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return base::fail_errno("cannot seal the memory shared with Python");
-  }
-  void* mapped = ::mmap(nullptr, sizeof(PythonSegment), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (mapped == MAP_FAILED) {
-    return base::fail_errno("cannot map the memory shared with Python");
-  }
-  // The initial state of a segment is all zero.
-  auto* memory = static_cast<PythonSegment*>(mapped);
+  auto* memory = static_cast<PythonSegment*>(sealed->data());
   memory->magic = wire::kPythonSegmentMagic;
   memory->version = wire::kPythonSegmentVersion;
   memory->bytes = sizeof(PythonSegment);
@@ -174,7 +161,6 @@ base::Result<int> PythonSegments::attach(base::Pid pid, SpanWriter writer) {
   if (writer == SpanWriter::python && changes_ > 0) {
     put_list(*memory);
   }
-  Segment segment{.fd = std::move(fd), .memory = std::unique_ptr<PythonSegment, Unmap>(memory)};
   // A process has one segment of each writer, so a second one belongs to a new process, or to another program
   // in the same one.
   if (const auto known = processes_.find(pid);
@@ -188,15 +174,15 @@ base::Result<int> PythonSegments::attach(base::Pid pid, SpanWriter writer) {
   }
   Process& process = processes_[pid];
   process.number = process.number > 0 ? process.number : ++attached_;
-  Segment& place = process.segments[static_cast<size_t>(writer)];
-  place = std::move(segment);
-  return place.fd.get();
+  SealedMemory& place = process.segments[static_cast<size_t>(writer)];
+  place = std::move(*sealed);
+  return place.fd();
 }
 
 void PythonSegments::sent(base::Pid pid) {
   if (const auto it = processes_.find(pid); it != processes_.end()) {
-    for (Segment& segment : it->second.segments) {
-      segment.fd.reset();
+    for (SealedMemory& segment : it->second.segments) {
+      segment.close_fd();
     }
   }
 }
@@ -219,9 +205,9 @@ PythonSegments::View PythonSegments::find(base::Pid pid) const {
 void PythonSegments::record_spans(bool wanted) {
   records_spans_ = wanted;
   for (auto& [pid, process] : processes_) {
-    for (Segment& segment : process.segments) {
-      if (segment.memory != nullptr) {
-        segment.memory->records_spans = wanted ? 1 : 0;
+    for (const SpanWriter writer : {SpanWriter::python, SpanWriter::marks}) {
+      if (PythonSegment* memory = process.memory(writer)) {
+        memory->records_spans = wanted ? 1 : 0;
       }
     }
   }
@@ -234,8 +220,8 @@ void PythonSegments::release_spans(base::Pid pid) {
   }
   // Whole pages only; the texts in front of the spans are still needed.
   constexpr uintptr_t kPage = 4096;
-  for (const Segment& segment : it->second.segments) {
-    if (PythonSegment* memory = segment.memory.get(); memory != nullptr) {
+  for (const SpanWriter writer : {SpanWriter::python, SpanWriter::marks}) {
+    if (PythonSegment* memory = it->second.memory(writer)) {
       auto* const spans = reinterpret_cast<char*>(memory->spans);
       const size_t before = (kPage - reinterpret_cast<uintptr_t>(spans) % kPage) % kPage;
       const uintptr_t end = reinterpret_cast<uintptr_t>(memory + 1) & ~(kPage - 1);
@@ -280,10 +266,7 @@ void PythonSegments::add_to(model::CollectiveFacts& facts, base::Pid pid, base::
     return;
   }
   std::vector<Communicator> groups = read_groups(*memory, now);
-  const auto known = std::find_if(facts.ranks.begin(), facts.ranks.end(),
-                                  [&](const model::RankCollectives& r) { return r.pid == pid; });
-  model::RankCollectives& mine =
-      known != facts.ranks.end() ? *known : facts.ranks.emplace_back(model::RankCollectives{rank, pid, {}});
+  model::RankCollectives& mine = facts.of(rank, pid);
   std::move(groups.begin(), groups.end(), std::back_inserter(mine.communicators));
 }
 

@@ -6,14 +6,13 @@
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
-#include "common/base/os/fd.h"
 #include "common/base/result.h"
 #include "common/model/collectives.h"
 #include "common/wire/python_segment.h"
+#include "launcher/collect/sealed_memory.h"
 
 #include <array>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,18 +59,11 @@ class PythonSegments {
   void add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank, base::MonoNs now) const;
 
  private:
-  struct Unmap {
-    void operator()(wire::PythonSegment* memory) const;
-  };
-  struct Segment {
-    base::UniqueFd fd;
-    std::unique_ptr<wire::PythonSegment, Unmap> memory;
-  };
   struct Process {
-    std::array<Segment, 2> segments;  // by SpanWriter
-    uint64_t number = 0;              // in order of creation
+    std::array<SealedMemory, 2> segments;  // by SpanWriter
+    uint64_t number = 0;                   // in order of creation
     wire::PythonSegment* memory(SpanWriter writer) const {
-      return segments[static_cast<size_t>(writer)].memory.get();
+      return static_cast<wire::PythonSegment*>(segments[static_cast<size_t>(writer)].data());
     }
   };
   void put_list(wire::PythonSegment& memory) const;

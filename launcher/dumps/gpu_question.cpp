@@ -29,6 +29,7 @@ bool kernels_may_explain(const report::CallFinding& fault, base::Rank rank) {
     case not_entered:
     case not_sent:
     case not_received:
+    case locked:
       return fault.accused.contains(rank);
     case not_launched:
     case queued:

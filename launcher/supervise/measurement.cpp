@@ -33,7 +33,8 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
                   .started = helper_started()}),
       calls_({p.table, p.storage},
              {.nccl = [this] { return timing_.calls(); },
-              .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); }}),
+              .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); },
+              .add_mpi = [this](model::CollectiveFacts& calls) { add_mpi_calls(calls); }}),
       metrics_(p.loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }) {
   python_.on_spans([this](const auto& who, auto spans) {
     speed_.add(who.rank, who.process, spans);
@@ -50,6 +51,15 @@ model::CollectiveFacts Measurement::save(const std::string& directory) {
   timing_.save(directory);
   python_.save_spans();
   return calls_.save(fmt::format("{}/{}", directory, model::kCollectivesFile));
+}
+
+void Measurement::add_mpi_calls(model::CollectiveFacts& facts) const {
+  for (const base::Pid pid : mpi_.pids()) {
+    const TrackedProcess* p = parts_.table.find(pid);
+    if (p != nullptr && p->record.role == model::ProcessRole::rank) {
+      mpi_.add_to(facts, pid, p->record.rank, parts_.loop.now());
+    }
+  }
 }
 
 model::CollectiveFacts Measurement::python_calls() const {

@@ -6,6 +6,7 @@
 #include "launcher/capture/activity_session.h"
 #include "launcher/capture/capture_runner.h"
 #include "launcher/capture/gpu_watch.h"
+#include "launcher/collect/mpi_segments.h"
 #include "launcher/dumps/dump_coordinator.h"
 #include "launcher/ending/helper_list.h"
 #include "launcher/ending/job_state.h"
@@ -66,6 +67,7 @@ class Measurement {
 
   TimingService& timing() { return timing_; }
   PythonReports& python() { return python_; }
+  MpiSegments& mpi() { return mpi_; }
   const StepWatch& steps() const { return speed_.watch(); }
   ActivitySession& activity() { return activity_; }
   CaptureRunner& captures() { return captures_; }
@@ -77,10 +79,12 @@ class Measurement {
   SlowdownHandler::Hooks speed_hooks();
   TimingService::Hooks timing_hooks();
   std::function<void(base::Pid)> helper_started();
+  void add_mpi_calls(model::CollectiveFacts& facts) const;
 
   Parts parts_;
   Hooks hooks_;
   PythonReports python_;
+  MpiSegments mpi_;
   SlowdownHandler speed_;
   TimingService timing_;
   ActivitySession activity_;

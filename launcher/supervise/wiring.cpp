@@ -47,6 +47,7 @@ JobEnding::Hooks Supervisor::ending_hooks() {
 Watcher::Listener Supervisor::watch_listener() {
   return {.stall_changed = [this](const StallEvent& event) { judgement_.stalls().changed(event); },
           .open_calls = [this] { return report::ranks_of_open_calls(measurement_.calls().all()); },
+          .native_calls = [this](base::Pid pid) { return measurement_.mpi().main_thread(pid); },
           .rank_found =
               [this] {
                 judgement_.rank_found();
@@ -141,6 +142,7 @@ NoticeRouter::Hooks Supervisor::notice_hooks() {
           .crashed = std::bind_front(&CrashHandler::process_crashed, &crashes_),
           .attach_timing = std::bind_front(&TimingService::attach, &measurement_.timing()),
           .attach_spans = std::bind_front(&PythonReports::attach, &measurement_.python()),
+          .attach_mpi = std::bind_front(&MpiSegments::attach, &measurement_.mpi()),
           .attach_capture = std::bind_front(&ActivitySession::attach, &measurement_.activity()),
           .answer = std::bind_front(&NoticeServer::answer_attach, &notices_)};
 }

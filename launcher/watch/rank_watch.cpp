@@ -27,6 +27,8 @@ constexpr double kFaultProgressPerS = 50;
 constexpr double kMaxOpenBackoffS = 5;
 // Of one core, as the diagnosis has it: less is what a waiting thread uses.
 constexpr double kComputingShare = 0.1;
+// A loop that polls MPI takes less CPU time per turn; a program that polls between its own work takes more.
+constexpr double kPollCpuS = 50e-6;
 
 // "0 0x0 ..." is read(0); "270 0x1 ..." is pselect6 on descriptor 0 alone, in which line editors sleep
 // (x86-64 numbers).
@@ -46,13 +48,15 @@ model::CodeLocation place_in_user_code(const std::vector<stackdump::CodeLine>& i
 
 }  // namespace
 
-RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double hang_timeout_s)
+RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double hang_timeout_s,
+                     ReadCalls read_calls)
     : rank_(rank),
       pid_(pid),
       last_progress_(now),
       main_moved_(now),
       hang_timeout_(base::s_to_ns(hang_timeout_s)),
-      helpers_(pid, hang_timeout_) {}
+      helpers_(pid, hang_timeout_),
+      read_calls_(std::move(read_calls)) {}
 
 void RankWatch::sample_usage(base::MonoNs now) {
   const auto process = proc_.stat(pid_);
@@ -134,9 +138,27 @@ double RankWatch::still_part(base::MonoNs now) const {
   return hang_timeout_ > 0 ? static_cast<double>(now - main_moved_) / static_cast<double>(hang_timeout_) : 0;
 }
 
+// A thread that spins inside a call, or polls in a loop of its own, does not get further.
+std::optional<bool> RankWatch::sample_calls() {
+  const auto before = std::exchange(calls_, read_calls_ ? read_calls_(pid_) : std::nullopt);
+  if (!before || !calls_ || usage_.size() < 2) {
+    return std::nullopt;
+  }
+  if (calls_->steps != before->steps) {
+    return true;
+  }
+  const double polls = static_cast<double>(calls_->polls - before->polls);
+  const double cpu_s = usage_.back().main_cpu_s - usage_[usage_.size() - 2].main_cpu_s;
+  const bool only_polls = polls > 0 && cpu_s <= polls * kPollCpuS;
+  return calls_->inside || only_polls ? std::optional(false) : std::nullopt;
+}
+
 void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) {
   sample_usage(now);
   bool progress = sample_position(now);
+  const std::optional<bool> by_calls = sample_calls();
+  progress = by_calls.value_or(progress);
+  in_calls_ = by_calls == false;
   if (usage_.size() >= 2) {
     const Usage& last = usage_.back();
     const Usage& previous = usage_[usage_.size() - 2];
@@ -151,6 +173,10 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
   waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
   if (progress || waits_for_terminal_) {
     note_motion(now);
+  } else if (in_calls_) {
+    // Such a thread always wants the CPU, and needs little of it to get further.
+    starved_ = 0;
+    helpers_.forget();
   } else if (still_part(now) >= kHelpersAfter) {
     helpers_.look(now, reader_ ? &*reader_ : nullptr, helpers());
     const bool on_helpers = helpers_.target() == WaitTarget::helpers;
@@ -178,6 +204,9 @@ void RankWatch::note_motion(base::MonoNs now) {
 }
 
 StillSigns RankWatch::signs() const {
+  if (in_calls_) {
+    return {.waits_for = WaitTarget::peers};
+  }
   const bool some = usage_.size() >= 2;
   const double seconds = some ? base::ns_to_s(usage_.back().at - usage_.front().at) : 0;
   const double cpu_s = some ? usage_.back().main_cpu_s - usage_.front().main_cpu_s : 0;

@@ -1,13 +1,16 @@
 // RankWatch: the progress of one rank's main thread, read from outside without stopping the rank. Progress is
+// RankWatch: the progress of one rank's main thread, read from outside without stopping the rank. Progress is
 // a changed Python position of the main thread (but see tight_loop.h), data read or written in one place,
 // much file I/O, or much memory touched for the first time (libraries being loaded). For a process without
-// Python: a changed system call and CPU time. One instance per rank process.
+// Python: a changed system call and CPU time. Inside a call of MPI, and in a loop that polls MPI, only
+// further calls are progress: MPI spins while it waits. One instance per rank process.
 #pragma once
 
 #include "common/base/clock.h"
 #include "common/base/os/procfs.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/verdict.h"
+#include "launcher/collect/native_calls.h"
 #include "launcher/watch/common_place.h"
 #include "launcher/watch/helper_watch.h"
 #include "launcher/watch/rank_probe.h"
@@ -23,9 +26,11 @@ namespace xpurun::launcher {
 
 class RankWatch final : public RankProbe {
  public:
+  // What the main thread does in MPI; empty if it uses no MPI.
+  using ReadCalls = std::function<std::optional<NativeCalls>(base::Pid)>;
   // The rank's helpers are sampled too, once the main thread has been still for a part of the hang timeout.
   // hang_timeout_s 0: never.
-  RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double hang_timeout_s);
+  RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double hang_timeout_s, ReadCalls read_calls);
 
   void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) override;
   void forgive(base::MonoNs gap) override {
@@ -69,6 +74,8 @@ class RankWatch final : public RankProbe {
   bool sample_without_python();
   // Of the hang timeout: the main thread's stillness.
   double still_part(base::MonoNs now) const;
+  // Whether the recorded calls show progress; empty if they show nothing.
+  std::optional<bool> sample_calls();
 
   base::ProcFs proc_;
   base::Rank rank_;
@@ -89,6 +96,9 @@ class RankWatch final : public RankProbe {
   bool helpers_met_ = false;  // in this stillness, the rank was found waiting for helpers
   HelperWatch helpers_;
   std::deque<Usage> usage_;  // the last kWindow samples
+  ReadCalls read_calls_;
+  std::optional<NativeCalls> calls_;  // at the last sample
+  bool in_calls_ = false;             // the main thread stands in recorded calls
   char state_ = '?';
   bool waits_for_terminal_ = false;
 };

@@ -34,9 +34,11 @@ double patience_with_waits(const RunOptions& options) {
   return options.hang_timeout_s > 0 ? std::min(kPatienceS, options.hang_timeout_s / 2) : kPatienceS;
 }
 
-std::unique_ptr<RankProbe> make_rank_watch(base::Rank rank, base::Pid pid, base::MonoNs now,
-                                           double hang_timeout_s) {
-  return std::make_unique<RankWatch>(rank, pid, now, hang_timeout_s);
+Watcher::MakeProbe make_rank_watch(const Watcher::Listener& listener) {
+  return [calls = listener.native_calls](base::Rank rank, base::Pid pid, base::MonoNs now,
+                                         double hang_timeout_s) -> std::unique_ptr<RankProbe> {
+    return std::make_unique<RankWatch>(rank, pid, now, hang_timeout_s, calls);
+  };
 }
 
 // The other ranks' places are watched once a rank has been still for this share of the timeout: early,
@@ -65,7 +67,7 @@ void note_progress(model::ProcessRecord& record, double at_s) {
 }  // namespace
 
 Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held)
-    : Watcher(std::move(parts), std::move(listener), std::move(ranks_are_held), make_rank_watch) {}
+    : Watcher(std::move(parts), listener, std::move(ranks_are_held), make_rank_watch(listener)) {}
 
 Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held, MakeProbe make_probe)
     : parts_(std::move(parts)),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/model/dump_manifest.h"
+#include "launcher/collect/native_calls.h"
 #include "launcher/options/run_options.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/processes/child_waits.h"
@@ -34,6 +35,8 @@ class Watcher {
     // For each rank in a recorded call: the ranks of that call. Asked only while a rank is still; may be
     // empty.
     std::function<std::map<base::Rank, model::RankSet>()> open_calls;
+    // What the main thread of a process does in MPI; may be empty.
+    std::function<std::optional<NativeCalls>(base::Pid)> native_calls;
     std::function<void()> rank_found;     // another rank is being watched
     std::function<void()> table_updated;  // the records of the table may have changed
     std::function<void(const std::string& warning)> warn;

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/collectives.h"
 #include "report/diagnosis/wording.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ namespace {
 constexpr size_t kMostRows = 4;
 
 bool is_message(const CalledBy& row) {
-  return row.peer >= 0;
+  return row.peer >= 0 || model::is_lock_call(row.op) || model::is_message(model::operation_of(row.op));
 }
 
 std::string quoted(const std::string& name) {
@@ -138,13 +139,19 @@ std::string order_text(const CallFinding& f, const RankNamer& names) {
 
 std::string message_text(const CallFinding& f, const RankNamer& names) {
   const std::vector<CalledBy>& rows = f.collective.calls;
+  const bool several = std::any_of(rows.begin(), rows.end(), [&](const CalledBy& row) {
+    return is_message(row) && row.communicator != rows.front().communicator;
+  });
   std::string met;
   std::string others;
   for (const CalledBy& row : rows) {
     if (is_message(row)) {
-      met += fmt::format("{}{} {} {}", met.empty() ? "" : tr(", "), names(row.ranks),
-                         f.fault == CallFault::message ? tr("called") : tr("waits in"), call_at_line(row));
-      if (f.fault != CallFault::message && f.accused.empty()) {
+      met += fmt::format("{}{} {} {}{}", met.empty() ? "" : tr(", "), names(row.ranks),
+                         f.fault == CallFault::message ? tr("called") : tr("waits in"), call_at_line(row),
+                         several ? tr(" on {}", quoted(row.communicator)) : "");
+      if (!row.holders.empty()) {
+        met += tr(" for a lock that {} {}", names(row.holders), pick({"holds", "hold"}, row.holders.size()));
+      } else if (f.fault != CallFault::message && f.accused.empty()) {
         met += tr(", which has not called the {}", row.op == "recv" ? "send" : "recv");
       }
     } else if (row.entered()) {
@@ -154,6 +161,9 @@ std::string message_text(const CallFinding& f, const RankNamer& names) {
   }
   if (f.fault == CallFault::message) {
     return tr("a send and its recv differ: {}{}", met, routine_text(f, names));
+  }
+  if (f.fault == CallFault::locked) {
+    return tr("ranks wait for each other: {}{}", met, others);
   }
   const std::string_view call = f.fault == CallFault::not_sent ? "send" : "recv";
   if (f.accused.empty()) {
@@ -183,7 +193,7 @@ std::string call_text(const CalledBy& row) {
   if (row.op.empty()) {
     return tr("an unknown call");
   }
-  std::string out = base::sanitize(row.op);
+  std::string out = base::sanitize(row.name.empty() ? row.op : row.name);
   if (row.count > 0) {
     out += tr(" of {} {}", row.count, row.dtype.empty() ? tr("elements") : base::sanitize(row.dtype));
   }
@@ -195,9 +205,15 @@ std::string call_text(const CalledBy& row) {
     const bool collects = operation == CallOperation::reduce || operation == CallOperation::gather;
     out += tr(" {} root {}", collects ? "to" : "from", row.root);
   }
-  if (row.peer >= 0) {
+  if (model::is_lock_call(row.op)) {
+    out += row.peer >= 0 ? tr(" on rank {}", row.peer) : "";
+  } else if (row.peer >= 0) {
     out += tr(" {} rank {}", model::operation_of(row.op) == CallOperation::send ? "to" : "from", row.peer);
-    out += row.tag != 0 ? tr(" with tag {}", row.tag) : "";
+  } else if (is_message(row)) {
+    out += tr(" from any rank");
+  }
+  if (is_message(row) && !model::is_lock_call(row.op)) {
+    out += row.tag == model::kAnyTag ? tr(" with any tag") : row.tag != 0 ? tr(" with tag {}", row.tag) : "";
   }
   return out;
 }
@@ -267,6 +283,7 @@ std::string fault_text(const CallFinding& f, const RankNamer& names) {
     case CallFault::message:
     case CallFault::not_sent:
     case CallFault::not_received:
+    case CallFault::locked:
       return message_text(f, names);
     case CallFault::not_entered:
       return tr("{} {} not entered {}{}{}", who, has, common_call(c), wait_for(f),

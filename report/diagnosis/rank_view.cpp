@@ -139,7 +139,7 @@ void stand_in_call(RankView& v, const model::CollectiveCall& call) {
     return;
   }
   v.wait = Wait{.kind = is_message(call.operation()) ? WaitKind::point_to_point : WaitKind::collective,
-                .what = call.op,
+                .what = call.name.empty() ? call.op : call.name,
                 .where = call.where.file.empty() ? v.where : call.where};
   v.where = v.wait->where;
   v.state = RankState::waiting;

@@ -38,13 +38,33 @@ model::CollectiveFacts waited_for(model::CollectiveFacts calls, const std::vecto
   return calls;
 }
 
+// The preload library does not know the line of a call of MPI. The stack of a rank that is inside has the
+// line.
+model::CollectiveFacts with_places(model::CollectiveFacts calls, const std::vector<RankView>& ranks) {
+  for (model::RankCollectives& r : calls.ranks) {
+    const auto view =
+        std::find_if(ranks.begin(), ranks.end(), [&](const RankView& v) { return v.rank == r.rank; });
+    for (model::Communicator& c : r.communicators) {
+      for (auto* list : {&c.calls, &c.point_to_point}) {
+        for (model::CollectiveCall& call : *list) {
+          if (view != ranks.end() && call.where.empty() && call.stage == model::CallStage::called &&
+              c.source == model::CallSource::mpi && view->state == RankState::waiting) {
+            call.where = view->where;
+          }
+        }
+      }
+    }
+  }
+  return calls;
+}
+
 }  // namespace
 
 Scene::Scene(const Facts& f)
     : facts(f),
       ranks(rank_views(f)),
       endings(endings_of(f.run)),
-      call_fault(find_call_fault(waited_for(f.collectives, ranks))) {
+      call_fault(find_call_fault(with_places(waited_for(f.collectives, ranks), ranks))) {
   set_apart();
 }
 

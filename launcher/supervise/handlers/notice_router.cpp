@@ -24,6 +24,9 @@ void NoticeRouter::received(const wire::Notice& notice, base::Pid pid, base::Tid
     case wire::NoticeKind::marks_attach:
       has_ended ? answer(-1) : hooks_.attach_spans(pid, SpanWriter::marks, answer);
       return;
+    case wire::NoticeKind::mpi_attach:
+      has_ended ? answer(-1) : hooks_.attach_mpi(pid, answer);
+      return;
     case wire::NoticeKind::capture_attach:
       hooks_.attach_capture(pid, answer);
       return;

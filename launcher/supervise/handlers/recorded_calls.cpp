@@ -11,6 +11,7 @@ namespace xpurun::launcher {
 model::CollectiveFacts RecordedCalls::all() const {
   model::CollectiveFacts calls = sources_.nccl();
   sources_.add_torch(calls);
+  sources_.add_mpi(calls);
   std::erase_if(calls.ranks, [this](const auto& rank) { return parts_.table.replaced(rank.pid); });
   for (model::RankCollectives& rank : calls.ranks) {
     arrange_calls(rank);

@@ -1,4 +1,4 @@
-// RecordedCalls: the collectives that the ranks have called so far, from NCCL's ledger and torch.distributed.
+// RecordedCalls: the calls of the ranks so far, from NCCL's ledger, torch.distributed and MPI.
 // Event loop's thread only.
 #pragma once
 
@@ -20,6 +20,7 @@ class RecordedCalls {
   struct Sources {
     std::function<model::CollectiveFacts()> nccl;
     std::function<void(model::CollectiveFacts&)> add_torch;
+    std::function<void(model::CollectiveFacts&)> add_mpi;
   };
 
   RecordedCalls(Parts parts, Sources sources) : parts_(parts), sources_(std::move(sources)) {}

@@ -85,6 +85,11 @@ std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
   if (by_torch && is_mismatch(by_torch->fault)) {
     return by_torch;
   }
+  // MPI's record has all calls of the program and their ends. A program that uses MPI beside NCCL stands in
+  // one of the two.
+  if (auto by_mpi = find_in(line_up(facts, CallSource::mpi), departures); by_mpi && !by_torch) {
+    return by_mpi;
+  }
   auto by_nccl = decided(find_in(nccl, departures), nccl);
   // NCCL also sees the calls that torch makes in C++, such as DDP's.
   const bool nccl_decides =

@@ -20,6 +20,7 @@ enum class CallFault {
   not_entered,   // others have entered the call; no record explains why the accused has not
   not_sent,      // a receive without its send
   not_received,  // a send without its receive
+  locked,        // a lock of a window that another rank holds
   order,         // communicators used in opposite order: a circle of waits
   not_launched,  // entered, but not launched on the GPU
   queued,        // launched on the GPU, but not started: queued behind other work

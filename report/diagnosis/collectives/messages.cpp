@@ -1,6 +1,7 @@
 #include "report/diagnosis/collectives/messages.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace xpurun::report {
 
@@ -13,6 +14,10 @@ bool is_other_end(const CollectiveCall& a, const CollectiveCall& b) {
 }
 
 bool differ(const CollectiveCall& a, const CollectiveCall& b) {
+  // MPI's receives may be larger than their messages, and other types may have the same content.
+  if (!a.name.empty()) {
+    return false;
+  }
   const bool sizes = a.count > 0 && b.count > 0 && a.count != b.count;
   const bool types = !a.dtype.empty() && !b.dtype.empty() && a.dtype != b.dtype;
   return sizes || types;
@@ -22,10 +27,75 @@ bool is_inside(const CollectiveCall& call) {
   return call.stage == model::CallStage::called;
 }
 
+bool fits_tag(const CollectiveCall& a, const CollectiveCall& b) {
+  return a.tag == b.tag || a.tag == model::kAnyTag || b.tag == model::kAnyTag;
+}
+
+// The newest message that `member` has sent to, or received from, this rank of the communicator: the sum over
+// all tags that `like` takes.
+uint64_t messages_with(const Member& member, std::string_view op, int peer, const CollectiveCall& like) {
+  uint64_t sum = 0;
+  for (const CollectiveCall& c : member.comm->point_to_point) {
+    if (c.op == op && c.peer == peer && c.stage == model::CallStage::done && fits_tag(c, like)) {
+      sum += c.sequence;
+    }
+  }
+  return sum;
+}
+
+// An MPI receive from any rank or with any tag. A message for it exists if a peer has sent more than this
+// rank has received from that peer.
+Message open_receive(const CallGroup& group, const Member& m, const CollectiveCall& call) {
+  Message out{.rank = m.rank, .peer = group.global_rank(call.peer), .call = &call};
+  out.counterpart = m.comm->messages_known ? Counterpart::missing : Counterpart::unknown;
+  size_t known = 0;
+  for (const Member& peer : group.members) {
+    const bool candidate = peer.comm != nullptr && (call.peer < 0 || peer.comm->rank == call.peer);
+    known += candidate ? 1 : 0;
+    if (!candidate || peer.rank == m.rank) {
+      continue;
+    }
+    out.peers.insert(peer.rank);
+    if (messages_with(peer, "send", m.comm->rank, call) > messages_with(m, "recv", peer.comm->rank, call)) {
+      out.counterpart = Counterpart::equal;
+    }
+  }
+  const bool complete = call.peer >= 0 ? known == 1 : group.unseen == 0;
+  if (!complete && out.counterpart == Counterpart::missing) {
+    out.counterpart = Counterpart::unknown;
+  }
+  return out;
+}
+
+// The peer waits in a receive that takes this message too.
+bool takes(const CollectiveCall& receive, const CollectiveCall& send, int sender) {
+  return receive.sequence == 0 && receive.operation() == model::CallOperation::recv &&
+         receive.stage != model::CallStage::done && (receive.peer < 0 || receive.peer == sender) &&
+         fits_tag(receive, send);
+}
+
+// A message of the peer to this rank with another tag, which this rank has not received: MPI sends small
+// messages without the receiver. Only while the peer stands in a call, because otherwise the awaited message
+// may come.
+const CollectiveCall* unreceived(const Member& m, const CollectiveCall& call, const Member& peer) {
+  const auto& theirs = peer.comm->point_to_point;
+  const bool stands = std::any_of(theirs.begin(), theirs.end(), is_inside) ||
+                      std::any_of(peer.comm->calls.begin(), peer.comm->calls.end(), is_inside);
+  if (!stands || call.operation() != model::CallOperation::recv || !is_inside(call)) {
+    return nullptr;
+  }
+  const auto sent = std::find_if(theirs.begin(), theirs.end(), [&](const CollectiveCall& c) {
+    return c.operation() == model::CallOperation::send && c.peer == m.comm->rank &&
+           c.stage == model::CallStage::done && c.tag != call.tag &&
+           c.sequence > messages_with(m, "recv", peer.comm->rank, c);
+  });
+  return sent == theirs.end() ? nullptr : &*sent;
+}
+
 // The call of the peer that waits for this rank too, but with another tag; null if none.
 const CollectiveCall* with_another_tag(const Member& m, const CollectiveCall& call, const Member& peer) {
   for (const CollectiveCall& other : peer.comm->point_to_point) {
-    if (other.peer != m.comm->rank || !is_other_end(call, other) || other.tag == call.tag ||
+    if (other.peer != m.comm->rank || !is_other_end(call, other) || fits_tag(other, call) ||
         !is_inside(call) || !is_inside(other)) {
       continue;
     }
@@ -61,7 +131,14 @@ const CollectiveCall* ended_part(const CallGroup& group, const Member& m, const 
 }
 
 Message message_of(const CallGroup& group, const Member& m, const CollectiveCall& call) {
+  const bool mpi = group.any->source == model::CallSource::mpi;
+  if (mpi && call.sequence == 0 && call.operation() == model::CallOperation::recv) {
+    return open_receive(group, m, call);
+  }
   Message out{.rank = m.rank, .peer = group.global_rank(call.peer), .call = &call};
+  if (out.peer >= 0) {
+    out.peers = {out.peer};
+  }
   const Member* peer = out.peer >= 0 && out.peer != m.rank ? group.member(out.peer) : nullptr;
   if (peer == nullptr || !is_message(call.operation())) {
     return out;
@@ -72,6 +149,10 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
   }
   uint64_t newest = 0;
   for (const CollectiveCall& other : peer->comm->point_to_point) {
+    if (mpi && call.operation() == model::CallOperation::send && takes(other, call, m.comm->rank)) {
+      out.counterpart = Counterpart::equal;
+      return out;
+    }
     if (other.peer != m.comm->rank || !is_other_end(call, other) || other.tag != call.tag) {
       continue;
     }
@@ -96,8 +177,12 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
   // The record keeps only the latest calls. Messages of one tag between two ranks have one order.
   const bool forgotten = newest == 0 && call.stage == model::CallStage::launched &&
                          peer->comm->messages > peer->comm->point_to_point.size();
-  if (newest > call.sequence || forgotten) {
+  if (newest > call.sequence || forgotten ||
+      (mpi && !(m.comm->messages_known && peer->comm->messages_known))) {
     out.counterpart = Counterpart::unknown;
+  } else if (const CollectiveCall* other = mpi ? unreceived(m, call, *peer) : nullptr) {
+    out.other = other;
+    out.counterpart = Counterpart::differs;
   }
   return out;
 }

@@ -16,7 +16,8 @@ enum class Counterpart {
 
 struct Message {
   base::Rank rank = base::kNoRank;
-  base::Rank peer = base::kNoRank;  // global
+  base::Rank peer = base::kNoRank;  // global; kNoRank: any
+  model::RankSet peers;             // the peer, or all ranks that may send
   const model::CollectiveCall* call = nullptr;
   const model::CollectiveCall* other = nullptr;  // the counterpart
   Counterpart counterpart = Counterpart::unknown;

@@ -9,7 +9,7 @@ using model::CallStage;
 
 std::map<base::Rank, model::RankSet> ranks_of_open_calls(const model::CollectiveFacts& facts) {
   std::map<base::Rank, model::RankSet> out;
-  for (const CallSource source : {CallSource::torch, CallSource::nccl}) {
+  for (const CallSource source : {CallSource::torch, CallSource::nccl, CallSource::mpi}) {
     for (const CallGroup& group : line_up(facts, source)) {
       // A member with an unknown rank may be the one that the others wait for.
       const bool known = group.any != nullptr && group.ranks.size() >= static_cast<size_t>(group.any->size);
@@ -22,6 +22,8 @@ std::map<base::Rank, model::RankSet> ranks_of_open_calls(const model::Collective
           const base::Rank peer = group.global_rank(call.peer);
           if (call.stage == CallStage::called && peer >= 0) {
             out[m.rank].insert({m.rank, peer});
+          } else if (call.stage == CallStage::called && call.takes_any_peer()) {
+            out[m.rank].insert(group.ranks);
           }
         }
       }

@@ -11,6 +11,7 @@
 namespace xpurun::report {
 
 using model::CollectiveCall;
+using model::is_lock_call;
 using model::RankSet;
 
 namespace {
@@ -56,11 +57,47 @@ void add_collective_waits(const CallGroup& group, WaitGraph& graph) {
 }
 
 void add_message_waits(const CallGroup& group, WaitGraph& graph) {
+  // MPI's record shows which of its unfinished messages a rank waits for.
+  const bool only_awaited = group.any->source == model::CallSource::mpi;
   for (const Message& m : messages_of(group)) {
-    if (m.counterpart == Counterpart::missing) {
-      graph.waits.push_back({.rank = m.rank, .on = RankSet{m.peer}, .group = &group, .message = m.call});
+    const bool waits = !only_awaited || m.call->stage == model::CallStage::called;
+    if (m.counterpart == Counterpart::missing && !m.peers.empty() && waits) {
+      graph.waits.push_back({.rank = m.rank, .on = m.peers, .group = &group, .message = m.call});
     } else if (m.call->stage == model::CallStage::called) {
       graph.held.insert(m.rank);
+    }
+  }
+}
+
+// Ranks that hold a lock of the window which cannot be given to this rank too.
+RankSet holders_of(const CallGroup& group, const Member& m, const CollectiveCall& wanted) {
+  RankSet out;
+  for (const Member& other : group.members) {
+    if (other.rank == m.rank || other.comm == nullptr) {
+      continue;
+    }
+    for (const model::HeldLock& lock : other.comm->locks) {
+      const bool same = lock.target < 0 || wanted.peer < 0 || lock.target == wanted.peer;
+      if (same && (lock.exclusive || wanted.exclusive)) {
+        out.insert(other.rank);
+      }
+    }
+  }
+  return out;
+}
+
+void add_lock_waits(const CallGroup& group, WaitGraph& graph) {
+  for (const Member& m : group.members) {
+    for (size_t i = 0; m.comm != nullptr && i < m.comm->point_to_point.size(); ++i) {
+      const CollectiveCall& call = m.comm->point_to_point[i];
+      if (!is_lock_call(call.op) || call.stage != model::CallStage::called) {
+        continue;
+      }
+      if (RankSet holders = holders_of(group, m, call); holders.empty()) {
+        graph.held.insert(m.rank);
+      } else {
+        graph.waits.push_back({.rank = m.rank, .on = std::move(holders), .group = &group, .message = &call});
+      }
     }
   }
 }
@@ -76,7 +113,9 @@ double age_of(const CallWait& w) {
 
 void add_wait_row(const CallWait& w, std::vector<model::CalledBy>& rows) {
   if (const CollectiveCall* call = call_in(w)) {
-    add_row(rows, row_of(*w.group, w.rank, *call));
+    model::CalledBy row = row_of(*w.group, w.rank, *call);
+    row.holders = is_lock_call(call->op) ? w.on : RankSet();
+    add_row(rows, std::move(row));
   } else {
     CollectiveCall unknown;
     unknown.sequence = w.sequence;
@@ -85,6 +124,9 @@ void add_wait_row(const CallWait& w, std::vector<model::CalledBy>& rows) {
 }
 
 CallFault fault_of_message(const CollectiveCall& message) {
+  if (is_lock_call(message.op)) {
+    return CallFault::locked;
+  }
   return message.operation() == model::CallOperation::recv ? CallFault::not_sent : CallFault::not_received;
 }
 
@@ -163,6 +205,7 @@ WaitGraph wait_graph(const std::vector<CallGroup>& groups) {
   for (const CallGroup& group : groups) {
     add_collective_waits(group, graph);
     add_message_waits(group, graph);
+    add_lock_waits(group, graph);
   }
   return graph;
 }
@@ -240,7 +283,7 @@ std::optional<CallFinding> find_absent(const WaitGraph& graph) {
 
 std::optional<CallFinding> find_stray_message(const WaitGraph& graph) {
   for (const CallWait& message : graph.waits) {
-    if (message.message == nullptr || message.message->sequence != 1) {
+    if (message.message == nullptr || message.message->sequence != 1 || is_lock_call(message.message->op)) {
       continue;
     }
     const auto peer = std::find_if(graph.waits.begin(), graph.waits.end(), [&](const CallWait& w) {

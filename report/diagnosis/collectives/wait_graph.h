@@ -17,7 +17,7 @@ struct CallWait {
   model::RankSet on;
   const CallGroup* group = nullptr;
   uint64_t sequence = 0;                           // the collective's
-  const model::CollectiveCall* message = nullptr;  // if the wait is a send or receive
+  const model::CollectiveCall* message = nullptr;  // if the wait is a send, a receive, or for a lock
 };
 
 struct WaitGraph {

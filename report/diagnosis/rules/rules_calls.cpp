@@ -61,6 +61,9 @@ FaultNames names_of(CallFault fault) {
     case CallFault::not_sent:
     case CallFault::not_received:
       return {kHangP2p, Confidence::medium, kMatchMessages};
+    case CallFault::locked:
+      return {kHangOrder, Confidence::high,
+              later("end the lock of the window before the rank waits for others")};
     case CallFault::not_entered:
       return {kHangNotEntered, Confidence::high,
               later("look for a branch, an early end of the data or an exception that keeps the rank from "

@@ -46,6 +46,17 @@ bool in_libc(const Frame& f) {
          f.module.starts_with("libpthread") || f.module.starts_with("ld-linux");
 }
 
+// Libraries below the program's own call: MPI and what it is built on, and this project's own.
+bool in_communication_library(const Frame& f) {
+  constexpr std::array<std::string_view, 22> kLibraries = {
+      "libxpurun_preload", "libmpi",  "libopen-pal", "libopen-rte", "mca_",     "libucp.",  "libuct",
+      "libucs.",           "libucm.", "libfabric",   "libpmix",     "libprrte", "libevent", "libhwloc",
+      "libpsm2",           "libpsm_", "libibverbs",  "libmlx5",     "libgloo",  "libnccl",  "libgfortran.",
+      "librdmacm"};
+  return std::any_of(kLibraries.begin(), kLibraries.end(),
+                     [&](std::string_view piece) { return f.module.starts_with(piece); });
+}
+
 // Functions below which there is only the abort. A thread aborts once, so the outermost of these decides.
 constexpr std::array<std::string_view, 15> kAbort = {
     "abort",          "__GI_abort",         "gsignal",           "raise",
@@ -120,9 +131,11 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
     }
     return {.function = best->func, .file = best->file, .line = best->line, .callee = std::move(callee)};
   }
-  for (const Frame& f : frames) {
-    if (names_a_function(f) && !in_libc(f)) {
-      return {.function = f.func, .file = f.file.empty() ? f.module : f.file, .line = f.line};
+  for (const bool own : {true, false}) {
+    for (const Frame& f : frames) {
+      if (names_a_function(f) && !in_libc(f) && !(own && in_communication_library(f))) {
+        return {.function = f.func, .file = f.file.empty() ? f.module : f.file, .line = f.line};
+      }
     }
   }
   const auto any = std::find_if(frames.begin(), frames.end(), names_a_function);

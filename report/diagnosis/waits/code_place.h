@@ -28,8 +28,9 @@ std::string_view last_component(std::string_view qualified);
 size_t called_frames(const std::vector<model::Frame>& frames);
 
 // The innermost line of the user's code; else of an installed package; else the innermost Python frame; else
-// the innermost native function outside libc. Empty function if there is nothing to name. `callee` is the
-// function that the line calls, from the interpreter's column table or from the next frame.
+// the innermost native function outside libc and the libraries of MPI. Empty function if there is nothing to
+// name. `callee` is the function that the line calls, from the interpreter's column table or from the next
+// frame.
 model::CodeLocation place_of(const std::vector<model::Frame>& frames);
 
 // The thread runs Python code.

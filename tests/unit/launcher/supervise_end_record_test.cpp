@@ -22,8 +22,8 @@ struct EndScene : test::JobScene {
   RecordedCalls calls{
       {table, storage},
       {.nccl = [this] { return nccl; },
-       .add_torch =
-           [](model::CollectiveFacts& facts) { facts.ranks.push_back({.rank = 1, .pid = kRank1}); }}};
+       .add_torch = [](model::CollectiveFacts& facts) { facts.ranks.push_back({.rank = 1, .pid = kRank1}); },
+       .add_mpi = [](model::CollectiveFacts&) {}}};
   EndRecord end{{journal, table, job, calls},
                 {.find_deaths = teller("deaths"),
                  .restart_pending = [this] { return restart_pending; },

@@ -62,7 +62,7 @@ bool eventually(const std::function<bool()>& holds) {
 TEST_CASE("a rank that can no longer be read has no position instead of its last position") {
   const Child child;
   const base::MonoNs begin = base::mono_ns();
-  RankWatch watch(0, child.pid, begin, /*hang_timeout_s=*/600);
+  RankWatch watch(0, child.pid, begin, /*hang_timeout_s=*/600, {});
   const auto sample = [&] {
     watch.sample(base::mono_ns(), [] { return std::vector<xpurun::launcher::Descendant>(); });
   };

@@ -68,7 +68,7 @@ std::vector<Descendant> no_helpers() {
 
 TEST_CASE("a process without Python is still as long as it sleeps in one system call") {
   Sleeper child;
-  RankWatch watch(3, child.pid(), 10 * kS, 1e7);
+  RankWatch watch(3, child.pid(), 10 * kS, 1e7, {});
   watch.sample(11 * kS, no_helpers);  // the first sample shows something new
   CHECK(watch.last_progress() == 11 * kS);
   watch.sample(12 * kS, no_helpers);
@@ -92,7 +92,7 @@ TEST_CASE("a process without Python is still as long as it sleeps in one system 
 
 TEST_CASE("the helpers of a rank are sampled only once the rank has been still for a while") {
   Sleeper child;
-  RankWatch watch(0, child.pid(), 0, 50);
+  RankWatch watch(0, child.pid(), 0, 50, {});
   int asked = 0;
   const auto helpers = [&] {
     ++asked;
@@ -112,7 +112,7 @@ TEST_CASE("a process that has ended changes nothing") {
     const Sleeper child;
     pid = child.pid();
   }
-  RankWatch watch(0, pid, 7 * kS, 1e7);
+  RankWatch watch(0, pid, 7 * kS, 1e7, {});
   watch.sample(8 * kS, no_helpers);
   CHECK(watch.observe(8 * kS).state == '?');
 }

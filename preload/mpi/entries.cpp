@@ -1,0 +1,143 @@
+// The exported names of MPI's functions, each also with its profiling name: Fortran's functions in Open MPI
+// and tools between the program and the library call that one. The next function of the same name is called,
+// so such tools work as without this library.
+
+#include "preload/mpi/record_call.h"
+
+namespace xpurun::preload {
+
+namespace {
+
+using wire::MpiFunction;
+using wire::MpiKind;
+
+// MPI_ERR_OTHER, where no MPI library is loaded.
+constexpr int kMissing = 15;
+
+template <typename Real, size_t... I>
+int call_with(Real* real, MpiWord* words, std::index_sequence<I...>) {
+  return real(words[I]...);
+}
+
+template <MpiFunction kFunction, typename Real, typename... A>
+int record(Real* real, const void* caller, A... arguments) {
+  using Call = RecordedMpiCall<kFunction>;
+  if constexpr (Call::kKind == MpiKind::start) {
+    mpi_starts();
+  }
+  wire::MpiSegment* segment = mpi_segment();
+  if (segment == nullptr || t_mpi.inside != 0) {
+    return real(arguments...);
+  }
+  wire::MpiThread* thread = mpi_thread(*segment);
+  if (thread == nullptr) {
+    return real(arguments...);
+  }
+  MpiWord words[sizeof...(A) + 1] = {arguments..., 0};
+  Call call(*segment, *thread, words, caller);
+  t_mpi.inside = 1;
+  const MpiWord ended = Call::kKind == MpiKind::end_comm ? mpi_handle_at(words[0]) : 0;
+  call.begins();
+  const int result = call_with(real, words, std::index_sequence_for<A...>());
+  if constexpr (Call::kKind == MpiKind::start) {
+    if (result == 0) {
+      mpi_started();
+    }
+  } else if constexpr (Call::kKind == MpiKind::end_comm) {
+    if (result == 0) {
+      end_mpi_comm(ended);
+    }
+  }
+  call.ends(result);
+  t_mpi.inside = 0;
+  return result;
+}
+
+template <MpiFunction kFunction, bool kProfiling, typename... A>
+int entry(const void* caller, A... arguments) {
+  using Real = int(A...);
+  static constinit std::atomic<Real*> known{nullptr};
+  Real* real = known.load(std::memory_order_relaxed);
+  if (real == nullptr) {
+    char name[64] = "P";
+    strncpy(name + (kProfiling ? 1 : 0), wire::kMpiFunctions[static_cast<size_t>(kFunction)].name,
+            sizeof(name) - 2);
+    real = reinterpret_cast<Real*>(find_in_mpi(name));
+    if (real == nullptr) {
+      return kMissing;
+    }
+    known.store(real, std::memory_order_relaxed);
+  }
+  return record<kFunction>(real, caller, arguments...);
+}
+
+}  // namespace
+
+}  // namespace xpurun::preload
+
+// clang-format off
+#define XPURUN_P0
+#define XPURUN_P1 W a0
+#define XPURUN_P2 XPURUN_P1, W a1
+#define XPURUN_P3 XPURUN_P2, W a2
+#define XPURUN_P4 XPURUN_P3, W a3
+#define XPURUN_P5 XPURUN_P4, W a4
+#define XPURUN_P6 XPURUN_P5, W a5
+#define XPURUN_P7 XPURUN_P6, W a6
+#define XPURUN_P8 XPURUN_P7, W a7
+#define XPURUN_P9 XPURUN_P8, W a8
+#define XPURUN_P10 XPURUN_P9, W a9
+#define XPURUN_P11 XPURUN_P10, W a10
+#define XPURUN_P12 XPURUN_P11, W a11
+#define XPURUN_A0
+#define XPURUN_A1 , a0
+#define XPURUN_A2 XPURUN_A1, a1
+#define XPURUN_A3 XPURUN_A2, a2
+#define XPURUN_A4 XPURUN_A3, a3
+#define XPURUN_A5 XPURUN_A4, a4
+#define XPURUN_A6 XPURUN_A5, a5
+#define XPURUN_A7 XPURUN_A6, a6
+#define XPURUN_A8 XPURUN_A7, a7
+#define XPURUN_A9 XPURUN_A8, a8
+#define XPURUN_A10 XPURUN_A9, a9
+#define XPURUN_A11 XPURUN_A10, a10
+#define XPURUN_A12 XPURUN_A11, a11
+// clang-format on
+
+using W = xpurun::preload::MpiWord;
+
+#define XPURUN_MPI_EXPORT extern "C" __attribute__((visibility("default")))
+#define XPURUN_MPI_ENTRY(name, n, ...)                                                                \
+  XPURUN_MPI_EXPORT int name(XPURUN_P##n) {                                                           \
+    return xpurun::preload::entry<xpurun::wire::MpiFunction::name, false>(__builtin_return_address(0) \
+                                                                              XPURUN_A##n);           \
+  }                                                                                                   \
+  XPURUN_MPI_EXPORT int P##name(XPURUN_P##n) {                                                        \
+    return xpurun::preload::entry<xpurun::wire::MpiFunction::name, true>(__builtin_return_address(0)  \
+                                                                             XPURUN_A##n);            \
+  }
+XPURUN_MPI_FUNCTIONS(XPURUN_MPI_ENTRY)
+
+// What the libraries call when a function of MPI fails, before the program's error handler, or before they
+// end the job: Open MPI's and MPICH's own names.
+XPURUN_MPI_EXPORT int ompi_errhandler_invoke(W handler, W object, W kind, int code, const char* message) {
+  using Real = int(W, W, W, int, const char*);
+  static constinit std::atomic<Real*> known{nullptr};
+  if (known.load(std::memory_order_relaxed) == nullptr) {
+    known.store(reinterpret_cast<Real*>(xpurun::preload::find_in_mpi("ompi_errhandler_invoke")));
+  }
+  Real* real = known.load(std::memory_order_relaxed);
+  xpurun::preload::mpi_failed(code);
+  return real != nullptr ? real(handler, object, kind, code, message) : code;
+}
+
+XPURUN_MPI_EXPORT int MPIR_Err_return_comm(W comm, const char* function, int code) {
+  using Real = int(W, const char*, int);
+  static constinit std::atomic<Real*> known{nullptr};
+  if (known.load(std::memory_order_relaxed) == nullptr) {
+    known.store(reinterpret_cast<Real*>(xpurun::preload::find_in_mpi("MPIR_Err_return_comm")));
+  }
+  Real* real = known.load(std::memory_order_relaxed);
+  xpurun::preload::mpi_failed(code);
+  return real != nullptr ? real(comm, function, code) : code;
+}
