@@ -161,6 +161,15 @@ std::string list_text() {
   return out;
 }
 
+// The ready questions with their SQL, for programs: one object per line.
+std::string list_json() {
+  std::string out;
+  for (const report::ReadyQuestion& q : report::ready_questions()) {
+    out += nlohmann::ordered_json{{"question", q.name}, {"about", q.about}, {"sql", q.sql}}.dump() + "\n";
+  }
+  return out;
+}
+
 // Of the operands that are run directories.
 void add_records_of(const std::vector<std::string>& operands, report::RunTables& tables) {
   for (const std::string& operand : operands) {
@@ -194,7 +203,8 @@ int query_command(const Invocation& call) {
     }
   }
   if (settings.has("list")) {
-    return print(list_text());
+    const Setting* form = settings.find("format");
+    return print(form != nullptr && form->value == "json" ? list_json() : list_text());
   }
   std::vector<std::string> operands = call.words.operands;
   std::string sql;  // empty with --save alone
@@ -212,14 +222,18 @@ int query_command(const Invocation& call) {
     if (operands.empty()) {
       return complain_usage(call, base::cli_text("no question; give SQL, --ask NAME or --list"));
     }
-    sql = operands.front();
-    std::error_code ec;
-    if (std::filesystem::exists(sql, ec)) {
+    // The statement may also stand behind the directories.
+    const auto statement = std::find_if(operands.begin(), operands.end(), [](const std::string& one) {
+      std::error_code ec;
+      return !std::filesystem::exists(one, ec);
+    });
+    if (statement == operands.end()) {
       return complain_usage(
-          call, base::cli_text("no question; {} is a file or directory: give SQL or --ask NAME before it",
-                               base::sanitize(sql)));
+          call, base::cli_text("no question; {} is a file or directory: give SQL or --ask NAME too",
+                               base::sanitize(operands.front())));
     }
-    operands.erase(operands.begin());
+    sql = *statement;
+    operands.erase(statement);
   }
   const auto found = run_paths(std::move(operands));
   if (!found) {

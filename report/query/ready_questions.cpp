@@ -27,6 +27,7 @@ constexpr TableColumn kColumns[] = {
     {"spans", "rank, stage, name, place",
      "what Python did: data, forward, backward, optimizer, function, ..."},
     {"spans", "begin_s, seconds, cpu_s, thread", "cpu_s: CPU time of the thread; NULL: unknown"},
+    {"spans", "meeting", "equal for one collective on all ranks"},
     {"spans", "id, parent, self_s",
      "the span around it, NULL: none; its time outside of the spans inside of it"},
     {"short_calls", "rank, name, calls, seconds, begin_s, until_s, thread",
@@ -83,18 +84,22 @@ constexpr ReadyQuestion kQuestions[] = {
      "(SELECT rank FROM r AS x WHERE x.name = r.name ORDER BY s DESC LIMIT 1) AS slowest_rank, "
      "round(max(s) / min(s), 2) AS slowest_to_fastest FROM r GROUP BY name ORDER BY sum(n * s) DESC LIMIT "
      "30"},
-    {"collectives", "each collective: count, mean, bus bandwidth",
+    {"collectives",
+     "each collective: count, mean, bus bandwidth; of a job without GPUs by its calls in Python",
+     "WITH c AS (SELECT name, seconds, bus_gb_s FROM calls WHERE category = 'collective' UNION ALL "
+     "SELECT name, seconds, NULL FROM spans WHERE stage = 'communication' AND NOT EXISTS "
+     "(SELECT 1 FROM calls WHERE category = 'collective')) "
      "SELECT name, count(*) AS calls, round(avg(seconds) * 1e6, 1) AS mean_us, round(max(seconds) * 1e6, 1) "
-     "AS "
-     "max_us, round(avg(bus_gb_s), 1) AS bus_gb_s FROM calls WHERE category = 'collective' GROUP BY name "
-     "ORDER BY sum(seconds) DESC LIMIT 30"},
+     "AS max_us, round(avg(bus_gb_s), 1) AS bus_gb_s FROM c GROUP BY name ORDER BY sum(seconds) DESC LIMIT "
+     "30"},
     {"late", "which rank comes last to collectives, and what that costs the others",
-     "WITH m AS (SELECT meeting, rank, begin_s, max(begin_s) OVER (PARTITION BY meeting) AS last, "
-     "count(*) OVER (PARTITION BY meeting) AS n FROM calls WHERE meeting IS NOT NULL) "
-     "SELECT rank, count(*) AS times_last, round(avg(last - (SELECT min(begin_s) FROM m AS f WHERE f.meeting "
-     "= "
-     "m.meeting)) * 1e3, 3) AS mean_ms_after_the_first FROM m WHERE n > 1 AND begin_s = last GROUP BY rank "
-     "ORDER BY times_last DESC"},
+     "WITH c AS (SELECT meeting, rank, begin_s FROM calls WHERE meeting IS NOT NULL UNION ALL "
+     "SELECT meeting, rank, begin_s FROM spans WHERE meeting IS NOT NULL AND NOT EXISTS "
+     "(SELECT 1 FROM calls WHERE meeting IS NOT NULL)), "
+     "m AS (SELECT rank, begin_s, max(begin_s) OVER w AS last, min(begin_s) OVER w AS first, "
+     "count(*) OVER w AS n FROM c WINDOW w AS (PARTITION BY meeting)) "
+     "SELECT rank, count(*) AS times_last, round(avg(last - first) * 1e3, 3) AS mean_ms_after_the_first "
+     "FROM m WHERE n > 1 AND begin_s = last GROUP BY rank ORDER BY times_last DESC"},
     {"gaps", "the longest times in which a stream had no timed call",
      "WITH g AS (SELECT rank, stream, begin_s - lag(begin_s + seconds) OVER (PARTITION BY rank, stream ORDER "
      "BY "

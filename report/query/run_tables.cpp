@@ -30,7 +30,7 @@ CREATE TABLE calls(rank INTEGER, category TEXT, name TEXT, function TEXT, track 
   seconds REAL, flop INTEGER, bytes INTEGER, tflops REAL, bus_gb_s REAL, delay_s REAL, sequence INTEGER,
   meeting INTEGER);
 CREATE TABLE spans(rank INTEGER, stage TEXT, name TEXT, place TEXT, begin_s REAL, seconds REAL, cpu_s REAL,
-  thread INTEGER, id INTEGER, parent INTEGER, self_s REAL);
+  thread INTEGER, meeting INTEGER, id INTEGER, parent INTEGER, self_s REAL);
 CREATE TABLE short_calls(rank INTEGER, name TEXT, calls INTEGER, seconds REAL, begin_s REAL, until_s REAL,
   thread INTEGER);
 CREATE TABLE steps(rank INTEGER, step INTEGER, begin_s REAL, seconds REAL, wait_s REAL, data_s REAL, forward_s REAL,
@@ -82,7 +82,7 @@ class Loader {
         began_ns_(began_ns),
         ranks_(out.database.inserter("ranks", 5)),
         calls_(out.database.inserter("calls", 15)),
-        spans_(out.database.inserter("spans", 11)),
+        spans_(out.database.inserter("spans", 12)),
         short_calls_(out.database.inserter("short_calls", 7)),
         counters_(out.database.inserter("counters", 5)),
         steps_(out.database.inserter("steps", 21)) {}
@@ -109,11 +109,13 @@ class Loader {
       const Call& call = a.calls[slice.call];
       const Track& track = a.tracks[slice.track];
       const double begin_s = seconds_of(slice.begin_ns + shift_ns - began_ns_);
+      const SqlValue meeting =
+          slice.meeting == 0 ? SqlValue() : SqlValue(static_cast<int64_t>(slice.meeting));
       ++out_.rows;
       if (call.category == Category::python) {
         spans_.add({rank_value(a.rank), std::string(model::name_of(call.stage)), base::sanitize(call.name),
                     text_or_null(place_of(a, slice)), begin_s, seconds_of(slice.duration_ns),
-                    positive_or_null(slice.delay_us / 1e6), int64_t{track.number}, id_of(i),
+                    positive_or_null(slice.delay_us / 1e6), int64_t{track.number}, meeting, id_of(i),
                     nesting.has_parent(i) ? SqlValue(id_of(nesting.parent(i))) : SqlValue(),
                     seconds_of(nesting.self_ns(i))});
         continue;
@@ -125,8 +127,7 @@ class Loader {
                   matmul ? count_or_null(call.work) : SqlValue(),
                   matmul ? SqlValue() : count_or_null(call.work), positive_or_null(tflops_of(call, slice)),
                   positive_or_null(bus_gb_per_s(call, slice)), positive_or_null(slice.delay_us / 1e6),
-                  count_or_null(slice.sequence),
-                  slice.meeting == 0 ? SqlValue() : SqlValue(static_cast<int64_t>(slice.meeting))});
+                  count_or_null(slice.sequence), meeting});
     }
   }
 

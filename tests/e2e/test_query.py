@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import re
 import sqlite3
@@ -100,6 +101,42 @@ class Query(xpurun_test.Case):
         self.assertEqual(late[0]["rank"], 2)
         self.assertGreaterEqual(late[0]["times_last"], STEPS)
         self.assertEqual(self.rows("--ask", "failures")[0]["what"], "exited with status 1")
+
+    def instructions(self, steps, sql):
+        """That SQLite needs for each question on a run of so many steps, in hundreds."""
+        for rank in range(RANKS):
+            make_events.write_rank(self.run_dir / f"ranks/{rank}/events-1.xev", rank, RANKS,
+                                   make_events.training_events(steps))
+            make_events.write_marks(self.run_dir / f"ranks/{rank}/spans-1.xsp", rank, steps)
+        path = self.dir / f"{steps}.sqlite"
+        self.query("--save", path, self.run_dir)
+        needed = {}
+        with sqlite3.connect(path) as database:
+            for name, one in sql.items():
+                count = itertools.count()
+                database.set_progress_handler(lambda: next(count) and 0, 100)
+                database.execute(one).fetchall()
+                needed[name] = next(count)
+        return needed
+
+    def test_no_ready_question_is_quadratic(self):
+        listed = [json.loads(line) for line in self.query("--list", "--format", "json").stdout.splitlines()]
+        sql = {row["question"]: row["sql"] for row in listed}
+        few, many = self.instructions(100, sql), self.instructions(400, sql)
+        for name in sql:
+            self.assertLess(many[name], 6 * few[name] + 10, name)  # four times the rows, sorted
+        self.assertGreater(many["late"], 2 * few["late"])
+
+    def test_questions_about_a_job_without_a_gpu(self):
+        for rank in range(RANKS):
+            (self.run_dir / f"ranks/{rank}/events-1.xev").unlink()
+            make_events.write_calls(self.run_dir / f"ranks/{rank}/spans-1.xsp", rank, STEPS,
+                                    late_ns=100_000 if rank == 2 else 0)
+        late = self.rows("--ask", "late")
+        self.assertEqual((late[0]["rank"], late[0]["times_last"]), (2, STEPS))
+        self.assertAlmostEqual(late[0]["mean_ms_after_the_first"], 0.1, delta=0.01)
+        [collective] = self.rows("--ask", "collectives")
+        self.assertEqual(collective["calls"], RANKS * STEPS)
 
     def test_the_listed_columns_exist(self):
         listed = self.query("--list").stdout.split("Tables")[1]

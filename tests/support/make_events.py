@@ -111,6 +111,18 @@ def write_marks(path, rank, steps, host="node0", begin=1_000_000_000):
     pathlib.Path(path).write_bytes(data)
 
 
+def write_calls(path, rank, steps, host="node0", begin=1_000_000_000, late_ns=0):
+    """A span file with an all_reduce of torch.distributed in each step, to which the rank comes late."""
+    payload, last = record(0x80, text("all_reduce")) + record(0x80, text("0123.0")), 0
+    for step in range(steps):
+        end = begin + step * 2_000_000 + 1_000_000
+        call = signed(end - last) + varint(500_000 - late_ns) + varint(1) + varint(0) + varint(5)
+        payload += record(5 | 0x40, call + varint(2) + signed(1) + varint(4096))
+        last = end
+    data = header(rank, host).replace(b"xpurun.events/2", b"xpurun.spans/1") + block(payload)
+    pathlib.Path(path).write_bytes(data)
+
+
 def write_pipeline(path, rank, ranks, steps, host="node0", batches=4, begin=1_000_000_000):
     """A span file with the marked jobs of a stage of a pipeline: all forward passes of 1 ms, then all backward passes
     of 2 ms; stage 1 needs twice as long, and the others wait for it."""
