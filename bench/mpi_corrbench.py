@@ -42,7 +42,8 @@ class Suite:
     def compile(self, source):
         target = self.scratch / "program"
         include = self.root / "correct" / "include"
-        command = [f"mpicc.{self.mpi}", "-g", "-w", "-o", str(target), str(source), f"-I{include}", "-DHAVE_MPI_WIN_CREATE"]
+        command = [f"mpicc.{self.mpi}", "-g", "-w", "-o", str(target), str(source), f"-I{include}",
+                   "-DHAVE_MPI_WIN_CREATE"]
         extra = list(include.parent.glob("util/*.c")) if include.parent in source.parents else []
         ran = subprocess.run(command + [str(p) for p in extra] + ["-lm"], capture_output=True, check=False)
         return target if ran.returncode == 0 else None

@@ -9,7 +9,7 @@
 #include "common/base/result.h"
 #include "common/model/collectives.h"
 #include "common/wire/python_segment.h"
-#include "launcher/collect/sealed_memory.h"
+#include "launcher/os/sealed_memory.h"
 
 #include <array>
 #include <map>

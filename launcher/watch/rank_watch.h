@@ -10,7 +10,7 @@
 #include "common/base/os/procfs.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/verdict.h"
-#include "launcher/collect/native_calls.h"
+#include "launcher/processes/native_calls.h"
 #include "launcher/watch/common_place.h"
 #include "launcher/watch/helper_watch.h"
 #include "launcher/watch/rank_probe.h"

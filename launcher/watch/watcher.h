@@ -3,10 +3,10 @@
 #pragma once
 
 #include "common/model/dump_manifest.h"
-#include "launcher/collect/native_calls.h"
 #include "launcher/options/run_options.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/processes/child_waits.h"
+#include "launcher/processes/native_calls.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/watch/hang_detector.h"
 #include "launcher/watch/rank_probe.h"

@@ -14,8 +14,17 @@ using wire::MpiKind;
 // MPI_ERR_OTHER, where no MPI library is loaded.
 constexpr int kMissing = 15;
 
+template <size_t... I>
+struct Positions {};
+template <size_t kN, size_t... I>
+struct PositionsTo : PositionsTo<kN - 1, kN - 1, I...> {};
+template <size_t... I>
+struct PositionsTo<0, I...> {
+  using Type = Positions<I...>;
+};
+
 template <typename Real, size_t... I>
-int call_with(Real* real, MpiWord* words, std::index_sequence<I...>) {
+int call_with(Real* real, [[maybe_unused]] MpiWord* words, Positions<I...>) {
   return real(words[I]...);
 }
 
@@ -38,7 +47,7 @@ int record(Real* real, const void* caller, A... arguments) {
   t_mpi.inside = 1;
   const MpiWord ended = Call::kKind == MpiKind::end_comm ? mpi_handle_at(words[0]) : 0;
   call.begins();
-  const int result = call_with(real, words, std::index_sequence_for<A...>());
+  const int result = call_with(real, words, typename PositionsTo<sizeof...(A)>::Type());
   if constexpr (Call::kKind == MpiKind::start) {
     if (result == 0) {
       mpi_started();

@@ -4,7 +4,6 @@
 #include "preload/mpi/ledger.h"
 
 #include <string.h>
-#include <utility>
 
 namespace xpurun::preload {
 

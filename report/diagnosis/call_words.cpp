@@ -147,12 +147,16 @@ std::string message_text(const CallFinding& f, const RankNamer& names) {
   for (const CalledBy& row : rows) {
     if (is_message(row)) {
       met += fmt::format("{}{} {} {}{}", met.empty() ? "" : tr(", "), names(row.ranks),
-                         f.fault == CallFault::message ? tr("called") : tr("waits in"), call_at_line(row),
-                         several ? tr(" on {}", quoted(row.communicator)) : "");
+                         f.fault == CallFault::message ? tr("called")
+                         : row.ranks.size() == 1       ? tr("waits in")
+                                                       : tr("wait in"),
+                         call_at_line(row),
+                         several ? tr(" on communicator \"{}\"", base::sanitize(row.communicator)) : "");
       if (!row.holders.empty()) {
         met += tr(" for a lock that {} {}", names(row.holders), pick({"holds", "hold"}, row.holders.size()));
       } else if (f.fault != CallFault::message && f.accused.empty()) {
-        met += tr(", which has not called the {}", row.op == "recv" ? "send" : "recv");
+        met += row.peer < 0 ? tr(", which none has sent")
+                            : tr(", which has not called the {}", row.op == "recv" ? "send" : "recv");
       }
     } else if (row.entered()) {
       others +=

@@ -194,7 +194,7 @@ std::vector<Message> messages_of(const CallGroup& group) {
   for (const Member& m : group.members) {
     for (size_t i = 0; m.comm != nullptr && i < m.comm->point_to_point.size(); ++i) {
       const CollectiveCall& call = m.comm->point_to_point[i];
-      if (call.stage != model::CallStage::done) {
+      if (call.stage != model::CallStage::done && !model::is_lock_call(call.op)) {
         out.push_back(message_of(group, m, call));
       }
     }

@@ -1,4 +1,4 @@
-#include "launcher/collect/mpi_segments.h"
+#include "launcher/mpi/mpi_segments.h"
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"

@@ -1,4 +1,4 @@
-#include "launcher/collect/sealed_memory.h"
+#include "launcher/os/sealed_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

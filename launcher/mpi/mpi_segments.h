@@ -7,8 +7,8 @@
 #include "common/base/ids.h"
 #include "common/model/collectives.h"
 #include "common/wire/mpi_segment.h"
-#include "launcher/collect/native_calls.h"
-#include "launcher/collect/sealed_memory.h"
+#include "launcher/os/sealed_memory.h"
+#include "launcher/processes/native_calls.h"
 
 #include <functional>
 #include <map>

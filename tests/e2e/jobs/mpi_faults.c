@@ -1,0 +1,124 @@
+/* A job of three ranks in MPI with the fault that the first argument names. The lines of the calls are found by their
+   comments. */
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LARGE = 1 << 18 };
+static int rank, size, number;
+static double buffer[2][LARGE];
+
+static void collective(void) {
+  MPI_Comm row;
+  double sum;
+  if (rank == 2) {
+    MPI_Allreduce(&buffer[0][0], &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); /* reduces */
+  } else {
+    MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &row); /* splits */
+  }
+}
+
+static void ring(void) {
+  MPI_Send(buffer[0], LARGE, MPI_DOUBLE, (rank + 1) % size, 1, MPI_COMM_WORLD); /* sends */
+  MPI_Recv(buffer[1], LARGE, MPI_DOUBLE, (rank + size - 1) % size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void tag(void) {
+  if (rank == 0) {
+    MPI_Send(&number, 1, MPI_INT, 1, 7, MPI_COMM_WORLD);
+  } else if (rank == 1) {
+    MPI_Recv(&number, 1, MPI_INT, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* receives */
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* The master waits for one result more than there are. */
+static void wildcard(void) {
+  if (rank == 0) {
+    for (int i = 0; i < size; ++i) {
+      MPI_Recv(&number, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* any */
+    }
+  } else {
+    MPI_Send(&number, 1, MPI_INT, 0, rank, MPI_COMM_WORLD);
+    MPI_Recv(&number, 1, MPI_INT, 0, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+}
+
+static void window(void) {
+  MPI_Win shared;
+  MPI_Win_create(&number, sizeof number, sizeof number, MPI_INFO_NULL, MPI_COMM_WORLD, &shared);
+  if (rank == 0) {
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, shared);
+  }
+  if (rank != 1) {
+    MPI_Barrier(MPI_COMM_WORLD); /* holds */
+  } else {
+    usleep(300000);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, shared); /* locks */
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+/* Rank 0 polls in a loop of its own for a message that nobody sends. */
+static void poll(void) {
+  MPI_Request request;
+  int done = 0;
+  if (rank == 0) {
+    MPI_Irecv(&number, 1, MPI_INT, 1, 5, MPI_COMM_WORLD, &request);
+    while (!done) {
+      MPI_Test(&request, &done, MPI_STATUS_IGNORE); /* polls */
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void crash(void) {
+  if (rank == 1) {
+    MPI_Send((void *)16, LARGE, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD); /* crashes */
+  } else if (rank == 0) {
+    MPI_Recv(buffer[1], LARGE, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Waits that end, each longer than the timeout, while another rank works or polls with a result now and then. */
+static void healthy(void) {
+  for (int round = 0; round < 2; ++round) {
+    if (rank == 0) {
+      for (int i = 0; i < 14; ++i) {
+        usleep(250000);
+        MPI_Send(&number, 1, MPI_INT, 1, 3, MPI_COMM_WORLD);
+      }
+    } else if (rank == 1) {
+      for (int got = 0, flag = 0; got < 14; got += flag) {
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        if (flag) {
+          MPI_Recv(&number, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+      }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+int main(int argc, char **argv) {
+  const struct {
+    const char *name;
+    void (*run)(void);
+  } faults[] = {{"collective", collective}, {"ring", ring},   {"tag", tag},     {"wildcard", wildcard},
+                {"window", window},         {"poll", poll},   {"crash", crash}, {"healthy", healthy}};
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (int i = 0; i < 5; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) {
+    if (strcmp(faults[i].name, argv[1]) == 0) {
+      faults[i].run();
+    }
+  }
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,105 @@
+"""Hangs and crashes in MPI: the recorded calls of all ranks name who waits for whom, with the program's lines."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import xpurun_test
+from lane import long
+
+SOURCE = xpurun_test.SOURCE / "tests/e2e/jobs/mpi_faults.c"
+
+
+def find_mpi():
+    """The pairs of compiler and launcher that are installed: Open MPI, MPICH."""
+    pairs = [("mpicc.openmpi", ["mpirun.openmpi", "--oversubscribe"]), ("mpicc.mpich", ["mpirun.mpich"])]
+    return [(cc, run) for cc, run in pairs if shutil.which(cc) and shutil.which(run[0])]
+
+
+def line_of(comment):
+    lines = SOURCE.read_text().splitlines()
+    return next(n for n, line in enumerate(lines, 1) if f"/* {comment} */" in line)
+
+
+@unittest.skipUnless(find_mpi(), "needs libopenmpi-dev and openmpi-bin, or libmpich-dev and mpich")
+class Mpi(xpurun_test.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.scratch)
+        cls.programs = []
+        for cc, run in find_mpi():
+            program = f"{cls.scratch}/{cc}"
+            subprocess.run([cc, "-g", "-O1", "-o", program, SOURCE], check=True, capture_output=True)
+            cls.programs.append(run + ["-n", "3", program])
+
+    def job(self, fault, timeout=2, mpi=0):
+        # A container may have no ssh, and only root.
+        env = self.env(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm="isolated")
+        result = self.run_xpurun("--hang-timeout", timeout, "--on-hang", "kill", "--grace", 1, "--",
+                                 *self.programs[mpi], fault, env=env)
+        return result, self.verdict()
+
+    def check_hang(self, fault, name, *expected, mpi=0):
+        result, verdict = self.job(fault, mpi=mpi)
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.assertEqual((verdict["id"], verdict["level"]), (name, "confirmed"), json.dumps(verdict, indent=1))
+        for text in expected:
+            self.assertIn(text, verdict["sentence"])
+        return verdict
+
+    def test_different_collectives(self):
+        verdict = self.check_hang("collective", "hang.mismatch",
+                                  f"rank 2 called MPI_Allreduce of 1 float64 (mpi_faults.c:{line_of('reduces')})",
+                                  f"ranks 0-1 called MPI_Comm_split (mpi_faults.c:{line_of('splits')})")
+        self.assertEqual(verdict["ranks"], [2])
+        stall = self.manifest()["stalls"][0]
+        self.assertLess(stall["at_s"] - stall["since_s"], 2 + 3)
+
+    def test_ring_of_sends(self):
+        line = line_of("sends")
+        self.check_hang("ring", "hang.p2p",
+                        f"rank 0 waits in MPI_Send of 262144 float64 to rank 1 with tag 1 (mpi_faults.c:{line})",
+                        f"rank 2 waits in MPI_Send of 262144 float64 to rank 0 with tag 1 (mpi_faults.c:{line})")
+
+    def test_another_tag(self):
+        self.check_hang("tag", "hang.p2p", "a send and its recv differ: rank 0 called send to rank 1 with tag 7",
+                        "rank 1 called MPI_Recv of 1 int32 from rank 0 with tag 8 "
+                        f"(mpi_faults.c:{line_of('receives')})")
+
+    def test_receive_from_any_rank(self):
+        self.check_hang("wildcard", "hang.p2p",
+                        "rank 0 waits in MPI_Recv of 1 int32 from any rank with any tag "
+                        f"(mpi_faults.c:{line_of('any')})")
+
+    def test_lock_of_a_window(self):
+        self.check_hang("window", "hang.order", "for a lock that rank 0 holds",
+                        "rank 1 waits in MPI_Win_lock on rank 2")
+
+    def test_loop_that_polls(self):
+        verdict = self.check_hang("poll", "hang.mismatch",
+                                  "rank 0 called MPI_Test(MPI_Irecv) of 1 int32 from rank 1 with tag 5")
+        self.assertEqual(verdict["where"]["line"], line_of("polls"))
+
+    def test_crash_inside_of_a_call(self):
+        result, verdict = self.job("crash", timeout=60)
+        self.assertEqual((verdict["kind"], verdict["ranks"]), ("crash", [1]), result.stderr)
+        self.assertEqual((verdict["where"]["function"], verdict["where"]["line"]), ("crash", line_of("crashes")))
+
+    def test_waits_that_end(self):
+        result, verdict = self.job("healthy")
+        self.assertEqual((result.returncode, verdict["kind"]), (0, "none"), result.stderr)
+
+    @long
+    @unittest.skipUnless(len(find_mpi()) > 1, "needs Open MPI and MPICH")
+    def test_the_other_library(self):
+        self.check_hang("collective", "hang.mismatch", "rank 2 called MPI_Allreduce of 1 float64", mpi=1)
+        shutil.rmtree(self.out)
+        self.check_hang("wildcard", "hang.p2p", "rank 0 waits in MPI_Recv of 1 int32 from any rank", mpi=1)
+
+
+if __name__ == "__main__":
+    sys.exit(xpurun_test.main())

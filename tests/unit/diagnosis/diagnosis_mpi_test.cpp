@@ -1,0 +1,138 @@
+// Hangs in MPI: messages from any rank, other tags, locks of windows, and what a rank waits for.
+#include "report/diagnosis/diagnose.h"
+#include "tests/unit/diagnosis/calls.h"
+#include "tests/unit/diagnosis/job.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using namespace xpurun::report::testing;
+using model::CallStage;
+using model::RankSet;
+using model::Verdict;
+
+namespace {
+
+const Group kWorld{.name = "MPI_COMM_WORLD", .members = {0, 1, 2, 3}, .source = model::CallSource::mpi};
+
+model::CollectiveCall mpi(model::CollectiveCall call, std::string name) {
+  call.name = std::move(name);
+  return call;
+}
+model::CollectiveCall past(model::CollectiveCall call) {
+  call.stage = CallStage::done;
+  call.name.clear();
+  return call;
+}
+model::CollectiveCall any_recv(int peer = -1, int tag = model::kAnyTag) {
+  model::CollectiveCall call = mpi(recv(peer, 0), "MPI_Recv");
+  call.tag = tag;
+  return call;
+}
+model::CollectiveCall tagged(model::CollectiveCall call, int tag) {
+  call.tag = tag;
+  return call;
+}
+
+}  // namespace
+
+TEST_CASE("the sentence has the program's function") {
+  Calls calls;
+  calls.past(kWorld, 3)
+      .enters(2, kWorld, mpi(all_reduce(), "MPI_Allreduce"))
+      .enter({0, 1, 3}, kWorld, mpi(operation("comm_split", 41), "MPI_Comm_split"));
+  CHECK(hang(calls).sentence ==
+        "hang: rank 2 called MPI_Allreduce of 4096 float32 (train.py:33) where ranks 0-1,3 called "
+        "MPI_Comm_split (train.py:41), call 4 of group \"MPI_COMM_WORLD\"");
+}
+
+TEST_CASE("a receive from any rank waits for all that may send") {
+  Calls calls;
+  calls.message(0, kWorld, any_recv());
+  for (const base::Rank rank : {1, 2, 3}) {
+    calls.message(rank, kWorld, mpi(recv(0, 1), "MPI_Recv"));
+  }
+  Verdict v = hang(calls);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.ranks.empty());
+  CHECK(v.sentence.find("rank 0 waits in MPI_Recv of 8 float32 from any rank with any tag (train.py:24), "
+                        "which none has sent") != std::string::npos);
+  // A message that was sent and not received ends the wait.
+  Calls sent = calls;
+  sent.message(3, kWorld, past(send(0, 2))).message(0, kWorld, past(recv(3, 1)));
+  CHECK(hang(sent).id != "hang.p2p");
+  sent.message(0, kWorld, past(tagged(recv(3, 1), 5)));
+  CHECK(hang(sent).id == "hang.p2p");
+}
+
+TEST_CASE("a message with another tag has arrived") {
+  Calls calls;
+  calls.past(kWorld, 3)
+      .message(1, kWorld, mpi(tagged(recv(0, 1), 8), "MPI_Recv"))
+      .message(0, kWorld, past(tagged(send(1, 1), 7)))
+      .enter({0, 2, 3}, kWorld, mpi(operation("barrier", 50), "MPI_Barrier"));
+  const Verdict v = hang(calls);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.sentence.find("rank 1 called MPI_Recv of 8 float32 from rank 0 with tag 8 (train.py:24)") !=
+        std::string::npos);
+  CHECK(v.sentence.find("rank 0 called send of 8 float32 to rank 1 with tag 7") != std::string::npos);
+  // It was received: then the receive itself is the fault.
+  Calls received = calls;
+  received.message(1, kWorld, past(tagged(recv(0, 1), 7)));
+  CHECK(hang(received).id == "hang.mismatch");
+}
+
+TEST_CASE("receives may be larger than their messages") {
+  Calls calls;
+  calls.message(0, kWorld, mpi(send(1, 1, 20, 8), "MPI_Send"))
+      .message(1, kWorld, mpi(recv(0, 1, 24, 100), "MPI_Recv"));
+  CHECK(hang(calls, 2).sentence.find("differ") == std::string::npos);
+}
+
+TEST_CASE("only requests that a rank waits for keep it") {
+  Calls calls;
+  model::CollectiveCall idle = mpi(recv(1, 1), "MPI_Irecv");
+  idle.stage = CallStage::launched;
+  calls.past(kWorld, 3).message(0, kWorld, idle).enter({0, 1, 2}, kWorld, mpi(all_reduce(), "MPI_Allreduce"));
+  const Verdict v = hang(calls);
+  CHECK(v.id == "hang.not_entered");
+  CHECK(v.ranks == RankSet{3});
+}
+
+TEST_CASE("a lock of a window") {
+  const Group window{.name = "window", .members = {0, 1, 2, 3}, .source = model::CallSource::mpi};
+  Calls calls;
+  model::CollectiveCall lock = mpi(operation("win_lock", 60), "MPI_Win_lock");
+  lock.sequence = 1;
+  lock.peer = 2;
+  lock.exclusive = true;
+  calls.past(kWorld, 3).past(window, 1).enter({0, 2, 3}, kWorld,
+                                              mpi(operation("barrier", 50), "MPI_Barrier"));
+  calls.message(1, window, lock);
+  calls.comm(0, window).locks = {{.target = 2, .exclusive = true}};
+  const Verdict v = hang(calls);
+  CHECK(v.id == "hang.order");
+  CHECK(
+      v.sentence.find("rank 1 waits in MPI_Win_lock on rank 2 (train.py:60) on communicator \"window\" for a "
+                      "lock that rank 0 holds") != std::string::npos);
+  // Shared locks do not exclude each other, and neither does a lock on another rank.
+  Calls shared = calls;
+  shared.comm(1, window).point_to_point.back().exclusive = false;
+  shared.comm(0, window).locks = {{.target = 2, .exclusive = false}};
+  CHECK(hang(shared).id != "hang.order");
+  Calls elsewhere = calls;
+  elsewhere.comm(0, window).locks = {{.target = 3, .exclusive = true}};
+  CHECK(hang(elsewhere).id != "hang.order");
+}
+
+TEST_CASE("the place of a rank in MPI is the line of the program") {
+  Job job(2);
+  job.all({native("opal_progress", "libopen-pal.so.40"), native("PMPI_Barrier", "libmpi.so.40"),
+           native("MPI_Barrier", "libxpurun_preload.so"), native("residual", "heat"), native("main", "heat")})
+      .hang_dump();
+  const Verdict v = diagnose(job.facts);
+  REQUIRE(!v.waiting.empty());
+  CHECK(v.waiting[0].where.function == "residual");
+  CHECK(v.waiting[0].what == "MPI_Barrier");
+}
