@@ -20,6 +20,8 @@ using wire::TorchGroup;
 namespace {
 
 constexpr uint32_t kMostRanks = 1 << 20;
+constexpr uint32_t kInUse = 1;
+constexpr uint32_t kDestroyed = 2;
 // Attempts to copy an entry with equal counters before and after. The last copy is used unchecked.
 constexpr int kCopies = 3;
 // With more segments than this, the oldest is dropped: a job may restart its ranks for days.
@@ -140,6 +142,17 @@ Communicator communicator_of(const PythonSegment& memory, const TorchGroup& grou
   out.messages = group.point_to_point;
   out.point_to_point = messages_of(memory, group, now);
   return out;
+}
+
+// A rank that has destroyed a group is in none of its calls.
+void end_all(Communicator& comm) {
+  comm.launched = comm.started = comm.done = comm.called;
+  comm.done_known = true;
+  for (auto* calls : {&comm.calls, &comm.point_to_point}) {
+    for (CollectiveCall& call : *calls) {
+      call.stage = CallStage::done;
+    }
+  }
 }
 
 }  // namespace
@@ -289,8 +302,11 @@ std::vector<Communicator> read_groups(const PythonSegment& memory, base::MonoNs 
   const uint32_t count = std::min(memory.groups, wire::kTorchGroups);
   for (uint32_t i = 0; i < count; ++i) {
     const TorchGroup group = copy_of(memory.group[i]);
-    if (group.state == 1) {
+    if (group.state == kInUse || group.state == kDestroyed) {
       out.push_back(communicator_of(memory, group, now));
+    }
+    if (group.state == kDestroyed) {
+      end_all(out.back());
     }
   }
   return out;

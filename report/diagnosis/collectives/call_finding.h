@@ -4,6 +4,8 @@
 #include "common/model/rank_set.h"
 #include "common/model/verdict.h"
 
+#include <string>
+
 namespace xpurun::report {
 
 // In order of decision: the first fault that applies is the cause.
@@ -39,7 +41,10 @@ struct CallFinding {
   model::RankSet accused;               // empty: no rank can be named as the cause
   model::RankSet waiting;               // ranks that wait in the call or in the circle and are not accused
   bool tie = false;                     // no side is larger than all the others
-  bool complete = true;                 // the calls of all ranks of the communicator are known
+  // not_entered: the thread that made the earlier calls of the accused on this communicator, if another
+  // thread of theirs waits meanwhile.
+  std::string thread;
+  bool complete = true;  // the calls of all ranks of the communicator are known
 };
 
 }  // namespace xpurun::report

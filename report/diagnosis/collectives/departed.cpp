@@ -79,9 +79,13 @@ void decide_waiting(CallFinding& f, const model::CollectiveFacts& facts, const s
       departed.insert(m.rank);
     }
   }
-  if (departed.contains(waiting) && common(departed, behind).empty()) {
+  const auto one_too_many = [&] {
     f.fault = CallFault::departed;
     accuse(f, waiting);
+    f.waiting = {};  // nobody waits for them
+  };
+  if (departed.contains(waiting) && common(departed, behind).empty()) {
+    one_too_many();
     return;
   }
   const auto shift = find_shift(facts, *group);
@@ -90,8 +94,7 @@ void decide_waiting(CallFinding& f, const model::CollectiveFacts& facts, const s
   }
   const bool one_less = common(departed, behind) == behind || waiting.size() > behind.size();
   if (!one_less && behind.size() > waiting.size()) {
-    f.fault = CallFault::departed;
-    accuse(f, waiting);
+    one_too_many();
     describe(f, groups,
              {.kind = Departure::extra,
               .communicator = f.collective.id,

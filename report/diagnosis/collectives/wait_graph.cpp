@@ -429,6 +429,37 @@ CallFinding circle_of_messages(const Circle& circle, std::vector<const CallWait*
   return f;
 }
 
+// A thread that waits does not keep another thread of the rank from a call. If the accused's calls in the
+// group came from another thread, that thread has not come.
+std::optional<CallFinding> missing_thread(const Circle& circle, const CallGroup& group,
+                                          const RankSet& accused) {
+  std::string thread;
+  for (const CallWait* w : circle.waits) {
+    const CollectiveCall* stands = accused.contains(w->rank) ? call_in(*w) : nullptr;
+    const Member* m = stands != nullptr ? group.member(w->rank) : nullptr;
+    if (stands == nullptr) {
+      continue;
+    }
+    if (m == nullptr || m->comm == nullptr || m->comm->calls.empty() || stands->thread.empty() ||
+        m->comm->calls.back().thread == stands->thread || open_call(*m) != 0) {
+      return std::nullopt;
+    }
+    thread = m->comm->calls.back().thread;
+  }
+  CallFinding f{.fault = CallFault::not_entered, .accused = accused, .thread = thread};
+  for (const CallWait* w : circle.waits) {
+    if (w->group == &group) {
+      f.collective = f.waiting.empty() ? communicator_of(group, w->sequence) : f.collective;
+      f.waiting.insert(w->rank);
+      add_wait_row(*w, f.collective.calls);
+    }
+  }
+  f.complete = group.unseen == 0;
+  f.collective.calls.push_back(row_of_absent(accused));
+  arrange(f.collective, f.accused);
+  return f;
+}
+
 CallFinding circle_of_collectives(const Circle& circle) {
   std::map<const CallGroup*, RankSet> by_group;
   for (const CallWait* w : circle.waits) {
@@ -443,6 +474,9 @@ CallFinding circle_of_collectives(const Circle& circle) {
   CallFinding f{.fault = CallFault::order};
   f.accused = rivals > 1 ? RankSet() : without_victims(circle.ranks.minus(most->second), circle.waits);
   f.tie = f.accused.empty();
+  if (auto missing = f.tie ? std::nullopt : missing_thread(circle, *most->first, f.accused)) {
+    return *missing;
+  }
   f.waiting = circle.ranks.minus(f.accused);
   for (const CallWait* w : circle.waits) {
     if (f.collective.id.empty() && w->group == most->first) {

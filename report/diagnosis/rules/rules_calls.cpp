@@ -100,13 +100,14 @@ bool stand_in_unrecorded(const Scene& scene, const CallFinding& f, const Views& 
   if ((!message && f.fault != CallFault::not_entered) || f.collective.source != model::CallSource::torch) {
     return false;
   }
-  return std::any_of(accused.begin(), accused.end(), [&](const RankView* v) {
-    const bool waits = v->state == RankState::waiting && v->wait &&
-                       (v->wait->kind == WaitKind::collective || v->wait->kind == WaitKind::point_to_point);
-    // "backward (all_reduce)": C++ code calls it.
-    return waits && !has_open_call(scene.facts.collectives, v->rank) &&
-           (!message || v->wait->what.ends_with(')'));
-  });
+  return f.thread.empty() && std::any_of(accused.begin(), accused.end(), [&](const RankView* v) {
+           const bool waits =
+               v->state == RankState::waiting && v->wait &&
+               (v->wait->kind == WaitKind::collective || v->wait->kind == WaitKind::point_to_point);
+           // "backward (all_reduce)": C++ code calls it.
+           return waits && !has_open_call(scene.facts.collectives, v->rank) &&
+                  (!message || v->wait->what.ends_with(')'));
+         });
 }
 
 Views views_of(const Scene& scene, const RankSet& ranks) {
@@ -145,6 +146,20 @@ std::string where_the_absent_wait(const Views& accused) {
   return tr("; {} {} in {}", rank_words(groups.front().ranks),
             pick({"waits", "wait"}, groups.front().ranks.size()),
             waiting_place(groups.front().what, groups.front().where));
+}
+
+// "; its thread metrics has ended"
+std::string about_thread(const CallFinding& f, const Views& accused) {
+  if (f.thread.empty()) {
+    return {};
+  }
+  const bool lives = std::any_of(accused.begin(), accused.end(), [&](const RankView* v) {
+    return v->stacks == nullptr ||
+           std::any_of(v->stacks->threads.begin(), v->stacks->threads.end(),
+                       [&](const model::ThreadStack& t) { return t.python_name == f.thread; });
+  });
+  return lives ? tr("; its thread {} made the calls before", f.thread)
+               : tr("; its thread {} has ended", f.thread);
 }
 
 std::vector<model::Waiting> waiting_in_calls(const CallFinding& f) {
@@ -243,8 +258,9 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
   add_place(f, v);
   v.waiting = waiting_in_calls(f);
   v.collective = f.collective;
-  const std::string extra =
-      f.fault == CallFault::not_entered ? where_the_absent_wait(accused) : std::string();
+  const std::string extra = f.fault == CallFault::not_entered
+                                ? where_the_absent_wait(accused) + about_thread(f, accused)
+                                : std::string();
   if (may_be_set_up(scene, f, accused) || may_be_set_up(scene, f, waiting)) {
     v.level = model::VerdictLevel::suspected;
     say(v, tr("{}; ranks in it are working, perhaps to set it up", fault_text(f, names_in(scene))));

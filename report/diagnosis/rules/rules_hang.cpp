@@ -43,6 +43,12 @@ bool is_outside(const Scene& scene, const RankView& v) {
          call_of_host(calls, v.rank) != nullptr || !has_open_call(calls, v.rank);
 }
 
+// By the recorded calls the ranks that wait have made a call too many: nobody owes them one.
+bool others_departed(const Scene& scene, base::Rank rank) {
+  const auto& fault = scene.call_fault;
+  return fault && fault->fault == CallFault::departed && !fault->accused.contains(rank);
+}
+
 // Some ranks wait for peers, and others are dead, held or outside any call: these are the culprits.
 std::optional<Verdict> held_or_outside(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
@@ -54,7 +60,8 @@ std::optional<Verdict> held_or_outside(const Scene& scene) {
   for (const RankView* v :
        scene.in({RankState::dead, RankState::stopped, RankState::uninterruptible, RankState::stuck})) {
     const bool in_peace = v->state == RankState::dead && exited_cleanly(scene, *v);
-    if (is_outside(scene, *v)) {
+    const bool innocent = (in_peace || v->state == RankState::stuck) && others_departed(scene, v->rank);
+    if (is_outside(scene, *v) && !innocent) {
       (in_peace ? left : sure).push_back(v);
     }
   }

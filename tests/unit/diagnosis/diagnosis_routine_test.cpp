@@ -184,7 +184,7 @@ TEST_CASE("one call more of equal shape: the ranks that are one call behind are 
   CHECK(v.sentence ==
         "hang: rank 2 made one call more than the other ranks: all_reduce of 16 float32 (train.py:41), call "
         "13 of "
-        "group \"default\"; ranks 0-1,3 wait for it");
+        "group \"default\"");
 }
 
 TEST_CASE("one call more without any routine: the lines of the later calls show it") {
@@ -196,6 +196,30 @@ TEST_CASE("one call more without any routine: the lines of the later calls show 
   CHECK(v.ranks == RankSet{0});
   CHECK(v.sentence.find("rank 0 made one call more than the other ranks: barrier (train.py:18), call 1") !=
         std::string::npos);
+}
+
+TEST_CASE("a thread that waits does not keep another thread of the rank from a call") {
+  const Group all{.name = "0", .members = {0, 1, 2}};
+  const Group metrics{.name = "1", .members = {0, 1, 2}};
+  const auto by = [](const char* thread, model::CollectiveCall call) {
+    call.thread = thread;
+    return call;
+  };
+  Calls calls;
+  for (const base::Rank r : all.members) {
+    for (int i = 0; i < 3; ++i) {
+      calls.finishes(r, metrics, by("metrics", all_reduce(4, 13)));
+    }
+  }
+  calls.enter({0, 2}, metrics, by("metrics", all_reduce(4, 13)));
+  calls.enters(1, all, by("MainThread", operation("barrier", 19)));
+  const Verdict v = hang(calls, 3);
+  CHECK(v.id == "hang.not_entered");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find(
+            "rank 1 has not entered all_reduce of 4 float32 (train.py:13 in thread metrics), call 4 of "
+            "group \"1\"; ranks 0,2 wait for it") != std::string::npos);
+  CHECK(v.sentence.find("; its thread metrics has ended") != std::string::npos);
 }
 
 TEST_CASE("a rank that is really absent stays the culprit beside odd lines of the others") {

@@ -227,10 +227,17 @@ TEST_CASE("point-to-point calls: calls in progress, and asynchronous calls witho
   CHECK(calls[1].tag == 7);
 }
 
-TEST_CASE("a destroyed group is removed") {
+TEST_CASE("a destroyed group keeps its calls, and none of them is open") {
   WrittenSegment w;
+  w.collective(1, "all_reduce", false);
+  w.point_to_point("recv", 0, false, 0);
   w.group().state = 2;
-  CHECK(w.read().empty());
+  const auto rank = w.arranged();
+  REQUIRE(rank.communicators.size() == 1);
+  CHECK(rank.communicators[0].calls[0].stage == CallStage::done);
+  CHECK(rank.communicators[0].done == 1);
+  CHECK(rank.communicators[0].point_to_point.empty());
+  CHECK(rank.lanes[0].order.size() == 2);
 }
 
 TEST_CASE("any bytes are read without harm") {
