@@ -22,7 +22,7 @@ QUICK = ["G_asyncio_forever", "G_beside_loop", "G_communicate", "G_cond_lost", "
          "G_last_rank", "G_pool_stuck", "G_spin_beside_loop", "G_two_locks"]
 # id of the verdict, ranks
 EXPECTED = {
-    "G_all_in_barrier_waiting_store": ("hang.mismatch", [0]),
+    "G_all_in_barrier_waiting_store": ("hang.not_entered", [0]),
     "G_asyncio_forever": ("hang.stuck", [0]),
     "G_barrier_missing": ("hang.mismatch", [3]),
     "G_beside_loop": ("hang.lock", [1]),
