@@ -37,7 +37,7 @@ struct HelperSample {
   HelperBond bond = HelperBond::other;
   bool has_position = false;  // a Python position could be read
   uint64_t position = 0;      // changes when the helper is seen to make progress
-  double cpu_s = 0;  // used so far, including ended children
+  double cpu_s = 0;           // used so far, including ended children
   uint64_t io_bytes = 0;
 };
 
