@@ -34,6 +34,8 @@ class Watcher {
     // For each rank in a recorded call: the ranks of that call. Asked only while a rank is still; may be
     // empty.
     std::function<std::map<base::Rank, model::RankSet>()> open_calls;
+    // Ranks that cannot go on, by the recorded calls. Asked when ranks have become still; may be empty.
+    std::function<model::RankSet()> proved = {};
     std::function<void()> rank_found;     // another rank is being watched
     std::function<void()> table_updated;  // the records of the table may have changed
     std::function<void(const std::string& warning)> warn;
@@ -91,7 +93,8 @@ class Watcher {
   void find_spawners_and_discover(base::MonoNs now);
   void sample_ranks(base::MonoNs now);
   void find_stalls(base::MonoNs now);
-  std::vector<StillRank> still_ranks(base::MonoNs now) const;
+  std::vector<StillRank> still_ranks(base::MonoNs now);
+  void mark_proved(base::MonoNs now, std::vector<StillRank>& ranks);
   double since_start_s(base::MonoNs at) const { return base::ns_to_s(at - parts_.started); }
 
   Parts parts_;
@@ -103,6 +106,9 @@ class Watcher {
   UnwatchedJob unwatched_;
   std::map<base::Pid, std::unique_ptr<RankProbe>> probes_;  // of living ranks
   std::map<base::Pid, model::RankObservation> gone_;        // the last observation of dead ranks
+  // Still ranks for which the proof was asked last, with the times of their last progress, and the answer.
+  std::map<base::Rank, base::MonoNs> asked_;
+  model::RankSet proved_;
   EventLoop::TimerId timer_ = 0;
   bool looking_ = false;  // in look_for_stall()
   base::MonoNs last_poll_ = 0;
