@@ -103,7 +103,10 @@ std::vector<SplitFault> split_faults(const CallGroup& group, uint64_t sequence) 
     const CollectiveCall* sends = call_at(from, sequence);
     for (const Member& to : group.members) {
       const CollectiveCall* receives = sends != nullptr ? call_at(to, sequence) : nullptr;
-      if (receives == nullptr || is_done(from, sequence) || is_done(to, sequence)) {
+      const auto is_over = [&](const Member& m, const CollectiveCall& call) {
+        return is_done(m, sequence) && !call.raised;
+      };
+      if (receives == nullptr || is_over(from, *sends) || is_over(to, *receives)) {
         continue;
       }
       const auto there = static_cast<size_t>(std::max(to.comm->rank, 0));

@@ -552,3 +552,25 @@ TEST_CASE("healthy jobs have no silent mismatch") {
   }
   CHECK_FALSE(find_silent_mismatch(threads.facts));
 }
+
+TEST_CASE("the first call after the loop: who has not come is the culprit, not those who have") {
+  for (const bool many : {false, true}) {
+    const Group group{.members =
+                          many ? std::vector<base::Rank>{0, 1, 2, 3} : std::vector<base::Rank>{0, 1, 2}};
+    Calls calls;
+    calls.past(group, 20);
+    for (const base::Rank r : group.members) {
+      if (r != 1) {
+        calls.enters(r, group, operation("barrier", 90));
+      }
+    }
+    const auto f = find_call_fault(calls.facts);
+    REQUIRE(f);
+    CHECK(f->fault == CallFault::not_entered);
+    CHECK(f->accused == RankSet{1});
+  }
+  // One waiting rank of two.
+  Calls pair;
+  pair.past(kRoutinePair, 20).enters(0, kRoutinePair, operation("barrier", 90));
+  CHECK(find_call_fault(pair.facts)->accused == RankSet{1});
+}
