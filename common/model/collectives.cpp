@@ -30,6 +30,7 @@ void fields(V& visit, C& c) {
   visit("where", c.where);
   visit("thread", c.thread, WhenEmpty::omit);
   visit("in_handler", c.in_handler, WhenEmpty::omit);
+  visit("raised", c.raised, WhenEmpty::omit);
   visit("group_ranks", c.group_ranks, WhenEmpty::omit);
   visit("sent", c.sent, WhenEmpty::omit);
   visit("received", c.received, WhenEmpty::omit);

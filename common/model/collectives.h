@@ -49,6 +49,7 @@ struct CollectiveCall {
   CodeLocation where;       // the program's line; empty: unknown
   std::string thread;       // of the program, by name; empty: unknown
   bool in_handler = false;  // a handler of a signal made the call
+  bool raised = false;      // the call has ended by an exception
   std::string group_ranks;  // new_group, split_group: the list of ranks; empty: all, or unknown
   // all_to_all: elements to and from each rank of the communicator; empty: unknown.
   std::vector<uint64_t> sent;

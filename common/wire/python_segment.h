@@ -38,6 +38,7 @@ enum TorchCallFlag : uint32_t {
   kTorchAsync = 1u << 0,  // the call's return does not mark the end of the operation: async_op=True, isend,
                           // irecv, NCCL
   kTorchInHandler = 1u << 1,  // a handler of a signal made the call
+  kTorchRaised = 1u << 2,     // the call has raised
 };
 
 struct TorchCall {
@@ -144,7 +145,7 @@ struct PythonSegment {
 };
 
 static_assert(sizeof(TorchCall) == 80 && offsetof(TorchCall, op) == 32 && offsetof(TorchCall, line) == 60 &&
-                  offsetof(TorchCall, detail) == 76,
+                  offsetof(TorchCall, flags) == 64 && offsetof(TorchCall, detail) == 76,
               "wire layout");
 static_assert(sizeof(TorchGroup) == 64 + 320 * 80 && offsetof(TorchGroup, called) == 32, "wire layout");
 static_assert(offsetof(PythonSegment, groups) == 16 && offsetof(PythonSegment, group) == 128, "wire layout");

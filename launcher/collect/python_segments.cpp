@@ -87,6 +87,7 @@ CollectiveCall call_of(const PythonSegment& memory, const TorchCall& c, base::Mo
                .line = static_cast<int>(std::min<uint32_t>(c.line, INT32_MAX))};
   out.thread = text_at(memory, c.thread);
   out.in_handler = (c.flags & wire::kTorchInHandler) != 0;
+  out.raised = (c.flags & wire::kTorchRaised) != 0;
   if (out.op == "new_group" || out.op == "split_group") {
     out.group_ranks = text_at(memory, c.detail);
   } else if (c.detail != 0) {

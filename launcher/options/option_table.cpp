@@ -33,6 +33,15 @@ constexpr OptionSpec kRun[] = {
          "a rank that may be working (it computes, or its helpers or threads move) counts as stuck after N "
          "hang timeouts; off: never",
      .scope = Scope::everywhere},
+    {.name = "proof-grace",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .default_text = "10s",
+     .group = kWatching,
+     .help = "a hang that the recorded calls prove is said at once; --on-hang acts on it when the ranks have "
+             "stood for "
+             "this time",
+     .scope = Scope::everywhere},
     {.name = "on-hang",
      .kind = ValueKind::choice,
      .metavar = "ACTION",

@@ -84,10 +84,11 @@ struct RunOptions {
   double hang_timeout_s = 0;  // a rank still for this long is a hang; 0: no hang detection
   int busy_timeouts = 0;      // a rank that may be working counts as stuck after this many timeouts; 0: never
   OnHang on_hang = OnHang::report;
-  int max_hangs = 1;       // OnHang::restart: after this many hangs, the next hang ends the job
-  bool hang_idle = false;  // a rank that waits for an event outside the job hangs too
-  double poll_s = 0;       // seconds between two polls; 0: chosen from the hang timeout
-  int dump_signal = 0;     // signal to xpurun that dumps every rank instead of being forwarded; 0: none
+  double proof_grace_s = 10;  // a hang that is proved before the timeout is acted on after this time
+  int max_hangs = 1;          // OnHang::restart: after this many hangs, the next hang ends the job
+  bool hang_idle = false;     // a rank that waits for an event outside the job hangs too
+  double poll_s = 0;          // seconds between two polls; 0: chosen from the hang timeout
+  int dump_signal = 0;        // signal to xpurun that dumps every rank instead of being forwarded; 0: none
 
   // Dumps and ends
   double dump_deadline_s = 0;                                 // longest stop of one process for its stacks

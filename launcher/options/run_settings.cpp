@@ -371,6 +371,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   const Reader read(settings);
   out.hang_timeout_s = read.seconds("hang-timeout", 0);
   out.busy_timeouts = read.number("busy-timeouts", 0);
+  out.proof_grace_s = read.seconds("proof-grace", 0);
   out.on_hang = on_hang_named(read.text("on-hang"));
   out.max_hangs = read.number("max-hangs");
   out.hang_idle = read.is_on("hang-idle");

@@ -35,7 +35,9 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
              {.nccl = [this] { return timing_.calls(); },
               .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); },
               .add_mpi = [this](model::CollectiveFacts& calls) { add_mpi_calls(calls); }}),
+      mismatches_(p.loop, {.calls = [this] { return calls_.all(); }, .say = hooks_.say}),
       metrics_(p.loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }) {
+  mismatches_.start();
   python_.on_spans([this](const auto& who, auto spans) {
     speed_.add(who.rank, who.process, spans);
     timing_.spans_arrived(who.rank, spans, who.names);
@@ -69,6 +71,7 @@ model::CollectiveFacts Measurement::python_calls() const {
 }
 
 void Measurement::finish_files() {
+  mismatches_.stop();
   timing_.finish();
   gpu_watch_.finish();
   python_.save_spans();

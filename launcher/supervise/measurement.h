@@ -13,6 +13,7 @@
 #include "launcher/mpi/mpi_segments.h"
 #include "launcher/notify/notifier.h"
 #include "launcher/options/run_options.h"
+#include "launcher/supervise/handlers/mismatch_watch.h"
 #include "launcher/supervise/handlers/recorded_calls.h"
 #include "launcher/supervise/handlers/slowdown_handler.h"
 #include "launcher/supervise/python_reports.h"
@@ -91,6 +92,7 @@ class Measurement {
   CaptureRunner captures_;
   GpuWatch gpu_watch_;
   RecordedCalls calls_;
+  MismatchWatch mismatches_;
   MetricsServer metrics_;
 };
 

@@ -238,8 +238,12 @@ void VerdictHandler::say_place() {
 }
 
 bool VerdictHandler::must_act(const model::Stall& stall) const {
+  // A proof raises a stall early.
+  constexpr double kRoundingS = 0.05;
+  const double stood_s = stall.since_s < 0 ? kForever : parts_.journal.elapsed_s() - stall.since_s;
+  const double grace_s = std::min(parts_.options.proof_grace_s, parts_.options.hang_timeout_s);
   return parts_.options.on_hang != OnHang::report && stall.action == model::HangAction::none &&
-         !parts_.job.ended_by_us && !hooks_.was_interrupted();
+         stood_s >= grace_s - kRoundingS && !parts_.job.ended_by_us && !hooks_.was_interrupted();
 }
 
 void VerdictHandler::act(model::Stall& stall, const model::Verdict& verdict) {

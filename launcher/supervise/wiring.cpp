@@ -48,6 +48,19 @@ Watcher::Listener Supervisor::watch_listener() {
   return {.stall_changed = [this](const StallEvent& event) { judgement_.stalls().changed(event); },
           .open_calls = [this] { return report::ranks_of_open_calls(measurement_.calls().all()); },
           .native_calls = [this](base::Pid pid) { return measurement_.mpi().main_thread(pid); },
+          .proved =
+              [this] {
+                model::RankSet gone;
+                for (const model::RankObservation& o : watcher_.last_observations()) {
+                  if (o.wait_status.succeeded()) {  // a launcher ends the others itself after a failure
+                    gone.insert(o.rank);
+                  }
+                }
+                for (const TrackedProcess* p : table_.living_ranks()) {
+                  gone = gone.minus({p->record.rank});
+                }
+                return report::proved_to_stand(measurement_.calls().all(), gone);
+              },
           .rank_found =
               [this] {
                 judgement_.rank_found();

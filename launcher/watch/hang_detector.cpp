@@ -6,8 +6,14 @@
 
 namespace xpurun::launcher {
 
-HangDetector::HangDetector(double timeout_s, int busy_timeouts)
-    : timeout_(base::s_to_ns(timeout_s)), busy_timeouts_(busy_timeouts) {}
+HangDetector::HangDetector(double timeout_s, int busy_timeouts, double proof_grace_s)
+    : timeout_(base::s_to_ns(timeout_s)),
+      proof_grace_(base::s_to_ns(proof_grace_s)),
+      busy_timeouts_(busy_timeouts) {}
+
+base::MonoNs HangDetector::timeout_of(const StillRank& rank) const {
+  return rank.proved ? std::min(timeout_, kProved) : timeout_;
+}
 
 base::MonoNs HangDetector::still_since(const StillRank& rank) const {
   // Bounded: on an overloaded node a rank may be without a CPU for most of the time, and its hang must still
@@ -81,7 +87,7 @@ void HangDetector::remove_moved(std::vector<StallEvent>& events) {
 std::vector<StillRank> HangDetector::due_ranks(base::MonoNs now) {
   std::vector<StillRank> out;
   for (const auto& [rank, known] : known_) {
-    const base::MonoNs due = still_since(known.rank) + timeout_;
+    const base::MonoNs due = still_since(known.rank) + timeout_of(known.rank);
     if (now >= due || is_member(known.rank)) {
       out.push_back(known.rank);
     } else {
@@ -244,17 +250,34 @@ void HangDetector::judge(base::MonoNs now, int n, Stall& stall, std::vector<Stal
   note_judged(now, stall);
 }
 
+base::MonoNs HangDetector::oldest_of(base::MonoNs now, const Stall& stall) {
+  base::MonoNs oldest = now;
+  for (const auto& [rank, member] : stall.members) {
+    oldest = std::min(oldest, member.still_since);
+  }
+  return oldest;
+}
+
+void HangDetector::end_grace(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events) {
+  if (!stall.grace) {
+    return;
+  }
+  const base::MonoNs at = oldest_of(now, stall) + std::min(proof_grace_, timeout_);
+  if (now >= at && stall.judged_at < now) {
+    stall.grace = false;
+    events.push_back(event(StallChange::judge, n, stall));
+  } else {
+    wake_at(std::max(at, now));
+  }
+}
+
 void HangDetector::escalate(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events) {
   if (stall.escalated) {
     return;
   }
   const bool counts_work = busy_timeouts_ > 0;
   const int timeouts = counts_work ? busy_timeouts_ : report::kStillTimeouts;
-  base::MonoNs oldest = now;
-  for (const auto& [rank, member] : stall.members) {
-    oldest = std::min(oldest, member.still_since);
-  }
-  const base::MonoNs at = oldest + timeout_ * timeouts + stall.held_up;
+  const base::MonoNs at = oldest_of(now, stall) + timeout_ * timeouts + stall.held_up;
   // The dump of a stall that was just raised or has changed comes first.
   if (now >= at && stall.judged_at < now) {
     stall.escalated = true;
@@ -285,10 +308,12 @@ std::vector<StallEvent> HangDetector::update(base::MonoNs now, const std::vector
   remove_merged(events);
   for (const int n : raised) {
     note_judged(now, stalls_.at(n));
+    stalls_.at(n).grace = now < oldest_of(now, stalls_.at(n)) + std::min(proof_grace_, timeout_);
     events.push_back(event(StallChange::raised, n, stalls_.at(n)));
   }
   for (auto& [n, stall] : stalls_) {
     judge(now, n, stall, events);
+    end_grace(now, n, stall, events);
     escalate(now, n, stall, events);
   }
   return events;

@@ -48,9 +48,13 @@ class HangDetector {
   // at this value where a new culprit has joined.
   static constexpr base::MonoNs kShortestGap = 1'500'000'000;
 
+  // A rank that is proved to stand is a stall after this time, if the timeout is longer.
+  static constexpr base::MonoNs kProved = 1'000'000'000;
+
+  // proof_grace_s: a stall that was raised by a proof is judged again when it has lasted for this time.
   // timeout_s 0: never raises. busy_timeouts 0: never escalates; the stall is judged again after
   // kStillTimeouts, because ranks that do not work at all are a hang by then.
-  HangDetector(double timeout_s, int busy_timeouts);
+  HangDetector(double timeout_s, int busy_timeouts, double proof_grace_s = 0);
 
   // Dead ranks are absent from the input. Ended stalls come first.
   std::vector<StallEvent> update(base::MonoNs now, const std::vector<StillRank>& ranks);
@@ -90,6 +94,7 @@ class HangDetector {
     base::MonoNs gap = kShortestGap;
     base::MonoNs held_up = 0;
     bool escalated = false;  // or judged after kStillTimeouts
+    bool grace = false;      // raised by a proof, before the end of the grace
   };
 
   // The instant from which the stillness of the rank counts.
@@ -113,7 +118,12 @@ class HangDetector {
   static StallEvent event(StallChange change, int n, const Stall& stall);
   void wake_at(base::MonoNs at) { next_deadline_ = std::min(next_deadline_.value_or(INT64_MAX), at); }
 
+  base::MonoNs timeout_of(const StillRank& rank) const;
+  static base::MonoNs oldest_of(base::MonoNs now, const Stall& stall);
+  void end_grace(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events);
+
   base::MonoNs timeout_;
+  base::MonoNs proof_grace_;
   int busy_timeouts_;
   int last_stall_ = 0;
   std::map<int, Stall> stalls_;  // open ones

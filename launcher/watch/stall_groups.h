@@ -22,6 +22,7 @@ struct StillRank {
   base::MonoNs starved = 0;  // since then: ready to run, but without a CPU
   WaitTarget waits_for = WaitTarget::nobody;
   model::RankSet with = {};  // the other ranks of the recorded calls that the rank is in
+  bool proved = false;       // the recorded calls prove that the rank cannot go on
   unsigned condition =
       0;  // whatever else a verdict depends on: whether the rank computes, whether helpers move
 };

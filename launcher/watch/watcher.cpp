@@ -77,7 +77,8 @@ Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are
       child_waits_(patience_with_waits(parts_.options)),
       // The dump of a stall already says that it has outlasted a single timeout.
       detector_(parts_.options.hang_timeout_s,
-                parts_.options.busy_timeouts > 1 ? parts_.options.busy_timeouts : 0),
+                parts_.options.busy_timeouts > 1 ? parts_.options.busy_timeouts : 0,
+                parts_.options.proof_grace_s),
       unwatched_(parts_.options) {}
 
 void Watcher::start() {
@@ -227,7 +228,26 @@ void Watcher::find_stalls(base::MonoNs now) {
   }
 }
 
-std::vector<StillRank> Watcher::still_ranks(base::MonoNs now) const {
+// The records are read only when other ranks are still than before, or still again: a healthy job may wait
+// for minutes.
+void Watcher::mark_proved(base::MonoNs now, std::vector<StillRank>& ranks) {
+  std::map<base::Rank, base::MonoNs> still;
+  for (const StillRank& r : ranks) {
+    if (now - r.last_progress >= HangDetector::kProved) {
+      still[r.rank] = r.last_progress;
+    }
+  }
+  still[base::kNoRank] = static_cast<base::MonoNs>(gone_.size());
+  if (still != asked_) {
+    proved_ = still.size() > 1 ? listener_.proved() : model::RankSet();
+    asked_ = std::move(still);
+  }
+  for (StillRank& r : ranks) {
+    r.proved = proved_.contains(r.rank) && asked_.contains(r.rank);
+  }
+}
+
+std::vector<StillRank> Watcher::still_ranks(base::MonoNs now) {
   std::vector<StillRank> out;
   bool some_due = false;
   for (const auto& [pid, probe] : probes_) {
@@ -238,6 +258,10 @@ std::vector<StillRank> Watcher::still_ranks(base::MonoNs now) const {
                    .starved = probe->starved(),
                    .waits_for = signs.waits_for,
                    .condition = signs.condition});
+  }
+  if (listener_.proved && parts_.options.hang_timeout_s > 0) {
+    mark_proved(now, out);
+    some_due |= !proved_.empty();
   }
   if (some_due && listener_.open_calls) {
     const auto calls = listener_.open_calls();

@@ -37,6 +37,8 @@ class Watcher {
     std::function<std::map<base::Rank, model::RankSet>()> open_calls;
     // What the main thread of a process does in MPI; may be empty.
     std::function<std::optional<NativeCalls>(base::Pid)> native_calls;
+    // Ranks that cannot go on, by the recorded calls. Asked when ranks have become still; may be empty.
+    std::function<model::RankSet()> proved = {};
     std::function<void()> rank_found;     // another rank is being watched
     std::function<void()> table_updated;  // the records of the table may have changed
     std::function<void(const std::string& warning)> warn;
@@ -94,7 +96,8 @@ class Watcher {
   void find_spawners_and_discover(base::MonoNs now);
   void sample_ranks(base::MonoNs now);
   void find_stalls(base::MonoNs now);
-  std::vector<StillRank> still_ranks(base::MonoNs now) const;
+  std::vector<StillRank> still_ranks(base::MonoNs now);
+  void mark_proved(base::MonoNs now, std::vector<StillRank>& ranks);
   double since_start_s(base::MonoNs at) const { return base::ns_to_s(at - parts_.started); }
 
   Parts parts_;
@@ -106,6 +109,9 @@ class Watcher {
   UnwatchedJob unwatched_;
   std::map<base::Pid, std::unique_ptr<RankProbe>> probes_;  // of living ranks
   std::map<base::Pid, model::RankObservation> gone_;        // the last observation of dead ranks
+  // Still ranks for which the proof was asked last, with the times of their last progress, and the answer.
+  std::map<base::Rank, base::MonoNs> asked_;
+  model::RankSet proved_;
   EventLoop::TimerId timer_ = 0;
   bool looking_ = false;  // in look_for_stall()
   base::MonoNs last_poll_ = 0;

@@ -19,7 +19,8 @@ segment = shared["segment"]
                               "COMMUNICATION", "SENDS", "RECEIVES", "OBJECTS", "PEER_SHIFT", "SPLITS", "SPLIT_PEERS",
                               "SPLIT_AT", "SPLIT_BYTES"))
 tables = settings["part"]("xpurun_torch_calls")
-ASYNC, IN_HANDLER = 1, 2
+ASYNC, IN_HANDLER, RAISED = 1, 2, 4
+FLAGS_AT = 64  # in a call
 
 REDUCTIONS = {"SUM": "sum", "PRODUCT": "product", "MIN": "min", "MAX": "max", "AVG": "avg"}
 
@@ -35,6 +36,10 @@ WRAPPER = """def NAME(*args, **kwargs):
             pass
     try:
         return function(*args, **kwargs)
+    except BaseException:
+        if noted is not None:
+            raised(noted)
+        raise
     finally:
         if is_outermost:
             local.is_inside = False
@@ -372,6 +377,12 @@ class Recorder:
                 sequence = 0  # messages with other tags are numbered separately
             return memory, record, at, sequence, begin_ns, tail, group.number, count or 0
 
+        def raised(noted):
+            try:
+                noted[0][noted[1] + FLAGS_AT] |= RAISED
+            except Exception:
+                pass
+
         def leave(noted):
             memory, record, at, sequence, begin_ns, tail, group, count = noted
             end = now()
@@ -388,7 +399,8 @@ class Recorder:
                 else:  # a tag, or recv from any rank
                     add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, 0, count * element)
 
-        return shared["wrapper_of"](function, self.c10d, template, {"local": local, "enter": enter, "leave": leave})
+        return shared["wrapper_of"](function, self.c10d, template, {"local": local, "enter": enter, "leave": leave,
+                                                                          "raised": raised})
 
     def wrap_destroy(self, function):
         return shared["wrapper_of"](function, self.c10d, WRAPPER_THEN, {"then": self.destroyed})

@@ -66,6 +66,8 @@ std::string what_differs(CallFault fault) {
   switch (fault) {
     case CallFault::members:
       return tr("different lists of ranks");
+    case CallFault::splits:
+      return tr("sizes that do not fit each other");
     case CallFault::root:
       return tr("different roots");
     case CallFault::type:
@@ -198,8 +200,11 @@ std::string call_text(const CalledBy& row) {
     return tr("an unknown call");
   }
   std::string out = base::sanitize(row.name.empty() ? row.op : row.name);
-  if (row.count > 0) {
+  if (row.count > 0 && row.op != "barrier") {
     out += tr(" of {} {}", row.count, row.dtype.empty() ? tr("elements") : base::sanitize(row.dtype));
+  }
+  if (!row.sizes.empty()) {
+    out += ", " + row.sizes;
   }
   if (!row.group_ranks.empty()) {
     out += tr(" of ranks {}", base::sanitize(row.group_ranks));

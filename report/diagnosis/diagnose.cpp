@@ -26,6 +26,7 @@ constexpr Rule kRules[] = {
     finished,            // all ranks exited cleanly
     hung,                // ended by xpurun, still lasting, or the cause of later failures
     failed_by_mismatch,  // before the failures that it caused
+    gave_up_first,       // before the rank that waited
     left_early,          // before the failures that it caused
     launcher_ended,      // before any rank
     watch_ended,         // unless a process is known to have failed

@@ -72,6 +72,8 @@ std::optional<model::Verdict> gpu_failed(const Scene& scene);
 // rules_calls.cpp
 std::optional<model::Verdict> called_wrongly(const Scene& scene);
 std::optional<model::Verdict> failed_by_mismatch(const Scene& scene);
+// A rank whose backend gave up waiting for another rank that had not come.
+std::optional<model::Verdict> gave_up_first(const Scene& scene);
 // Adds the call that the culprits of a stack-based verdict have not entered.
 void add_calls(const Scene& scene, model::Verdict& verdict);
 

@@ -36,6 +36,7 @@ inline constexpr std::string_view kCrashKilled = "crash.killed";
 inline constexpr std::string_view kCrashLauncher = "crash.launcher";
 inline constexpr std::string_view kCrashMismatch = "crash.mismatch";
 inline constexpr std::string_view kExitMismatch = "exit.mismatch";
+inline constexpr std::string_view kExitNotEntered = "exit.not_entered";
 inline constexpr std::string_view kExitError = "exit.error";
 inline constexpr std::string_view kExitException = "exit.exception";
 inline constexpr std::string_view kExitLeftEarly = "exit.left_early";
@@ -51,15 +52,15 @@ inline constexpr std::string_view kRunningNow = "running.now";
 inline constexpr std::string_view kRunningDetached = "running.detached";
 
 inline constexpr std::array kVerdictIds = {
-    kHangStuck,     kHangLock,         kHangBusy,         kHangStopped,      kHangUninterruptible,
-    kHangDead,      kHangMismatchSize, kHangMismatchType, kHangMismatchRoot, kHangOrder,
-    kHangP2p,       kHangNotEntered,   kHangNotLaunched,  kHangQueued,       kHangNotFinished,
-    kHangKernel,    kHangGpuError,     kHangNetwork,      kCrashMismatch,    kExitMismatch,
-    kHangLeftEarly, kHangSilent,       kHangMismatch,     kHangAllWaiting,   kHangLongCall,
-    kHangUnknown,   kCrashSignal,      kCrashKilled,      kCrashLauncher,    kExitError,
-    kExitException, kExitLeftEarly,    kExitLauncher,     kExitUnknown,      kExitNotStarted,
-    kInterrupted,   kInterruptedHung,  kNoneFinished,     kRunning,          kNoneUnknownStatus,
-    kRunningNow,    kRunningDetached,
+    kHangStuck,         kHangLock,         kHangBusy,         kHangStopped,      kHangUninterruptible,
+    kHangDead,          kHangMismatchSize, kHangMismatchType, kHangMismatchRoot, kHangOrder,
+    kHangP2p,           kHangNotEntered,   kHangNotLaunched,  kHangQueued,       kHangNotFinished,
+    kHangKernel,        kHangGpuError,     kHangNetwork,      kCrashMismatch,    kExitMismatch,
+    kExitNotEntered,    kHangLeftEarly,    kHangSilent,       kHangMismatch,     kHangAllWaiting,
+    kHangLongCall,      kHangUnknown,      kCrashSignal,      kCrashKilled,      kCrashLauncher,
+    kExitError,         kExitException,    kExitLeftEarly,    kExitLauncher,     kExitUnknown,
+    kExitNotStarted,    kInterrupted,      kInterruptedHung,  kNoneFinished,     kRunning,
+    kNoneUnknownStatus, kRunningNow,       kRunningDetached,
 };
 
 }  // namespace xpurun::report

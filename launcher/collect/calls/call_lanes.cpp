@@ -49,10 +49,7 @@ bool makes(const CollectiveCall& torch, const CollectiveCall& nccl) {
 
 void take_line(CollectiveCall& call, const CollectiveCall& from) {
   if (from.op == "barrier") {
-    call.op = from.op;
-    call.count = 0;
-    call.dtype.clear();
-    call.reduce.clear();
+    call.op = from.op;  // the size stays: a rank whose record is not joined has the all_reduce
   }
   call.where = from.where;
   call.thread = from.thread;
@@ -122,6 +119,7 @@ CallLane lane_of(CallSource source, const std::vector<Made>& calls) {
       plain.age_s = plain.left_s = -1;
       plain.sent.clear();
       plain.received.clear();
+      plain.raised = false;
       lane.kinds.push_back({.communicator = m.comm->id, .call = std::move(plain)});
     }
     lane.order.push_back(kind->second);
@@ -174,6 +172,10 @@ void add_nccl_lanes(model::RankCollectives& rank) {
 // Calls that have not returned, and asynchronous calls without a later call. Only the program learns, from
 // its handles, whether the latter have ended.
 void keep_unfinished(std::vector<CollectiveCall>& messages) {
+  // The newest one may have ended the rank.
+  if (!messages.empty() && messages.back().raised) {
+    messages.back().stage = CallStage::launched;
+  }
   bool newest = true;
   for (auto m = messages.rbegin(); m != messages.rend(); ++m) {
     newest = newest && m->stage != CallStage::done;

@@ -102,6 +102,30 @@ std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
   return by_torch;
 }
 
+std::optional<CallFinding> find_fault_of_failure(CollectiveFacts facts, const model::RankSet& failed) {
+  bool some = false;
+  for (model::RankCollectives& rank : facts.ranks) {
+    for (Communicator& c : rank.communicators) {
+      if (!failed.contains(rank.rank)) {
+        continue;
+      }
+      if (!c.calls.empty() && c.calls.back().raised && c.calls.back().sequence == c.called) {
+        c.calls.back().stage = CallStage::called;
+        c.launched = c.started = c.done = std::min(c.done, c.called - 1);
+        some = true;
+      }
+      if (!c.point_to_point.empty() && c.point_to_point.back().raised) {
+        c.point_to_point.back().stage = CallStage::called;
+        some = true;
+      }
+    }
+  }
+  if (!some) {
+    return std::nullopt;
+  }
+  return find_call_fault(facts);
+}
+
 const CollectiveCall* call_of_host(const CollectiveFacts& facts, base::Rank rank) {
   std::vector<const model::RankCollectives*> of_rank;
   for (const model::RankCollectives& r : facts.ranks) {

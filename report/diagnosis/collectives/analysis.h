@@ -16,6 +16,10 @@ namespace xpurun::report {
 // a hang.
 std::optional<CallFinding> find_call_fault(const model::CollectiveFacts& facts);
 
+// The same at the end of a job: calls that raised in these ranks count as waits that the backend gave up.
+// Empty if no such call is known.
+std::optional<CallFinding> find_fault_of_failure(model::CollectiveFacts facts, const model::RankSet& failed);
+
 // The call that the rank's host is in at this moment; null if none or unknown.
 const model::CollectiveCall* call_of_host(const model::CollectiveFacts& facts, base::Rank rank);
 // The same from the records of this rank alone, for callers that ask for every rank.

@@ -28,7 +28,8 @@ bool contains(std::span<const std::string_view> words, std::string_view word) {
 std::string compared_value(const CollectiveCall& call, Difference what) {
   switch (what) {
     case Difference::operation:
-      return call.op;
+      // With a size: NCCL's call of torch's barrier.
+      return call.op == "barrier" && call.count > 0 ? "all_reduce" : call.op;
     case Difference::members:
       return call.group_ranks;
     case Difference::root:
@@ -36,7 +37,13 @@ std::string compared_value(const CollectiveCall& call, Difference what) {
     case Difference::type:
       return contains(kEqualSizes, call.op) ? call.dtype : kAnyValue;
     case Difference::size:
-      return contains(kEqualSizes, call.op) && call.count > 0 ? fmt::format("{}", call.count) : kAnyValue;
+      if (call.op == "barrier") {
+        return call.count > 0 ? "1" : kAnyValue;
+      }
+      // NCCL gathers tensors of different sizes too; what each rank expects then decides.
+      return contains(kEqualSizes, call.op) && call.received.empty() && call.count > 0
+                 ? fmt::format("{}", call.count)
+                 : kAnyValue;
     case Difference::none:
       break;
   }

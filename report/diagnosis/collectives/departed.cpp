@@ -74,8 +74,9 @@ void decide_waiting(CallFinding& f, const model::CollectiveFacts& facts, const s
   for (const Member& m : group->members) {
     (m.called() >= f.collective.sequence ? waiting : behind).insert(m.rank);
     const Departed* d = departures.of(m.rank);
-    // A departure of equal shape counts on this communicator only.
-    if (d != nullptr && (!d->same_shape || d->communicator == f.collective.id)) {
+    // All ranks have made a call under the number of the departure, so that the later ones may be shifted. A
+    // new call that others have not reached is no departure: they may stand anywhere.
+    if (d != nullptr && d->communicator == f.collective.id && d->number <= group->least_called()) {
       departed.insert(m.rank);
     }
   }

@@ -1,7 +1,9 @@
 #include "report/diagnosis/collectives/mismatch.h"
 
+#include "common/base/tr.h"
 #include "report/diagnosis/collectives/call_difference.h"
 #include "report/diagnosis/collectives/called_by.h"
+#include "report/diagnosis/collectives/departed.h"
 
 #include <algorithm>
 #include <map>
@@ -10,6 +12,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::CollectiveCall;
 using model::RankSet;
 
@@ -86,6 +89,80 @@ bool is_swapped(const CallGroup& group, uint64_t sequence, const std::vector<Ran
          difference(*first[1], *then[0]) == Difference::none;
 }
 
+// What one rank sends to another is not what the other expects from it.
+struct SplitFault {
+  base::Rank from = base::kNoRank;
+  base::Rank to = base::kNoRank;
+  uint64_t sent = 0;
+  uint64_t expected = 0;
+};
+
+std::vector<SplitFault> split_faults(const CallGroup& group, uint64_t sequence) {
+  std::vector<SplitFault> out;
+  for (const Member& from : group.members) {
+    const CollectiveCall* sends = call_at(from, sequence);
+    for (const Member& to : group.members) {
+      const CollectiveCall* receives = sends != nullptr ? call_at(to, sequence) : nullptr;
+      const auto is_over = [&](const Member& m, const CollectiveCall& call) {
+        return is_done(m, sequence) && !call.raised;
+      };
+      if (receives == nullptr || is_over(from, *sends) || is_over(to, *receives)) {
+        continue;
+      }
+      const auto there = static_cast<size_t>(std::max(to.comm->rank, 0));
+      const auto here = static_cast<size_t>(std::max(from.comm->rank, 0));
+      if (there < sends->sent.size() && here < receives->received.size() &&
+          sends->sent[there] != receives->received[here]) {
+        out.push_back({from.rank, to.rank, sends->sent[there], receives->received[here]});
+      }
+    }
+  }
+  return out;
+}
+
+// A rank that takes part in all faults, if there are several with different other ranks.
+RankSet common_party(const std::vector<SplitFault>& faults) {
+  RankSet out{faults.front().from, faults.front().to};
+  RankSet all;
+  for (const SplitFault& f : faults) {
+    const RankSet both{f.from, f.to};
+    out = out.minus(out.minus(both));
+    all.insert(both);
+  }
+  return out.size() == 1 && all.size() > 2 ? out : RankSet();
+}
+
+std::optional<CallFinding> split_mismatch(const CallGroup& group, uint64_t sequence) {
+  const std::vector<SplitFault> faults = split_faults(group, sequence);
+  if (faults.empty()) {
+    return std::nullopt;
+  }
+  CallFinding f{.fault = CallFault::splits,
+                .collective = communicator_of(group, sequence),
+                .accused = common_party(faults),
+                .complete = group.unseen == 0};
+  f.tie = f.accused.empty();
+  const SplitFault& first = faults.front();
+  for (const Member& m : group.members) {
+    const CollectiveCall* call = call_at(m, sequence);
+    if (call == nullptr || (m.rank != first.from && m.rank != first.to && !f.accused.contains(m.rank))) {
+      continue;
+    }
+    model::CalledBy row = row_of(group, m.rank, *call);
+    row.sizes = m.rank == first.from ? tr("{} to rank {}", first.sent, first.to)
+                : m.rank == first.to ? tr("{} expected from rank {}", first.expected, first.from)
+                                     : std::string();
+    f.collective.calls.push_back(std::move(row));
+  }
+  for (const Member& m : group.members) {
+    if (m.called() >= sequence && !f.accused.contains(m.rank)) {
+      f.waiting.insert(m.rank);
+    }
+  }
+  arrange(f.collective, f.accused);
+  return f;
+}
+
 struct Found {
   CallFinding finding;
   double age_s = 0;
@@ -104,6 +181,9 @@ std::optional<Found> mismatch_of(const CallGroup& group) {
   for (const uint64_t sequence : sequences) {
     const Difference what = difference_at(group, sequence);
     if (what == Difference::none) {
+      if (auto splits = split_mismatch(group, sequence)) {
+        return Found{.finding = std::move(*splits)};
+      }
       continue;
     }
     const std::vector<RankSet> sides = sides_of(group, sequence, what);
@@ -134,6 +214,107 @@ std::optional<Found> mismatch_of(const CallGroup& group) {
 }
 
 }  // namespace
+
+namespace {
+
+using ByNumber = std::map<uint64_t, const CollectiveCall*>;
+
+// The collectives of a rank on a communicator; empty if several threads make them.
+ByNumber calls_of_lane(const model::RankCollectives& rank, const std::string& comm) {
+  ByNumber out;
+  size_t lanes = 0;
+  for (const model::CallLane& lane : rank.lanes) {
+    bool any = false;
+    for (size_t i = 0; i < std::min(lane.order.size(), lane.numbers.size()); ++i) {
+      const auto kind = static_cast<size_t>(lane.order[i]);
+      if (kind < lane.kinds.size() && lane.kinds[kind].communicator == comm &&
+          !is_message(lane.kinds[kind].call.operation())) {
+        out[lane.numbers[i]] = &lane.kinds[kind].call;
+        any = true;
+      }
+    }
+    lanes += any ? 1 : 0;
+  }
+  return lanes == 1 ? out : ByNumber();
+}
+
+// torch gathers and scatters tensors of different sizes too.
+bool sizes_may_differ(const CollectiveCall& call) {
+  return call.op.starts_with("all_gather") || call.op.starts_with("reduce_scatter") || call.op == "gather" ||
+         call.op == "scatter";
+}
+
+Difference never_legal(const CollectiveCall& a, const CollectiveCall& b, model::CallSource source) {
+  const Difference what = difference(a, b);
+  const bool size = what == Difference::size && source == model::CallSource::torch && sizes_may_differ(a);
+  return size || what == Difference::members ? Difference::none : what;
+}
+
+std::optional<CallFinding> silent_in(const CallGroup& group) {
+  std::vector<std::pair<base::Rank, ByNumber>> ranks;
+  uint64_t over = UINT64_MAX;
+  for (const Member& m : group.members) {
+    ByNumber calls = m.comm != nullptr ? calls_of_lane(*m.record, group.any->id) : ByNumber();
+    if (!calls.empty()) {
+      over = std::min(over, m.comm->called);
+      ranks.emplace_back(m.rank, std::move(calls));
+    }
+  }
+  if (ranks.size() < 2) {
+    return std::nullopt;
+  }
+  for (const auto& [number, first] : ranks.front().second) {
+    Difference what = Difference::none;
+    for (const auto& [rank, calls] : ranks) {
+      const auto call = calls.find(number);
+      what = call == calls.end() || what != Difference::none
+                 ? what
+                 : never_legal(*first, *call->second, group.any->source);
+    }
+    // The newest call may be open.
+    if (what == Difference::none || number >= over) {
+      continue;
+    }
+    CallFinding f{
+        .fault = fault_of(what), .collective = communicator_of(group, number), .complete = group.unseen == 0};
+    std::map<std::string, RankSet> by_value;
+    for (const auto& [rank, calls] : ranks) {
+      if (const auto call = calls.find(number); call != calls.end()) {
+        by_value[compared_value(*call->second, what)].insert(rank);
+        model::CalledBy row = row_of(group, rank, *call->second);
+        row.sequence = number;
+        add_row(f.collective.calls, std::move(row));
+      }
+    }
+    const auto most = std::max_element(by_value.begin(), by_value.end(), [](const auto& a, const auto& b) {
+      return a.second.size() < b.second.size();
+    });
+    f.tie = std::count_if(by_value.begin(), by_value.end(),
+                          [&](const auto& side) { return side.second.size() == most->second.size(); }) > 1;
+    for (const auto& [value, side] : by_value) {
+      (f.tie || value == most->first ? f.waiting : f.accused).insert(side);
+    }
+    arrange(f.collective, f.accused);
+    return f;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<CallFinding> find_silent_mismatch(const model::CollectiveFacts& facts) {
+  for (const model::CallSource source : {model::CallSource::torch, model::CallSource::nccl}) {
+    const std::vector<CallGroup> groups = line_up(facts, source);
+    const Departures departures(facts);
+    for (const CallGroup& group : groups) {
+      if (auto f = silent_in(group)) {
+        decide_by_routine(*f, facts, groups, departures);
+        return f;
+      }
+    }
+  }
+  return std::nullopt;
+}
 
 std::optional<CallFinding> find_mismatch(const std::vector<CallGroup>& groups) {
   std::optional<Found> oldest;

@@ -1,6 +1,8 @@
 #include "report/diagnosis/collectives/open_calls.h"
 
+#include "report/diagnosis/collectives/call_difference.h"
 #include "report/diagnosis/collectives/call_group.h"
+#include "report/diagnosis/collectives/wait_graph.h"
 
 namespace xpurun::report {
 
@@ -27,6 +29,38 @@ std::map<base::Rank, model::RankSet> ranks_of_open_calls(const model::Collective
           }
         }
       }
+    }
+  }
+  return out;
+}
+
+namespace {
+
+bool stands(const Member& m, uint64_t sequence) {
+  const model::CollectiveCall* call = call_at(m, sequence);
+  return call != nullptr && call->stage == CallStage::called && is_open(m, sequence);
+}
+
+}  // namespace
+
+model::RankSet proved_to_stand(const model::CollectiveFacts& facts, const model::RankSet& gone) {
+  const std::vector<CallGroup> groups = line_up(facts, CallSource::torch);
+  model::RankSet out = standing_for_ever(facts, groups, gone);
+  for (const CallGroup& group : groups) {
+    const uint64_t newest = group.most_called();
+    const Member* first = nullptr;
+    model::RankSet standing;
+    bool differ = false;
+    for (const Member& m : group.members) {
+      if (m.comm == nullptr || !stands(m, newest)) {
+        continue;
+      }
+      standing.insert(m.rank);
+      first = first == nullptr ? &m : first;
+      differ = differ || difference(*call_at(*first, newest), *call_at(m, newest)) != Difference::none;
+    }
+    if (differ) {
+      out.insert(standing);
     }
   }
   return out;

@@ -13,4 +13,9 @@ namespace xpurun::report {
 // ranks whose records do not show this, such as those in calls of C++ code.
 std::map<base::Rank, model::RankSet> ranks_of_open_calls(const model::CollectiveFacts& facts);
 
+// Ranks that can never go on, by the records of torch alone: different calls under one number, in which all
+// these ranks stand; a circle of waits; ranks that wait for a rank of `gone`, whose process has ended, or for
+// such a rank.
+model::RankSet proved_to_stand(const model::CollectiveFacts& facts, const model::RankSet& gone);
+
 }  // namespace xpurun::report

@@ -210,6 +210,39 @@ WaitGraph wait_graph(const std::vector<CallGroup>& groups) {
   return graph;
 }
 
+RankSet standing_for_ever(const model::CollectiveFacts& facts, const std::vector<CallGroup>& groups,
+                          const RankSet& gone) {
+  RankSet several_threads;
+  for (const model::RankCollectives& rank : facts.ranks) {
+    if (std::count_if(rank.lanes.begin(), rank.lanes.end(), [](const model::CallLane& lane) {
+          return lane.source == model::CallSource::torch;
+        }) != 1) {
+      several_threads.insert(rank.rank);
+    }
+  }
+  WaitGraph graph = wait_graph(groups);
+  std::erase_if(graph.waits, [&](const CallWait& w) {
+    const CollectiveCall* call = call_in(w);
+    return call == nullptr || call->stage != model::CallStage::called || several_threads.contains(w.rank);
+  });
+  // Nobody in the set can go on, if each waits for another of the set.
+  RankSet out = gone;
+  for (const CallWait& w : graph.waits) {
+    out.insert(w.rank);
+  }
+  for (size_t before = 0; before != out.size();) {
+    before = out.size();
+    RankSet bound = gone;
+    for (const CallWait& w : graph.waits) {
+      if (out.contains(w.rank) && meet(w.on, out)) {
+        bound.insert(w.rank);
+      }
+    }
+    out = bound;
+  }
+  return out.minus(gone);
+}
+
 std::optional<CallFinding> find_message_difference(const std::vector<CallGroup>& groups) {
   for (const CallGroup& group : groups) {
     for (const Message& m : messages_of(group)) {

@@ -28,6 +28,12 @@ struct WaitGraph {
 
 WaitGraph wait_graph(const std::vector<CallGroup>& groups);
 
+// Ranks that can never go on: they stand in calls of the program that wait for each other in a circle, for a
+// rank of `gone`, or for such a rank. Ranks with calls in several threads are left out, because another
+// thread may make the call that is missing.
+model::RankSet standing_for_ever(const model::CollectiveFacts& facts, const std::vector<CallGroup>& groups,
+                                 const model::RankSet& gone);
+
 // Matched sends and receives with different sizes or types.
 std::optional<CallFinding> find_message_difference(const std::vector<CallGroup>& groups);
 // Ranks that others wait for and that are in no call themselves.

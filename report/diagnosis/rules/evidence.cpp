@@ -3,6 +3,7 @@
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/call_words.h"
+#include "report/diagnosis/collectives/mismatch.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
@@ -357,6 +358,20 @@ void add_earlier_attempts(const Scene& scene, std::vector<std::string>& out) {
 
 }  // namespace
 
+namespace {
+
+// Calls that differed and ended all the same, before those of the verdict.
+void add_silent_mismatch(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
+  const auto f = find_silent_mismatch(scene.facts.collectives);
+  if (f &&
+      (f->collective.id != verdict.collective.id || f->collective.sequence != verdict.collective.sequence)) {
+    out.push_back(tr("before, ranks went on with wrong data: {}",
+                     fault_text(*f, [&](const model::RankSet& ranks) { return scene.names(ranks); })));
+  }
+}
+
+}  // namespace
+
 void add_evidence(const Scene& scene, Verdict& verdict) {
   std::vector<std::string>& out = verdict.evidence;
   add_gaps(scene, out);
@@ -371,6 +386,7 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   for (std::string& line : call_evidence(verdict.collective)) {
     out.push_back(std::move(line));
   }
+  add_silent_mismatch(scene, verdict, out);
   if (verdict.kind != VerdictKind::none) {
     name_gpu_error(scene, verdict);
     add_surroundings(scene, out);

@@ -276,6 +276,36 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
   return v;
 }
 
+namespace {
+
+// The failure is the consequence of the calls.
+Verdict failure_by_calls(const Scene& scene, const Ending& failure, const CallFinding& f,
+                         std::string_view id) {
+  Verdict v;
+  v.id = id;
+  v.kind = failure.signal != 0 ? model::VerdictKind::crash : model::VerdictKind::exit;
+  v.level = model::VerdictLevel::confirmed;
+  v.confidence = f.tie ? Confidence::medium : Confidence::high;
+  v.ranks = f.accused;
+  v.host = host_of(scene.facts.run, failure.process->node);
+  v.signal = failure.signal;
+  v.exit_code = failure.signal != 0 ? -1 : failure.exit_code;
+  v.seconds = failure.at_s;
+  v.dump = scene.facts.dump_dir;
+  v.collective = f.collective;
+  v.waiting = waiting_in_calls(f);
+  add_place(f, v);
+  const Views accused = views_of(scene, f.accused);
+  if (!accused.empty()) {
+    v.pid = accused.front()->pid;
+    v.host = accused.front()->host;
+  }
+  v.next.text = tr(names_of(f.fault).advice);
+  return v;
+}
+
+}  // namespace
+
 // gloo and NCCL may end a rank because of another rank's call: the failure is the consequence.
 std::optional<Verdict> failed_by_mismatch(const Scene& scene) {
   const Ending* failure = scene.root_failure();
@@ -285,28 +315,48 @@ std::optional<Verdict> failed_by_mismatch(const Scene& scene) {
       (!f->accused.contains(failure->process->rank) && !f->waiting.contains(failure->process->rank))) {
     return std::nullopt;
   }
-  Verdict v;
-  v.id = failure->signal != 0 ? kCrashMismatch : kExitMismatch;
-  v.kind = failure->signal != 0 ? model::VerdictKind::crash : model::VerdictKind::exit;
-  v.level = model::VerdictLevel::confirmed;
-  v.confidence = f->tie ? Confidence::medium : Confidence::high;
-  v.ranks = f->accused;
-  v.host = host_of(scene.facts.run, failure->process->node);
-  v.signal = failure->signal;
-  v.exit_code = failure->signal != 0 ? -1 : failure->exit_code;
-  v.seconds = failure->at_s;
-  v.dump = scene.facts.dump_dir;
-  v.collective = f->collective;
-  v.waiting = waiting_in_calls(*f);
-  add_place(*f, v);
-  const Views accused = views_of(scene, f->accused);
-  if (!accused.empty()) {
-    v.pid = accused.front()->pid;
-    v.host = accused.front()->host;
-  }
+  Verdict v = failure_by_calls(scene, *failure, *f, failure->signal != 0 ? kCrashMismatch : kExitMismatch);
   say(v, tr("{}; {} {} in it after {}", fault_text(*f, names_in(scene)),
             scene.names({failure->process->rank}), how_it_ended(*failure), seconds_words(failure->at_s)));
-  v.next.text = tr(names_of(f->fault).advice);
+  return v;
+}
+
+std::optional<Verdict> gave_up_first(const Scene& scene) {
+  const Ending* failure = scene.root_failure();
+  if (failure == nullptr || !failure->raised() || failure->signal != 0) {
+    return std::nullopt;
+  }
+  RankSet failed;
+  RankSet gone;  // ended well before
+  for (const Ending& e : scene.endings) {
+    if (e.process->rank >= 0 && e.raised()) {
+      failed.insert(e.process->rank);
+    } else if (e.process->rank >= 0 && e.dead && !e.failed() && e.at_s < failure->at_s) {
+      gone.insert(e.process->rank);
+    }
+  }
+  const auto f = find_fault_of_failure(scene.facts.collectives, failed);
+  const base::Rank victim = failure->process->rank;
+  if (!f || f->accused.empty() || f->fault >= CallFault::not_launched) {
+    return std::nullopt;
+  }
+  const bool by_itself =
+      is_mismatch(f->fault) && (f->accused.contains(victim) || f->waiting.contains(victim));
+  const bool by_others = !is_mismatch(f->fault) && f->waiting.contains(victim) &&
+                         f->accused.minus(failed).size() == f->accused.size() &&
+                         f->accused.minus(gone).size() == f->accused.size();
+  if (!by_itself && !by_others) {
+    return std::nullopt;
+  }
+  Verdict v = failure_by_calls(scene, *failure, *f, by_itself ? kExitMismatch : kExitNotEntered);
+  std::string place_words;
+  const Views accused = views_of(scene, f->accused);
+  if (by_others && !accused.empty() && !accused.front()->where.file.empty()) {
+    v.where = accused.front()->where;
+    place_words = tr("; {} was in {}", scene.names({accused.front()->rank}), place(v.where));
+  }
+  say(v, tr("{}{}; {} {} after {}", fault_text(*f, names_in(scene)), place_words, scene.names({victim}),
+            how_it_ended(*failure), seconds_words(failure->at_s)));
   return v;
 }
 

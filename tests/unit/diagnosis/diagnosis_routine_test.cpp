@@ -1,5 +1,7 @@
 // Who has departed from the routine: one rank's calls alone, and the calls of all.
 #include "report/diagnosis/collectives/analysis.h"
+#include "report/diagnosis/collectives/mismatch.h"
+#include "report/diagnosis/collectives/open_calls.h"
 #include "report/diagnosis/collectives/routine.h"
 #include "report/diagnosis/diagnose.h"
 #include "tests/unit/diagnosis/calls.h"
@@ -392,4 +394,183 @@ TEST_CASE("new_group: who left it out, and who passed another list") {
   Calls equal;
   equal.past(kRoutineFour, 2).enter({0, 1, 2, 3}, kRoutineFour, group_of("0,1"));
   CHECK(hang(equal).id == "hang.network");
+}
+
+TEST_CASE("sizes per peer: what one sends is not what the other expects") {
+  const auto exchange = [](std::vector<uint64_t> sent, std::vector<uint64_t> received) {
+    model::CollectiveCall call =
+        operation("all_to_all", 60, std::accumulate(sent.begin(), sent.end(), uint64_t{0}));
+    call.sent = std::move(sent);
+    call.received = std::move(received);
+    return call;
+  };
+  const Group three{.members = {0, 1, 2}};
+  Calls fits;
+  fits.past(three, 2);
+  fits.enters(0, three, exchange({1, 2, 3}, {1, 4, 7})).enters(1, three, exchange({4, 5, 6}, {2, 5, 8}));
+  fits.enters(2, three, exchange({7, 8, 9}, {3, 6, 9}));
+  CHECK(hang(fits, 3).id == "hang.network");
+  // Rank 2 sends less than the others expect.
+  Calls wrong;
+  wrong.past(three, 2);
+  wrong.enters(0, three, exchange({1, 2, 3}, {1, 4, 7})).enters(1, three, exchange({4, 5, 6}, {2, 5, 8}));
+  wrong.enters(2, three, exchange({6, 7, 9}, {3, 6, 9}));
+  Verdict v = hang(wrong, 3);
+  CHECK(v.id == "hang.mismatch_size");
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.sentence ==
+        "hang: rank 2 called all_to_all of 22 float32, 6 to rank 0 (train.py:60) where rank 0 called "
+        "all_to_all of 6 "
+        "float32, 7 expected from rank 2 (train.py:60), call 3 of group \"default\"");
+  // One pair only: either may be wrong.
+  Calls pair;
+  pair.past(three, 2);
+  pair.enters(0, three, exchange({1, 2, 3}, {1, 4, 7})).enters(1, three, exchange({4, 5, 6}, {2, 5, 8}));
+  pair.enters(2, three, exchange({6, 8, 9}, {3, 6, 9}));
+  v = hang(pair, 3);
+  CHECK(v.id == "hang.mismatch_size");
+  CHECK(v.ranks.empty());
+  // NCCL gathers tensors of different sizes.
+  Calls gather;
+  gather.past(three, 2);
+  for (const base::Rank r : three.members) {
+    model::CollectiveCall call = operation("all_gather", 60, static_cast<uint64_t>(r) + 4);
+    call.sent = std::vector<uint64_t>(3, call.count);
+    call.received = {4, 5, 6};
+    gather.enters(r, three, call);
+  }
+  CHECK(hang(gather, 3).id == "hang.network");
+}
+
+TEST_CASE("what the records prove, and what they do not") {
+  const Group tp{.name = "tp", .members = {0, 1}};
+  const Group dp{.name = "dp", .members = {1, 2}};
+  const auto proved = [](const Calls& calls, const RankSet& gone = {}) {
+    return proved_to_stand(calls.facts, gone);
+  };
+  // Different calls under one number.
+  Calls differ;
+  differ.past(kRoutinePair, 3).enters(0, kRoutinePair, all_reduce()).enters(1, kRoutinePair, broadcast());
+  CHECK(proved(differ) == RankSet{0, 1});
+  // One has not come.
+  Calls late;
+  late.past(kRoutineFour, 3).enter({0, 1, 3}, kRoutineFour, all_reduce());
+  CHECK(proved(late).empty());
+  CHECK(proved(late, {2}) == RankSet{0, 1, 3});
+  // A circle, and a rank that waits for it.
+  Calls circle;
+  circle.past(tp, 2).past(dp, 2).past(kRoutineFour, 2);
+  circle.enters(0, tp, all_reduce()).enters(1, kRoutineFour, all_reduce(8, 50)).enters(2, dp, all_reduce());
+  CHECK(proved(circle) == RankSet{0, 1, 2});
+  // Another thread of rank 1 may make the call.
+  Calls threads = circle;
+  model::CollectiveCall other = all_reduce(2, 9);
+  other.thread = "metrics";
+  threads.finishes(1, {.name = "m", .members = {1}}, other);
+  CHECK(proved(threads).empty());
+  // A chain: rank 1 waits for rank 2, which computes.
+  Calls chain;
+  chain.past(tp, 2).past(dp, 2).enters(0, tp, all_reduce()).enters(1, dp, all_reduce());
+  CHECK(proved(chain).empty());
+  // Asynchronous calls prove nothing.
+  Calls launched;
+  launched.past(tp, 2).past(dp, 2).past(kRoutineFour, 2);
+  launched.enters(0, tp, all_reduce()).enters(1, kRoutineFour, all_reduce(8, 50)).enters(2, dp, all_reduce());
+  launched.comm(1, kRoutineFour).calls.back().stage = CallStage::launched;
+  CHECK(proved(launched).empty());
+}
+
+TEST_CASE("the backend gives up first: the rank that had not come is the culprit") {
+  Job job(4);
+  job.all(in_sleep()).died(0, exited(1), 20);
+  model::PythonException x{.pid = Job::pid_of(0), .rank = 0, .thread = "MainThread", .at_s = 19};
+  x.chain.push_back({.type = "RuntimeError",
+                     .message = "Timed out waiting 6000ms for recv operation to complete",
+                     .frames = {{.file = "/home/u/train.py", .line = 33, .function = "step"}}});
+  job.facts.run.exceptions.push_back(std::move(x));
+  for (const base::Rank r : {1, 2, 3}) {
+    job.died(r, kTerm, 21, "ended by the launcher (SIGTERM from pid 50)");
+  }
+  job.agent_died(exited(1), 22).ended(exited(1));
+  Calls calls;
+  calls.past(kRoutineFour, 3).enter({0, 1, 3}, kRoutineFour, all_reduce());
+  auto& raised = calls.comm(0, kRoutineFour);
+  raised.calls.back().stage = CallStage::done;
+  raised.calls.back().raised = true;
+  raised.done = raised.called;
+  job.facts.collectives = calls.facts;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "exit.not_entered");
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.sentence.find("rank 2 has not entered all_reduce of 4096 float32 (train.py:33), call 4") !=
+        std::string::npos);
+  CHECK(v.sentence.find("rank 0 raised RuntimeError: Timed out waiting") != std::string::npos);
+}
+
+TEST_CASE("different calls that ended: the job goes on with wrong data") {
+  Calls calls;
+  for (const base::Rank r : kRoutinePair.members) {
+    const Group nccl = kNcclPair;
+    steps(calls, r, nccl, kStep, 10);
+    calls.finishes(r, nccl, r == 1 ? broadcast(0, 191, 1049600) : kStep[0]);
+    steps(calls, r, nccl, {kStep[1], kStep[0]}, 5);
+  }
+  const auto f = find_silent_mismatch(calls.facts);
+  REQUIRE(f);
+  CHECK(f->fault == CallFault::operation);
+  CHECK(f->collective.sequence == 21);
+  CHECK(f->accused == RankSet{1});
+  CHECK(f->collective.departure != Departure::none);
+}
+
+TEST_CASE("healthy jobs have no silent mismatch") {
+  // Uneven sizes where they are legal, roots, several groups, a call that is still open.
+  Calls calls;
+  const Group tp{.name = "tp", .members = {0, 1}};
+  for (const base::Rank r : kRoutineFour.members) {
+    for (int i = 0; i < 30; ++i) {
+      const auto uneven = static_cast<uint64_t>(r * 7 + i);
+      calls.finishes(r, kRoutineFour, operation("all_to_all", 60, uneven));
+      calls.finishes(r, kRoutineFour, operation("all_gather", 61, uneven + 1));
+      calls.finishes(r, kRoutineFour, operation("reduce_scatter", 62, uneven + 1));
+      calls.finishes(r, kRoutineFour, broadcast(i % 4, r == 0 ? 63 : 64));
+      if (r < 2) {
+        calls.finishes(r, tp, all_reduce(static_cast<uint64_t>(i) + 1));
+      }
+    }
+  }
+  calls.enters(0, kRoutineFour, all_reduce(8)).enters(1, kRoutineFour, all_reduce(9));
+  CHECK_FALSE(find_silent_mismatch(calls.facts));
+  // A group that two threads use has no promised order.
+  Calls threads;
+  for (const base::Rank r : kRoutinePair.members) {
+    for (int i = 0; i < 10; ++i) {
+      model::CollectiveCall call = (i + r) % 2 == 0 ? all_reduce(8) : all_reduce(16);
+      call.thread = (i + r) % 2 == 0 ? "MainThread" : "metrics";
+      threads.finishes(r, kRoutinePair, call);
+    }
+  }
+  CHECK_FALSE(find_silent_mismatch(threads.facts));
+}
+
+TEST_CASE("the first call after the loop: who has not come is the culprit, not those who have") {
+  for (const bool many : {false, true}) {
+    const Group group{.members =
+                          many ? std::vector<base::Rank>{0, 1, 2, 3} : std::vector<base::Rank>{0, 1, 2}};
+    Calls calls;
+    calls.past(group, 20);
+    for (const base::Rank r : group.members) {
+      if (r != 1) {
+        calls.enters(r, group, operation("barrier", 90));
+      }
+    }
+    const auto f = find_call_fault(calls.facts);
+    REQUIRE(f);
+    CHECK(f->fault == CallFault::not_entered);
+    CHECK(f->accused == RankSet{1});
+  }
+  // One waiting rank of two.
+  Calls pair;
+  pair.past(kRoutinePair, 20).enters(0, kRoutinePair, operation("barrier", 90));
+  CHECK(find_call_fault(pair.facts)->accused == RankSet{1});
 }

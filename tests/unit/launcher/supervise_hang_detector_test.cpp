@@ -253,3 +253,22 @@ TEST_CASE("time in which a rank had no CPU does not count as stillness, up to th
     CHECK(events[0].longest == 1);
   }
 }
+
+TEST_CASE("a rank that is proved to stand is a stall after a second, and judged again after the grace") {
+  HangDetector detector(300, 0, 10);
+  const auto at = [&](double seconds) {
+    return detector.update(base::s_to_ns(seconds),
+                           {{.rank = 0, .last_progress = 0, .waits_for = WaitTarget::peers, .proved = true},
+                            {.rank = 1, .last_progress = base::s_to_ns(seconds)}});
+  };
+  CHECK(at(0.9).empty());
+  auto events = at(1);
+  REQUIRE(events.size() == 1);
+  CHECK(events[0].change == StallChange::raised);
+  CHECK(events[0].ranks == model::RankSet{0});
+  CHECK(at(9).empty());
+  events = at(10);
+  REQUIRE(events.size() == 1);
+  CHECK(events[0].change == StallChange::judge);
+  CHECK(at(11).empty());
+}
