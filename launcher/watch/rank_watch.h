@@ -43,6 +43,7 @@ class RankWatch final : public RankProbe {
   StillSigns signs() const override;
   const stackdump::Position& position() const override { return position_; }
   const model::CodeLocation& user_place() const override { return user_place_; }
+  int64_t rss_bytes() const override { return rss_bytes_; }
   model::RankObservation observe(base::MonoNs now) const override;
 
  private:
@@ -79,6 +80,7 @@ class RankWatch final : public RankProbe {
   HelperWatch helpers_;
   std::deque<Usage> usage_;  // the last kWindow samples
   char state_ = '?';
+  int64_t rss_bytes_ = 0;
   bool waits_for_terminal_ = false;
 };
 
