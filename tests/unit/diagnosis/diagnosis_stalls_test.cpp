@@ -83,7 +83,7 @@ TEST_CASE("a rank that works is placed by all samples, and the sentence says how
   CHECK(v.level == model::VerdictLevel::suspected);
   CHECK(
       v.sentence ==
-      "slow: rank 0 is still working in evaluate (train.py:70) after 10 s; ranks 1-2 wait for it in barrier "
+      "stall: rank 0 is still working in evaluate (train.py:70) after 10 s; ranks 1-2 wait for it in barrier "
       "(train.py:51); the job goes on, because this may be work (--busy-timeouts N ends it after N "
       "timeouts)");
   SUBCASE("unless the job would not be ended anyway") {
@@ -94,4 +94,15 @@ TEST_CASE("a rank that works is placed by all samples, and the sentence says how
     job.facts.run.options.push_back({.name = "busy-timeouts", .value = "5"});
     CHECK(diagnose(job.facts).sentence.ends_with("(train.py:51)"));
   }
+}
+
+TEST_CASE("a stall before the hang timeout is only suspected") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  REQUIRE(diagnose(job.facts).level == model::VerdictLevel::confirmed);
+  job.facts.run.stalls.back().early = true;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.sentence.starts_with("stall: rank 2 has been in load_batch "));
 }
