@@ -7,7 +7,7 @@
 namespace xpurun::launcher {
 
 HangDetector::HangDetector(double timeout_s, int busy_timeouts)
-    : timeout_(base::s_to_ns(timeout_s)), busy_timeouts_(busy_timeouts) {}
+    : full_timeout_(base::s_to_ns(timeout_s)), timeout_(full_timeout_), busy_timeouts_(busy_timeouts) {}
 
 base::MonoNs HangDetector::still_since(const StillRank& rank) const {
   // Bounded: on an overloaded node a rank may be without a CPU for most of the time, and its hang must still
@@ -198,17 +198,35 @@ void HangDetector::judge(base::MonoNs now, int n, Stall& stall, std::vector<Stal
   note_judged(now, stall);
 }
 
+base::MonoNs HangDetector::oldest_of(const Stall& stall) {
+  base::MonoNs out = INT64_MAX;
+  for (const auto& [rank, member] : stall.members) {
+    out = std::min(out, member.still_since);
+  }
+  return out;
+}
+
+void HangDetector::become_due(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events) {
+  const base::MonoNs at = oldest_of(stall) + full_timeout_;
+  if (!stall.early) {
+    return;
+  }
+  if (now < at) {
+    wake_at(at);
+    return;
+  }
+  stall.early = false;
+  events.push_back(event(StallChange::due, n, stall));
+  note_judged(now, stall);
+}
+
 void HangDetector::escalate(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events) {
   if (stall.escalated) {
     return;
   }
   const bool counts_work = busy_timeouts_ > 0;
   const int timeouts = counts_work ? busy_timeouts_ : report::kStillTimeouts;
-  base::MonoNs oldest = now;
-  for (const auto& [rank, member] : stall.members) {
-    oldest = std::min(oldest, member.still_since);
-  }
-  const base::MonoNs at = oldest + timeout_ * timeouts + stall.held_up;
+  const base::MonoNs at = oldest_of(stall) + full_timeout_ * timeouts + stall.held_up;
   // The dump of a stall that was just raised or has changed comes first.
   if (now >= at && stall.judged_at < now) {
     stall.escalated = true;
@@ -238,10 +256,13 @@ std::vector<StallEvent> HangDetector::update(base::MonoNs now, const std::vector
   }
   remove_merged(events);
   for (const int n : raised) {
-    note_judged(now, stalls_.at(n));
-    events.push_back(event(StallChange::raised, n, stalls_.at(n)));
+    Stall& stall = stalls_.at(n);
+    note_judged(now, stall);
+    events.push_back(event(StallChange::raised, n, stall));
+    stall.early = events.back().early = now < oldest_of(stall) + full_timeout_;
   }
   for (auto& [n, stall] : stalls_) {
+    become_due(now, n, stall, events);
     judge(now, n, stall, events);
     escalate(now, n, stall, events);
   }
