@@ -125,6 +125,7 @@ TEST_CASE("a worker of a pool that has died is named, the resource tracker never
   Job job(1);
   job.rank(0, in_pool());
   job.worker(0, {py("main", "/usr/lib/python3.11/multiprocessing/resource_tracker.py", 239)}).hang_dump();
+  job.facts.dump->at_s = 60;
   job.facts.run.helper_deaths = {killed(0, 3)};
   Verdict v = diagnose(job.facts);
   CHECK(v.sentence.find("; its ForkPoolWorker-2 (pid 812) was killed by SIGKILL at ") != std::string::npos);
