@@ -138,10 +138,11 @@ Uploader(name="uploader").start()
 """
 
 TARGET = """
-import multiprocessing as mp
+import multiprocessing as mp, time
 def load(shards, i):
     return shards[i]
 def worker(i, barrier):
+    time.sleep(0.5)
     load({0: "a"}, i)
     barrier.wait()
 if __name__ == "__main__":
