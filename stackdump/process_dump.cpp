@@ -2,19 +2,23 @@
 
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
+#include "stackdump/cpython/async_tasks.h"
 #include "stackdump/cpython/locals/handled_exception.h"
 #include "stackdump/cpython/locals/locals.h"
+#include "stackdump/debuggers/child_tool.h"
 #include "stackdump/memory/urgency.h"
 #include "stackdump/ptrace/access.h"
 #include "stackdump/ptrace/stack_bounds.h"
 #include "stackdump/ptrace/traced_process.h"
 #include "stackdump/resolve/thread_resolver.h"
+#include "stackdump/resolve/wait_target.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <map>
 #include <thread>
 #include <unistd.h>
 
@@ -28,6 +32,7 @@ constexpr timespec kRetryPause{.tv_nsec = 2'000'000};
 // may get the CPU only after the longest pause that the other threads may have.
 constexpr int kStopTries = 3;
 constexpr timespec kStopPause{.tv_nsec = 150'000'000};
+constexpr int64_t kTasksNs = 200'000'000;  // longest reading of asyncio's tasks
 constexpr int64_t kRehearsalNs = 50'000'000;
 constexpr int64_t kFreshNs = 1'000'000'000;  // at the stop, thread states are at most this old
 constexpr uint64_t kUsualStack = 64 << 10;   // used part of most stacks
@@ -43,6 +48,81 @@ base::Result<TracedProcess> stop_patiently(const DumpTarget& target) {
     }
     ::nanosleep(&kRetryPause, nullptr);
   }
+}
+
+// The bottom of the main stack, which each exec() chooses anew; 0 without the right to trace the process.
+uint64_t start_of_stack(const base::ProcFs& proc, base::Pid pid) {
+  constexpr size_t kStartStack = 28 - 3;  // proc(5), counted from the state
+  const std::string text = proc.text(pid, "stat");
+  const size_t comm = text.rfind(')');
+  const auto fields =
+      base::split(comm == std::string::npos ? "" : std::string_view(text).substr(comm + 2), ' ');
+  return fields.size() > kStartStack ? static_cast<uint64_t>(base::parse_int(fields[kStartStack]).value_or(0))
+                                     : 0;
+}
+
+// Whether the process runs in a copy of its living parent's memory: a fork without an exec.
+bool is_forked(const base::ProcFs& proc, base::Pid pid) {
+  const auto stat = proc.stat(pid);
+  const uint64_t stack = start_of_stack(proc, pid);
+  return stat && stack != 0 && start_of_stack(proc, stat->ppid) == stack;
+}
+
+// "rayon[c085af4b5eab0e0]::registry" -> "rayon::registry": the hash tells crates of one name apart.
+std::string without_hashes(std::string text) {
+  constexpr size_t kShortestHash = 8;
+  for (size_t at = text.find('['); at != std::string::npos; at = text.find('[', at + 1)) {
+    const size_t end = text.find_first_not_of("0123456789abcdef", at + 1);
+    if (end != std::string::npos && text[end] == ']' && end - at > kShortestHash) {
+      text.erase(at, end + 1 - at);
+    }
+  }
+  return text;
+}
+
+// Names of Rust (v0), which libstdc++ does not demangle. Binutils does, where the host has it; a name stays
+// as it is otherwise.
+void demangle_rust(std::vector<model::ThreadStack>& threads) {
+  constexpr std::string_view kPrefix = "_R";
+  constexpr size_t kMostNames = 1000;
+  constexpr int64_t kLimitNs = 2'000'000'000;
+  std::map<std::string, std::string> names;
+  const auto each = [&](const auto& use) {
+    for (model::ThreadStack& t : threads) {
+      for (model::Frame& f : t.frames) {
+        const std::string& whole = f.full_func.empty() ? f.func : f.full_func;
+        if (f.kind == model::FrameKind::native && whole.starts_with(kPrefix)) {
+          use(f, whole);
+        }
+      }
+    }
+  };
+  each([&](const model::Frame&, const std::string& whole) {
+    if (names.size() < kMostNames) {
+      names.emplace(whole, "");
+    }
+  });
+  if (names.empty() || !tool_exists("c++filt")) {
+    return;
+  }
+  std::vector<std::string> argv = {"c++filt"};
+  for (const auto& [mangled, name] : names) {
+    argv.push_back(mangled);
+  }
+  const auto said = run_tool(argv, kLimitNs);
+  const auto lines = said ? base::split(said->out, '\n') : std::vector<std::string_view>();
+  if (lines.size() < names.size()) {
+    return;
+  }
+  size_t line = 0;
+  for (auto& [mangled, name] : names) {
+    name = without_hashes(base::sanitize(lines[line++]));
+  }
+  each([&](model::Frame& f, const std::string& whole) {
+    const std::string full = names[whole];
+    f.func = full.empty() ? f.func : shorten(full);
+    f.full_func = f.func == full ? "" : full;
+  });
 }
 
 // An Error on one line: what, cause, id.
@@ -141,6 +221,7 @@ void ProcessDump::list_threads() {
   threads_.clear();
   for (base::Tid tid : base::ProcFs().threads(target_.pid)) {
     threads_.push_back({.tid = tid, .kernel = read_kernel_view(target_.pid, tid)});
+    name_wait(target_.pid, live_, threads_.back().kernel);
   }
 }
 
@@ -324,6 +405,10 @@ void ProcessDump::copy() {
   memory_.freeze();
   copier_.reset();
   name_python_threads();
+  if (python_.runtime && py_.complete) {
+    // The tasks that a hang is about do not move, so that nothing is stopped for them.
+    read_tasks(live_, *python_.runtime, py_, base::mono_ns() + kTasksNs);
+  }
   for (PyThread& t : py_.threads) {
     if (const auto it = thread_names_.find(t.thread_id); it != thread_names_.end()) {
       t.name = it->second;
@@ -400,6 +485,7 @@ model::ProcessStacks ProcessDump::describe() const {
     out.comm = base::sanitize(stat->comm);
   }
   out.cmdline = proc.cmdline(image_);
+  out.forked = is_forked(proc, target_.pid);
   out.wall_ns = wall_ns_ != 0 ? wall_ns_ : base::wall_ns();
   out.mono_ns = stop_ns_ != 0 ? stop_ns_ : base::mono_ns();
   out.pause_ns = pause_ns_;
@@ -414,6 +500,7 @@ model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
     resolver.add(t, python_of(t));
   }
   auto threads = resolver.resolve();
+  demangle_rust(threads);
   notes_.insert(notes_.end(), resolver.notes().begin(), resolver.notes().end());
   if (recorded_) {
     return resolve_recorded(std::move(threads));
@@ -436,6 +523,7 @@ model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
   out.module_paths = resolver.module_paths();
   out.with_locals = py_.with_locals;
   out.interpreters = interpreters();
+  out.tasks = resolver.tasks();
   out.status = status_;
   out.reason = reason_;
   out.notes = notes_;

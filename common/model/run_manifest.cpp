@@ -54,10 +54,29 @@ void fields(V& visit, P& p) {
   visit("line", p.line);
   visit("place", p.place, WhenEmpty::omit);
   visit("last_progress_s", p.last_progress_s);
+  visit("rss_bytes", p.rss_bytes, WhenEmpty::omit);
   visit("still", p.still, WhenEmpty::omit);
   visit("error_stream", p.error_stream, WhenEmpty::omit);
   visit("error_file", p.error_file, WhenEmpty::omit);
   visit.optional("death", p.death, p.death.happened);
+}
+
+template <typename V, Self<HelperDeath> H>
+void fields(V& visit, H& h) {
+  visit("pid", h.pid);
+  visit("parent", h.parent);
+  visit.rank("rank", h.rank);
+  visit("name", h.name, WhenEmpty::omit);
+  visit("status", h.status);
+  visit("at_s", h.at_s);
+}
+
+template <typename V, Self<MemoryGroup> M>
+void fields(V& visit, M& m) {
+  visit("path", m.path);
+  visit("oom_kills", m.oom_kills);
+  visit("limit_bytes", m.limit_bytes);
+  visit("used_bytes", m.used_bytes);
 }
 
 template <typename V, Self<CrashNotice> C>
@@ -82,6 +101,7 @@ void fields(V& visit, I& i) {
   visit("since_s", i.since_s);
   visit("verdict_s", i.verdict_s);
   visit("cleared_s", i.cleared_s);
+  visit("early", i.early, WhenEmpty::omit);
   visit("action", i.action, WhenEmpty::omit);
   visit("restarted_s", i.restarted_s);
   visit("dump", i.dump);
@@ -183,6 +203,8 @@ void fields(V& visit, R& r) {
   visit("job_report_dir", r.job_report_dir, WhenEmpty::omit);
   visit("processes", r.processes);
   visit("crashes", r.crashes);
+  visit("helper_deaths", r.helper_deaths, WhenEmpty::omit);
+  visit("memory", r.memory, WhenEmpty::omit);
   visit("exceptions", r.exceptions);
   visit("stalls", r.stalls);
   visit("dumps", r.dumps);
@@ -241,6 +263,31 @@ std::optional<PluginResult> plugin_result_from_line(std::string_view line) {
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
+}
+
+std::optional<HelperDeath> helper_death_from_message(std::string_view text) {
+  constexpr size_t kLongestName = 200;
+  constexpr int kMostSignals = 64;
+  const nlohmann::json j = parse_json(text);
+  if (!j.is_object() || j.value("schema", nlohmann::json()) != "xpurun.helper/1") {
+    return std::nullopt;
+  }
+  const auto number = [&j](const char* name) {
+    const auto it = j.find(name);
+    return it != j.end() && it->is_number_integer() ? it->get<int64_t>() : 0;
+  };
+  const int64_t pid = number("pid");
+  const int64_t code = number("code");
+  if (pid <= 0 || pid > INT32_MAX || code < -kMostSignals || code > UINT8_MAX) {
+    return std::nullopt;
+  }
+  const auto name = j.find("name");
+  HelperDeath out{.pid = static_cast<base::Pid>(pid)};
+  out.name = name != j.end() && name->is_string()
+                 ? base::sanitize(name->get_ref<const std::string&>().substr(0, kLongestName))
+                 : "";
+  out.status = base::WaitStatus(static_cast<int>(code < 0 ? -code : code << 8));
+  return out;
 }
 
 const std::string& host_of(const RunManifest& run, size_t node) {

@@ -92,6 +92,27 @@ struct StillTime {
   double to_s = 0;    // the first progress after
 };
 
+// A process that a rank had started, and that Python's multiprocessing has found dead.
+struct HelperDeath {
+  base::Pid pid = 0;
+  base::Pid parent = 0;
+  base::Rank rank = base::kNoRank;  // of the parent
+  std::string name;                 // multiprocessing's: "ForkPoolWorker-2"
+  base::WaitStatus status;
+  double at_s = 0;  // when its parent noticed
+  size_t node = 0;  // index into RunManifest::nodes; not kept
+};
+
+// The memory control group of the job, as of the latest death of a rank.
+struct MemoryGroup {
+  std::string path;         // "/sys/fs/cgroup/job_4242"; empty: none is known
+  int64_t oom_kills = 0;    // since the run began
+  int64_t limit_bytes = 0;  // 0: none
+  int64_t used_bytes = 0;
+
+  bool empty() const { return path.empty(); }
+};
+
 struct ProcessRecord {
   base::Pid pid = 0;
   base::Pid ppid = 0;
@@ -111,6 +132,7 @@ struct ProcessRecord {
   int line = 0;
   CodeLocation place;  // the line of the user's code that called that function
   double last_progress_s = 0;
+  int64_t rss_bytes = 0;         // of a rank and its latest sample: memory that is in RAM
   std::vector<StillTime> still;  // of a rank, the longest ones, in order
   ErrorStream error_stream;
   std::string error_file;  // torchelastic's error file, which torch writes when the rank's main function
@@ -127,6 +149,7 @@ struct Stall {
   double since_s = -1;    // when the progress ended; -1: not known
   double verdict_s = -1;  // when the verdict was reached, or its id or level last changed; -1: not yet
   double cleared_s = -1;  // -1: not cleared
+  bool early = false;     // found before the hang timeout, because no step ended; at most suspected
   HangAction action = HangAction::none;
   double restarted_s = -1;  // when the launcher had restarted the ranks; -1: not restarted
   std::string dump;         // "dumps/1-hang"
@@ -217,6 +240,8 @@ struct RunManifest {
   std::vector<ProcessRecord> processes;
   std::vector<CrashNotice> crashes;
   std::vector<PythonException> exceptions;  // in order of arrival
+  std::vector<HelperDeath> helper_deaths;   // in order of arrival
+  MemoryGroup memory;
   std::vector<Stall> stalls;
   std::vector<DumpRecord> dumps;
   std::vector<Slowdown> slowdowns;
@@ -241,6 +266,10 @@ const Stall* current_stall(const RunManifest& run);
 int confirmed_hangs(const RunManifest& run);
 // Parses one line of the plug-in driver's output, a JSON object; empty if the text is anything else.
 std::optional<PluginResult> plugin_result_from_line(std::string_view line);
+
+// Parses a message of Python's bootstrap, {"schema":"xpurun.helper/1","pid":4711,"name":"ForkPoolWorker-2",
+// "code":-9}; empty if the text is anything else. A negative code is that of a signal.
+std::optional<HelperDeath> helper_death_from_message(std::string_view json);
 
 // The host of a process, by its `node` index.
 const std::string& host_of(const RunManifest& run, size_t node);

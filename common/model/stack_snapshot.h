@@ -80,6 +80,25 @@ struct Interpreter {
   bool gc = false;           // garbage collection is running
 };
 
+// Who holds the lock that a thread waits for.
+struct LockHolder {
+  std::string kind;             // "flock", "fcntl", "mutex"; empty: not known
+  std::string path;             // flock, fcntl: the locked file
+  std::vector<base::Pid> pids;  // flock, fcntl: the processes that hold the lock
+  base::Tid tid = 0;            // mutex: the thread, which may be gone
+
+  bool empty() const { return kind.empty(); }
+};
+
+// A task of asyncio.
+struct AsyncTask {
+  uint64_t id = 0;            // address
+  std::string name;           // "Task-2", or the program's name for it
+  uint64_t awaits = 0;        // `id` of the task that it awaits; 0: none
+  std::string object;         // type of what it awaits: "Future", "_GatheringFuture"; empty: nothing
+  std::vector<Frame> frames;  // its chain of coroutines, innermost first
+};
+
 struct ThreadStack {
   base::Tid tid = 0;
   uint64_t thread_id = 0;   // pthread_self(), threading.get_ident(); 0 if unknown
@@ -96,11 +115,13 @@ struct ThreadStack {
   std::string syscall;                // name or number of its system call; empty if unreadable
   std::string syscall_file;           // the file of a system call that may wait on a descriptor:
                                       // "pipe:[4711]", "socket:[99]" or a path; empty if unknown
-  ExceptionLink handling;             // Python: the exception handled by an `except`, `finally` or `with` of
-                                      // the thread; may be empty
-  ExceptionLink cpp_exception;        // crashed: the C++ exception that it had thrown; may be empty
-  std::vector<Frame> frames;          // innermost first
-  Motion motion = Motion::unknown;    // set by comparing several samples
+  std::string target;           // what that call is about, for people: a path, "10.0.0.7:443", "worker.sock"
+  LockHolder lock;              // of the lock that it waits for; may be empty
+  ExceptionLink handling;       // Python: the exception handled by an `except`, `finally` or `with` of
+                                // the thread; may be empty
+  ExceptionLink cpp_exception;  // crashed: the C++ exception that it had thrown; may be empty
+  std::vector<Frame> frames;    // innermost first
+  Motion motion = Motion::unknown;  // set by comparing several samples
 };
 
 // A kernel that was resident on a GPU of the process, from cuda-gdb.
@@ -135,6 +156,7 @@ struct ProcessStacks {
   std::string comm;
   std::vector<std::string> cmdline;  // redacted
   std::string python_version;        // "3.11.2"; empty if the process runs no Python
+  bool forked = false;               // has called no exec since its fork from a parent that lives
   bool with_locals = false;          // local variables were requested
   int64_t wall_ns = 0;               // UTC time of the stop
   int64_t mono_ns = 0;               // CLOCK_MONOTONIC at the stop, comparable between processes of one host
@@ -146,6 +168,7 @@ struct ProcessStacks {
   FatalSignal fatal_signal;               // of a process that a core file shows
   std::vector<Interpreter> interpreters;  // empty if the process runs no supported Python
   std::vector<ThreadStack> threads;
+  std::vector<AsyncTask> tasks;  // of the event loops of the process that are not done
   std::vector<GpuKernel> gpu_kernels;
   std::map<std::string, std::string> module_paths;  // by Frame::module, where known
 

@@ -23,6 +23,11 @@ struct CodeLocation {
   std::string file;      // as the interpreter has it
   int line = 0;
   std::string callee;  // the function that this line calls, e.g. "time.sleep"; empty if unknown
+  std::string target;  // what that call is about: a path, "10.0.0.7:443"; empty if unknown
+  // The user's own native code that this line of Python has called; empty if there is none.
+  std::string native;  // function
+  std::string native_file;
+  int native_line = 0;
 
   bool empty() const { return function.empty(); }
 };
@@ -114,6 +119,17 @@ struct LogTail {
   bool empty() const { return file.empty() && reason.empty(); }
 };
 
+// For kind slow: what it costs, and since when.
+struct Slowness {
+  SlowCause cause = SlowCause::unknown;
+  double share = 0;   // of a step: what would be won without the culprits or the cause
+  double lost_s = 0;  // of a step
+  int64_t step = -1;  // the first slow one; negative: from the beginning
+  std::string since;  // begin of that step, "2026-11-21T02:15:00Z"; empty: from the beginning, or unknown
+
+  bool present() const { return share > 0; }
+};
+
 struct Verdict {
   std::string id;  // e.g. "hang.stuck", "crash.signal", "exit.left_early"
   VerdictKind kind = VerdictKind::none;
@@ -136,10 +152,11 @@ struct Verdict {
   std::vector<std::string> evidence;  // lines, most important first
   VerdictException exception;         // for kind exception
   LogTail log_tail;                   // for a verdict about a death
+  Slowness slow;                      // for kind slow
   NextStep next;
 };
 
-// The first word of the sentence: the kind, or "slow" for a suspected hang.
+// The first word of the sentence: the kind, or "stall" for a suspected hang.
 std::string_view heading_word(const Verdict& v);
 // Sets the headline and derives the sentence. Call again after a change of kind or level.
 void say(Verdict& v, std::string headline);

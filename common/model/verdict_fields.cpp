@@ -9,8 +9,8 @@ std::string NextStep::line() const {
 }
 
 std::string_view heading_word(const Verdict& v) {
-  const bool slow = v.kind == VerdictKind::hang && v.level == VerdictLevel::suspected;
-  return slow ? base::later("slow") : name_of(v.kind);
+  const bool stall = v.kind == VerdictKind::hang && v.level == VerdictLevel::suspected;
+  return stall ? base::later("stall") : name_of(v.kind);
 }
 
 void say(Verdict& v, std::string headline) {

@@ -12,6 +12,10 @@ void fields(V& visit, L& where) {
   visit("file", where.file);
   visit("line", where.line);
   visit("callee", where.callee);
+  visit("target", where.target, WhenEmpty::omit);
+  visit("native", where.native, WhenEmpty::omit);
+  visit("native_file", where.native_file, WhenEmpty::omit);
+  visit("native_line", where.native_line, WhenEmpty::omit);
 }
 
 template <typename V, Self<Waiting> W>
@@ -102,6 +106,24 @@ inline void present_only(JsonReader& visit, VerdictException& e) {
   visit.optional("exception", e, present);
 }
 
+template <typename V, Self<Slowness> S>
+void fields(V& visit, S& s) {
+  visit("cause", s.cause);
+  visit("share", s.share);
+  visit("lost_s", s.lost_s);
+  visit("step", s.step);
+  visit("since", s.since);
+}
+
+// Omitted if nothing was slow.
+inline void present_only(JsonWriter& visit, const Slowness& s) {
+  visit.optional("slow", s, s.present());
+}
+inline void present_only(JsonReader& visit, Slowness& s) {
+  bool present = false;
+  visit.optional("slow", s, present);
+}
+
 template <typename V, Self<HostRanks> H>
 void fields(V& visit, H& h) {
   visit("host", h.host);
@@ -131,6 +153,7 @@ void fields(T& visit, V& v) {
   visit("confidence", v.confidence);
   visit("evidence", v.evidence);
   present_only(visit, v.exception);
+  present_only(visit, v.slow);
   visit("log_tail", v.log_tail, WhenEmpty::omit);
   // "next" serves people and readers of older versions; the other two members are its parts.
   visit.derived("next", v.next.line());

@@ -130,10 +130,10 @@ template <>
 inline constexpr std::array<std::string_view, 3> kNames<Motion> = {"", "stuck", "moving"};
 
 // The subject of a verdict.
-enum class VerdictKind { none, running, hang, crash, exception, exit, interrupted };
+enum class VerdictKind { none, running, hang, crash, exception, exit, interrupted, slow };
 template <>
-inline constexpr std::array<std::string_view, 7> kNames<VerdictKind> = {
-    "none", "running", "hang", "crash", "exception", "exit", "interrupted"};
+inline constexpr std::array<std::string_view, 8> kNames<VerdictKind> = {
+    "none", "running", "hang", "crash", "exception", "exit", "interrupted", "slow"};
 
 // Whether the job is known to be broken.
 enum class VerdictLevel {
@@ -208,18 +208,39 @@ enum class CommunicatorKind {
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<CommunicatorKind> = {"", "world", "TP", "DP", "PP"};
 
+// Why steps take long.
+enum class SlowCause {
+  unknown,
+  gpu_compute,     // the GPU needs longer for the same matmuls
+  more_work,       // the GPU has other or more matmuls to do
+  host_issue,      // the program is late to issue work
+  gc,              // Python's garbage collection
+  input,           // waiting for the next batch
+  network,         // collectives take longer after the last rank has arrived
+  memory,          // major page faults
+  cpu_contention,  // threads that are ready to run get no CPU
+  throttling,      // the GPU's clock is lowered
+  checkpoint,
+  evaluation,
+};
+template <>
+inline constexpr std::array<std::string_view, 12> kNames<SlowCause> = {
+    "unknown", "gpu_compute", "more_work",      "host_issue", "gc",         "input",
+    "network", "memory",      "cpu_contention", "throttling", "checkpoint", "evaluation"};
+
 // Events that --on-event reports.
 enum class JobEventKind {
   hang,       // confirmed: a culprit holds up the job
   crash,      // a rank died of a signal
   exception,  // a rank raised an uncaught exception
   recovery,   // a reported hang has passed, or the ranks were restarted
-  slow,       // the steps of the job take longer than before
+  slow,       // the steps of the job take longer than before, or a rank keeps the others waiting
   end,        // the run has ended and its report is written
+  stall,      // no step ends: what is known before the hang timeout
 };
 template <>
-inline constexpr std::array<std::string_view, 6> kNames<JobEventKind> = {"hang",     "crash", "exception",
-                                                                         "recovery", "slow",  "end"};
+inline constexpr std::array<std::string_view, 7> kNames<JobEventKind> = {
+    "hang", "crash", "exception", "recovery", "slow", "end", "stall"};
 
 // The result of one program that xpurun ran for the user: the --on-event command, or a plug-in.
 enum class ProgramStatus {

@@ -30,29 +30,14 @@ struct Entry {
 };
 
 constexpr Entry kCommands[] = {
-    {"run", run_command},
-    {"attach", attach_command},
-    {"report", report_command},
-    {"stacks", stacks_command},
-    {"analyze", analyze_command},
-    {"diff", diff_command},
-    {"timeline", timeline_command},
-    {"pipeline", pipeline_command},
-    {"query", query_command},
-    {"record", record_command},
-    {"capture", capture_command},
-    {"top", top_command},
-    {"ctl", ctl_command},
-    {"nodes", nodes_command},
-    {"runs", runs_command},
-    {"doctor", doctor_command},
-    {"selftest", selftest_command},
-    {"env", env_command},
-    {"events", events_command},
-    {"replay", replay_command},
-    {"help", help_command},
-    {"version", version_command},
-    {"completions", completions_command},
+    {"run", run_command},       {"attach", attach_command},     {"now", now_command},
+    {"report", report_command}, {"stacks", stacks_command},     {"analyze", analyze_command},
+    {"diff", diff_command},     {"timeline", timeline_command}, {"pipeline", pipeline_command},
+    {"query", query_command},   {"record", record_command},     {"capture", capture_command},
+    {"top", top_command},       {"ctl", ctl_command},           {"nodes", nodes_command},
+    {"runs", runs_command},     {"doctor", doctor_command},     {"selftest", selftest_command},
+    {"env", env_command},       {"events", events_command},     {"replay", replay_command},
+    {"help", help_command},     {"version", version_command},   {"completions", completions_command},
 };
 
 // `xpurun --help` is the overview, `xpurun run --help` everything about run.

@@ -382,6 +382,10 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
       add_ourselves(r, rank_label(r.rank), out);
     }
   }
+  for (const Culprit& c : node.culprits) {
+    out.add("xpurun_culprit", gauge, "1 while the rank is to blame for a stall or for slow steps.",
+            {{"rank", rank_label(c.rank)}, {"reason", c.reason}}, 1);
+  }
   for (const GpuThrottling& gpu : node.gpus) {
     add_throttling(gpu, out);
   }

@@ -40,6 +40,12 @@ struct GpuThrottling {
   std::array<double, model::kThrottleReasons> throttled_s{};  // by model::ThrottleReason
 };
 
+// A rank that is to blame, and the id of the verdict.
+struct Culprit {
+  base::Rank rank = base::kNoRank;
+  std::string reason;
+};
+
 struct NodeMetrics {
   std::string version;
   std::string host;
@@ -52,6 +58,7 @@ struct NodeMetrics {
   model::Peaks peaks;
   uint64_t slow_events = 0;         // times that the job became slower
   std::vector<GpuThrottling> gpus;  // of the node
+  std::vector<Culprit> culprits;    // at the moment
   std::vector<RankMetrics> ranks;
 };
 

@@ -40,11 +40,13 @@ void JobEvents::report(const JobEvent& event) {
 }
 
 void JobEvents::hang(const model::Stall& stall) {
-  if (stall.n == hang_reported_ || stall.verdict.level != model::VerdictLevel::confirmed) {
+  const bool confirmed = stall.verdict.level == model::VerdictLevel::confirmed;
+  int& last = confirmed ? hang_reported_ : stall_reported_;
+  if (stall.n == last || (!confirmed && !stall.early)) {
     return;
   }
-  hang_reported_ = stall.n;
-  JobEvent reported = event(JobEventKind::hang, stall.verdict.sentence);
+  last = stall.n;
+  JobEvent reported = event(confirmed ? JobEventKind::hang : JobEventKind::stall, stall.verdict.sentence);
   reported.ranks = stall.verdict.ranks;
   reported.verdict = stall.verdict;
   reported.has_verdict = true;
@@ -52,12 +54,13 @@ void JobEvents::hang(const model::Stall& stall) {
 }
 
 void JobEvents::recovered(const model::Stall& stall) {
-  if (stall.n != hang_reported_) {
+  if (stall.n != hang_reported_ && stall.n != stall_reported_) {
     return;
   }
   const bool restarted = stall.restarted_s >= 0;
   const double end_s = restarted ? stall.restarted_s : stall.cleared_s;
-  const double still_s = end_s - stall.at_s + parts_.options.hang_timeout_s;
+  const double since_s = stall.since_s >= 0 ? stall.since_s : stall.at_s - parts_.options.hang_timeout_s;
+  const double still_s = end_s - since_s;
   JobEvent reported = event(JobEventKind::recovery,
                             fmt::format("{} after {}", restarted ? "ranks started again" : "progress again",
                                         base::human_duration(still_s)));
@@ -95,8 +98,8 @@ void JobEvents::died(const TrackedProcess& process, base::WaitStatus status) {
 void JobEvents::raised(const model::PythonException& exception) {
   const TrackedProcess* p = parts_.table.find(exception.pid);
   if (p == nullptr || p->record.role != model::ProcessRole::rank ||
-      exception.kind != model::ExceptionKind::raised || parts_.ledger.ended_by_us(exception.pid) ||
-      !first_of_a_wave()) {
+      exception.kind != model::ExceptionKind::raised || exception.chain.front().type == "KeyboardInterrupt" ||
+      parts_.ledger.ended_by_us(exception.pid) || !first_of_a_wave()) {
     return;
   }
   JobEvent reported = event(
@@ -109,8 +112,10 @@ void JobEvents::raised(const model::PythonException& exception) {
   report(reported);
 }
 
-void JobEvents::slower(const std::string& sentence) {
-  report(event(JobEventKind::slow, sentence));
+void JobEvents::slower(const std::string& sentence, const model::RankSet& ranks) {
+  JobEvent reported = event(JobEventKind::slow, sentence);
+  reported.ranks = ranks;
+  report(reported);
 }
 
 void JobEvents::ended() {

@@ -27,7 +27,8 @@ class JobEvents {
   JobEvents(Parts parts, std::string directory, std::function<void(const model::JobEvent&)> report)
       : parts_(parts), directory_(std::move(directory)), report_(std::move(report)) {}
 
-  // The verdict on a stall, or a later verdict on the same stall. Only confirmed hangs are reported.
+  // The verdict on a stall, or a later verdict on the same stall. Reported once if the hang is confirmed,
+  // and once as a stall if it was found before the hang timeout.
   void hang(const model::Stall& stall);
   // The stall has passed, or its ranks have been restarted.
   void recovered(const model::Stall& stall);
@@ -37,7 +38,7 @@ class JobEvents {
   // ending.
   void raised(const model::PythonException& exception);
   // The steps take longer than before.
-  void slower(const std::string& sentence);
+  void slower(const std::string& sentence, const model::RankSet& ranks = {});
   // The last verdict has been made.
   void ended();
 
@@ -50,7 +51,8 @@ class JobEvents {
   Parts parts_;
   std::string directory_;
   std::function<void(const model::JobEvent&)> report_;
-  int hang_reported_ = 0;  // number of the last stall that was reported
+  int hang_reported_ = 0;   // number of the last stall that was reported
+  int stall_reported_ = 0;  // likewise, as one that was found early
   std::optional<base::MonoNs> last_failure_;
 };
 

@@ -26,6 +26,20 @@ std::vector<CommandSpec> make_table() {
                      "dump its stacks on kill -USR2"}},
        .manual = "xpurun-run(1)",
        .usage_status = 125},
+      {.name = "now",
+       .group = "Running",
+       .summary = "say where the newest job on this host stands, at once",
+       .synopsis = {"xpurun now [OPTION]..."},
+       .description =
+           "Finds the newest job of this user on this host, whether xpurun has started it or not: processes "
+           "with the variables of torchrun, mpirun or srun, else the newest tree of Python processes with "
+           "several workers. Takes the stacks of all its ranks and says which ranks stand still, where, and "
+           "who waits for whom. Needs about three seconds; the job goes on. For another job: xpurun attach "
+           "--now PID.",
+       .options = now_options(),
+       .examples = {{"xpurun now", "my job seems to hang: who, and where?"}},
+       .manual = "xpurun-now(1)",
+       .usage_status = 125},
       {.name = "attach",
        .group = "Running",
        .summary = "watch a job that already runs without xpurun",

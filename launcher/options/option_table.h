@@ -56,6 +56,7 @@ std::span<const OptionSpec> stacks_options();    // option_table_stacks.cpp
 std::span<const OptionSpec> pipeline_options();  // option_table_pipeline.cpp
 // option_table_tools.cpp
 // The options of run that also make sense for a job that already runs.
+std::span<const OptionSpec> now_options();
 std::span<const OptionSpec> attach_options();
 std::span<const OptionSpec> record_options();
 std::span<const OptionSpec> capture_options();

@@ -459,6 +459,18 @@ constexpr OptionSpec kVersion[] = {
 
 }  // namespace
 
+std::span<const OptionSpec> now_options() {
+  static const std::vector<OptionSpec> table = [] {
+    std::vector<OptionSpec> out;
+    for (const std::string_view name :
+         {"out", "runs-dir", "name", "report", "source", "share", "lang", "quiet", "verbose", "help"}) {
+      out.push_back(*find_option(run_options(), name));
+    }
+    return out;
+  }();
+  return table;
+}
+
 std::span<const OptionSpec> attach_options() {
   static const std::vector<OptionSpec> table = [] {
     constexpr std::string_view kNames[] = {"hang-timeout",

@@ -63,6 +63,14 @@ void StepWatch::started(base::Rank rank, std::span<const report::GpuStart> start
   }
 }
 
+std::vector<base::Rank> StepWatch::ranks() const {
+  std::vector<base::Rank> out;
+  for (const auto& [rank, state] : ranks_) {
+    out.push_back(rank);
+  }
+  return out;
+}
+
 StepWatch::RankSteps StepWatch::rank(base::Rank rank) const {
   const auto known = ranks_.find(rank);
   return known == ranks_.end() ? RankSteps{} : known->second.seen;

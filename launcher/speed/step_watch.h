@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -48,6 +49,7 @@ class StepWatch {
   void every_call_timed(bool on, base::MonoNs now);
 
   RankSteps rank(base::Rank rank) const;
+  std::vector<base::Rank> ranks() const;  // of which spans have come
   // When the latest step of any rank ended; 0: no step was seen. The number of steps of the rank with most
   // steps.
   base::MonoNs last_end() const { return last_end_; }

@@ -3,6 +3,7 @@
 #include "common/model/run_dir.h"
 #include "launcher/speed/gpu_starts.h"
 #include "launcher/supervise/reporting/rank_progress.h"
+#include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>
 
@@ -89,11 +90,25 @@ PythonReports::Hooks Measurement::python_hooks() {
 }
 
 SlowdownHandler::Hooks Measurement::speed_hooks() {
-  return {.slower = [this](const std::string& sentence) { parts_.notifier.events().slower(sentence); },
+  return {.slower = [this](const std::string& sentence,
+                           const model::RankSet& ranks) { parts_.notifier.events().slower(sentence, ranks); },
           .say = hooks_.say,
           .changed = [this] { timing_.look_now(); },
           .recorded = [this] { return timing_.level() != wire::Level::off && !parts_.job.is_ending(); },
-          .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_)};
+          .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_),
+          .look_for_stall = hooks_.look_for_stall};
+}
+
+// Who is to blame at the moment: for a stall, else for slow steps.
+std::vector<Culprit> Measurement::culprits() const {
+  const model::Stall* stall = std::as_const(parts_.journal).open_stall();
+  const bool judged = stall != nullptr && !stall->verdict.ranks.empty();
+  const model::RankSet& ranks = judged ? stall->verdict.ranks : speed_.slow_ranks();
+  std::vector<Culprit> out;
+  for (const base::Rank rank : ranks.ranks()) {
+    out.push_back({rank, judged ? stall->verdict.id : std::string(report::kSlowRank)});
+  }
+  return out;
 }
 
 TimingService::Hooks Measurement::timing_hooks() {
@@ -122,6 +137,7 @@ TimingService::Hooks Measurement::timing_hooks() {
               },
           .slow_rank = std::bind_front(&SlowdownHandler::found_slow_rank, &speed_),
           .slow_events = [this] { return steps().slow_events(); },
+          .culprits = [this] { return culprits(); },
           .gpus = [this] { return gpu_watch_.throttling(); }};
 }
 

@@ -49,6 +49,7 @@ class Measurement {
   };
   struct Hooks {
     std::function<bool()> stall_open;
+    std::function<void()> look_for_stall;                         // who stands still is a stall now
     std::function<void()> gpu_used;                               // by the first process of the job
     std::function<void(base::Pid, base::WaitStatus)> rank_ended;  // of a rank that was added after its end
     std::function<void(const std::string&)> say;
@@ -79,6 +80,7 @@ class Measurement {
   PythonReports::Hooks python_hooks();
   SlowdownHandler::Hooks speed_hooks();
   TimingService::Hooks timing_hooks();
+  std::vector<Culprit> culprits() const;
   std::function<void(base::Pid)> helper_started();
   void add_mpi_calls(model::CollectiveFacts& facts) const;
 

@@ -45,8 +45,29 @@ bool PythonReports::take_untraced(base::Pid pid, std::string_view json) {
   return true;
 }
 
+// Of a process that the sender had started with multiprocessing.
+bool PythonReports::take_helper_death(base::Pid parent, std::string_view json) {
+  auto death = model::helper_death_from_message(json);
+  if (!death) {
+    return false;
+  }
+  constexpr size_t kMost = 200;  // the latest ones
+  discover(parent);
+  const TrackedProcess* p = parts_.table.find(parent);
+  death->parent = parent;
+  death->rank = p != nullptr ? p->record.rank : base::kNoRank;
+  death->at_s = parts_.journal.elapsed_s();
+  auto& known = parts_.journal.manifest().helper_deaths;
+  if (known.size() >= kMost) {
+    known.erase(known.begin());
+  }
+  known.push_back(std::move(*death));
+  parts_.journal.changed();
+  return true;
+}
+
 void PythonReports::received(base::Pid pid, std::string_view json) {
-  if (take_untraced(pid, json)) {
+  if (take_untraced(pid, json) || take_helper_death(pid, json)) {
     return;
   }
   auto exception = model::exception_from_message(json);

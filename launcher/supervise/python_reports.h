@@ -57,6 +57,7 @@ class PythonReports {
 
  private:
   void discover(base::Pid pid);
+  bool take_helper_death(base::Pid parent, std::string_view json);
   bool take_untraced(base::Pid pid, std::string_view json);
   void add_departed(base::Pid pid, std::string_view json, int code);
 

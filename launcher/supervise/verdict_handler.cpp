@@ -24,9 +24,13 @@ namespace {
 // already said everything.
 enum class EndText { nothing, sentence, with_evidence };
 
-EndText end_text(const model::Verdict& v, bool stalls, bool several_ranks) {
+EndText end_text(const model::RunManifest& run, bool several_ranks) {
   using model::VerdictKind;
-  if (stalls || v.kind == VerdictKind::hang || v.kind == VerdictKind::crash) {
+  const model::Verdict& v = run.verdict;
+  // A stall that passed before the hang timeout was a pause.
+  const bool stalls =
+      std::any_of(run.stalls.begin(), run.stalls.end(), [](const model::Stall& s) { return !s.early; });
+  if (stalls || v.kind == VerdictKind::hang || v.kind == VerdictKind::crash || v.kind == VerdictKind::slow) {
     return EndText::with_evidence;
   }
   if (v.kind == VerdictKind::none || v.kind == VerdictKind::running) {
@@ -205,9 +209,20 @@ void VerdictHandler::say_progress_again(const model::Stall& stall) {
 // While the job is being ended, reports still come in. The end of the run prints the last of them.
 void VerdictHandler::announce(const model::Verdict& verdict, int stall) {
   std::string facts = facts_of(verdict);
-  if (!parts_.job.is_ending() && !hooks_.was_interrupted() && !verdict.sentence.empty() &&
-      facts != announced_[stall]) {
-    announced_[stall] = std::move(facts);
+  const auto known = announced_.find(stall);
+  if (parts_.job.is_ending() || hooks_.was_interrupted() || verdict.sentence.empty() ||
+      (known != announced_.end() && facts == known->second)) {
+    return;
+  }
+  const model::Stall* one = parts_.journal.stall(stall);
+  const bool early = one != nullptr && one->early;
+  if (early && announced_.contains(stall)) {
+    return;  // one line: the verdict may follow
+  }
+  announced_[stall] = std::move(facts);
+  if (early) {
+    hooks_.say_sentence(spoken(verdict));
+  } else {
     report(verdict);
   }
 }
@@ -322,9 +337,8 @@ void VerdictHandler::print_end() {
   if (run.verdict.kind != model::VerdictKind::none && run.verdict.kind != model::VerdictKind::running) {
     publish(run.verdict);
   }
-  const EndText text = parts_.options.attaches()
-                           ? EndText::with_evidence
-                           : end_text(run.verdict, !run.stalls.empty(), hooks_.several_ranks());
+  const EndText text =
+      parts_.options.attaches() ? EndText::with_evidence : end_text(run, hooks_.several_ranks());
   if (parts_.options.verbosity < 0 || text == EndText::nothing) {
     return;
   }

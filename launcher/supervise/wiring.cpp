@@ -90,10 +90,12 @@ DumpCoordinator::Hooks Supervisor::dump_hooks() {
 }
 
 Measurement::Hooks Supervisor::measurement_hooks() {
-  return {.stall_open = [this] { return judgement_.stalls().open(); },
-          .gpu_used = [this] { listeners_.open_metrics(); },
-          .rank_ended = [this](base::Pid pid, base::WaitStatus status) { reaper_.process_died(pid, status); },
-          .say = say()};
+  return {
+      .stall_open = [this] { return judgement_.stalls().open(); },
+      .look_for_stall = [this] { watcher_.look_for_stall(SignalHandler::kStillS, Watcher::Look::before); },
+      .gpu_used = [this] { listeners_.open_metrics(); },
+      .rank_ended = [this](base::Pid pid, base::WaitStatus status) { reaper_.process_died(pid, status); },
+      .say = say()};
 }
 
 Judgement::Hooks Supervisor::judgement_hooks() {

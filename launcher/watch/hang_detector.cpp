@@ -7,8 +7,9 @@
 namespace xpurun::launcher {
 
 HangDetector::HangDetector(double timeout_s, int busy_timeouts, double proof_grace_s)
-    : timeout_(base::s_to_ns(timeout_s)),
-      proof_grace_(base::s_to_ns(proof_grace_s)),
+    : full_timeout_(base::s_to_ns(timeout_s)),
+      timeout_(full_timeout_),
+      proof_grace_(std::min(base::s_to_ns(proof_grace_s), full_timeout_)),
       busy_timeouts_(busy_timeouts) {}
 
 base::MonoNs HangDetector::timeout_of(const StillRank& rank) const {
@@ -250,19 +251,38 @@ void HangDetector::judge(base::MonoNs now, int n, Stall& stall, std::vector<Stal
   note_judged(now, stall);
 }
 
-base::MonoNs HangDetector::oldest_of(base::MonoNs now, const Stall& stall) {
-  base::MonoNs oldest = now;
+base::MonoNs HangDetector::oldest_of(const Stall& stall) {
+  base::MonoNs out = INT64_MAX;
   for (const auto& [rank, member] : stall.members) {
-    oldest = std::min(oldest, member.still_since);
+    out = std::min(out, member.still_since);
   }
-  return oldest;
+  return out;
+}
+
+bool HangDetector::some_proved(const Stall& stall) const {
+  return std::any_of(stall.members.begin(), stall.members.end(),
+                     [&](const auto& member) { return known_.at(member.first).rank.proved; });
+}
+
+void HangDetector::become_due(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events) {
+  const base::MonoNs at = oldest_of(stall) + full_timeout_;
+  if (!stall.early) {
+    return;
+  }
+  if (now < at) {
+    wake_at(at);
+    return;
+  }
+  stall.early = false;
+  events.push_back(event(StallChange::due, n, stall));
+  note_judged(now, stall);
 }
 
 void HangDetector::end_grace(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events) {
   if (!stall.grace) {
     return;
   }
-  const base::MonoNs at = oldest_of(now, stall) + std::min(proof_grace_, timeout_);
+  const base::MonoNs at = oldest_of(stall) + proof_grace_;
   if (now >= at && stall.judged_at < now) {
     stall.grace = false;
     events.push_back(event(StallChange::judge, n, stall));
@@ -277,7 +297,7 @@ void HangDetector::escalate(base::MonoNs now, int n, Stall& stall, std::vector<S
   }
   const bool counts_work = busy_timeouts_ > 0;
   const int timeouts = counts_work ? busy_timeouts_ : report::kStillTimeouts;
-  const base::MonoNs at = oldest_of(now, stall) + timeout_ * timeouts + stall.held_up;
+  const base::MonoNs at = oldest_of(stall) + full_timeout_ * timeouts + stall.held_up;
   // The dump of a stall that was just raised or has changed comes first.
   if (now >= at && stall.judged_at < now) {
     stall.escalated = true;
@@ -307,11 +327,15 @@ std::vector<StallEvent> HangDetector::update(base::MonoNs now, const std::vector
   }
   remove_merged(events);
   for (const int n : raised) {
-    note_judged(now, stalls_.at(n));
-    stalls_.at(n).grace = now < oldest_of(now, stalls_.at(n)) + std::min(proof_grace_, timeout_);
-    events.push_back(event(StallChange::raised, n, stalls_.at(n)));
+    Stall& stall = stalls_.at(n);
+    note_judged(now, stall);
+    events.push_back(event(StallChange::raised, n, stall));
+    const bool proved = some_proved(stall);
+    stall.grace = proved && now < oldest_of(stall) + proof_grace_;
+    stall.early = events.back().early = !proved && now < oldest_of(stall) + full_timeout_;
   }
   for (auto& [n, stall] : stalls_) {
+    become_due(now, n, stall, events);
     judge(now, n, stall, events);
     end_grace(now, n, stall, events);
     escalate(now, n, stall, events);

@@ -25,6 +25,7 @@ enum class StallChange {
   raised,     // a new stall: request a dump and a verdict
   joined,     // other ranks have joined or left: the stacks are old
   judge,      // other ranks of the job, or the condition of a member, have changed
+  due,        // a stall that was raised early has lasted for the timeout: the stacks are old
   escalated,  // a suspected stall has outlasted the busy timeouts; never together with another change
   merged,     // its ranks belong to another stall now
   cleared,
@@ -35,6 +36,7 @@ struct StallEvent {
   int stall = 0;                       // 1, 2, ...
   model::RankSet ranks = {};           // the members; empty if the stall has ended
   base::Rank longest = base::kNoRank;  // the member that has been still longest
+  bool early = false;                  // raised: before the timeout, because somebody has looked
 };
 
 class HangDetector {
@@ -66,7 +68,7 @@ class HangDetector {
   // The latest time for the next update(), given the last input; empty if none is needed.
   std::optional<base::MonoNs> next_deadline() const { return next_deadline_; }
   double timeout_s() const { return base::ns_to_s(timeout_); }
-  // From the next update() on.
+  // From the next update() on. With less than the timeout of the constructor, stalls are raised early.
   void set_timeout(double timeout_s) { timeout_ = base::s_to_ns(timeout_s); }
 
  private:
@@ -95,6 +97,7 @@ class HangDetector {
     base::MonoNs held_up = 0;
     bool escalated = false;  // or judged after kStillTimeouts
     bool grace = false;      // raised by a proof, before the end of the grace
+    bool early = false;      // raised before the timeout, which has not passed yet
   };
 
   // The instant from which the stillness of the rank counts.
@@ -110,6 +113,8 @@ class HangDetector {
   void take_in(const model::RankSet& group, Stall& stall);
   void remove_merged(std::vector<StallEvent>& events);
   void judge(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events);
+  static base::MonoNs oldest_of(const Stall& stall);
+  void become_due(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events);
   void escalate(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events);
   void note_judged(base::MonoNs now, Stall& stall) const;
   bool condition_changed(const Stall& stall) const;
@@ -119,11 +124,12 @@ class HangDetector {
   void wake_at(base::MonoNs at) { next_deadline_ = std::min(next_deadline_.value_or(INT64_MAX), at); }
 
   base::MonoNs timeout_of(const StillRank& rank) const;
-  static base::MonoNs oldest_of(base::MonoNs now, const Stall& stall);
+  bool some_proved(const Stall& stall) const;
   void end_grace(base::MonoNs now, int n, Stall& stall, std::vector<StallEvent>& events);
 
-  base::MonoNs timeout_;
-  base::MonoNs proof_grace_;
+  base::MonoNs full_timeout_;
+  base::MonoNs timeout_;      // at present
+  base::MonoNs proof_grace_;  // at most the full timeout
   int busy_timeouts_;
   int last_stall_ = 0;
   std::map<int, Stall> stalls_;  // open ones

@@ -65,6 +65,9 @@ void RankWatch::sample_usage(base::MonoNs now) {
     return;
   }
   state_ = main->state;
+  if (process->rss_pages > 0) {  // a process that has ended has none
+    rss_bytes_ = static_cast<int64_t>(process->rss_pages) * ::sysconf(_SC_PAGESIZE);
+  }
   const base::ProcIo io = proc_.io(pid_);
   usage_.push_back({.at = now,
                     .cpu_s = base::ticks_to_s(process->utime_ticks + process->stime_ticks),

@@ -53,6 +53,7 @@ class RankWatch final : public RankProbe {
   StillSigns signs() const override;
   const stackdump::Position& position() const override { return position_; }
   const model::CodeLocation& user_place() const override { return user_place_; }
+  int64_t rss_bytes() const override { return rss_bytes_; }
   model::RankObservation observe(base::MonoNs now) const override;
 
  private:
@@ -100,6 +101,7 @@ class RankWatch final : public RankProbe {
   std::optional<NativeCalls> calls_;  // at the last sample
   bool in_calls_ = false;             // the main thread stands in recorded calls
   char state_ = '?';
+  int64_t rss_bytes_ = 0;
   bool waits_for_terminal_ = false;
 };
 

@@ -216,6 +216,7 @@ void Watcher::sample_ranks(base::MonoNs now) {
       if (!probe->user_place().empty()) {
         p->record.place = probe->user_place();  // after the end of a process, its last place
       }
+      p->record.rss_bytes = probe->rss_bytes();
       note_progress(p->record, since_start_s(probe->last_progress()));
     }
   }

@@ -52,6 +52,7 @@ def _hook(os, here, settings):
     hide = _hide
     parts = {}
     settings["part"] = lambda name: part(name)
+    settings["tell"] = lambda kind, value: tell(kind, value)
     told = []  # id of the last reported exception; a reference would keep its frames alive
 
     def part(name):
@@ -66,16 +67,21 @@ def _hook(os, here, settings):
         return parts[name]
 
     def tell(kind, value, thread=None):
-        try:
-            if value is None or hasattr(sys, "ps1") or isinstance(value, (SystemExit, KeyboardInterrupt)):
+        if value is None or hasattr(sys, "ps1") or isinstance(value, SystemExit):
+            return
+        if kind == "raised":
+            if told == [id(value)]:
                 return
-            if kind == "raised":
-                if told == [id(value)]:
-                    return
-                told[:] = [id(value)]
-            part("xpurun_exceptions")["tell_exception"](kind, value, thread)
-        except BaseException:
-            pass
+            told[:] = [id(value)]
+        insist(lambda: part("xpurun_exceptions")["tell_exception"](kind, value, thread))
+
+    def insist(report):
+        """A signal handler of the program may raise meanwhile, and must not cost the report."""
+        for _ in range(3):
+            try:
+                return report()
+            except BaseException:
+                pass
 
     first = getpid()
     is_rank = settings["is_rank"]
@@ -87,14 +93,15 @@ def _hook(os, here, settings):
                 caller.f_globals.get("__name__") != "multiprocessing.popen_fork")
 
     def tell_exit(kind, status):
-        try:
-            caller = sys._getframe(2)
+        caller = sys._getframe(2)
+
+        def report():
             if getpid() != first and not is_forked_rank(caller):
                 return
             if (status is not None and status != 0) or is_rank:
                 part("xpurun_exceptions")["tell_exit"](kind, status, caller)
-        except BaseException:
-            pass
+
+        insist(report)
 
     default_hook = sys.excepthook
     default_thread_hook = _thread._excepthook
@@ -165,7 +172,9 @@ def _hook(os, here, settings):
     posix._exit = _exit
     atexit.register(at_exit)
     awaited = {"torch": ("xpurun_stages",), "torch.distributed.distributed_c10d": ("xpurun_torch",),
-               "torch.distributed._functional_collectives": ("xpurun_torch",), "xpurun": ("xpurun_mark",)}
+               "torch.distributed._functional_collectives": ("xpurun_torch",), "xpurun": ("xpurun_mark",),
+               "multiprocessing.process": ("xpurun_multiprocessing",),
+               "multiprocessing.popen_fork": ("xpurun_multiprocessing",)}
     settings["awaited"] = awaited
     _watch_imports(part, awaited, settings["chances"])
     functions = os.environ.get("XPURUN_TRACE_PYTHON")

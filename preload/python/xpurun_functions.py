@@ -258,4 +258,4 @@ def watched(spec):
     """`spec` belongs to an awaited module, whose loader has not run yet; None if there is none."""
     if spec is None or spec.loader is None or isinstance(spec.loader, type):
         return spec
-    return shared["when_executed"](spec, executed)
+    return settings["part"]("xpurun_watch")["when_executed"](spec, executed)

@@ -223,4 +223,4 @@ def install(torch):
 
 def watched(spec):
     """`spec` belongs to torch, whose loader has not run yet; None if there is none."""
-    return None if spec is None else shared["when_executed"](spec, install)
+    return None if spec is None else settings["part"]("xpurun_watch")["when_executed"](spec, install)

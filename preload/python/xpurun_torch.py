@@ -471,4 +471,4 @@ def wrap_functions(module):
 def watched(spec):
     """`spec` belongs to torch.distributed.distributed_c10d or to the functional collectives, whose loader has not run
     yet; None if there is none."""
-    return None if spec is None else shared["when_executed"](spec, wrap_functions)
+    return None if spec is None else settings["part"]("xpurun_watch")["when_executed"](spec, wrap_functions)

@@ -43,6 +43,7 @@ namespace xpurun::report {
 namespace {
 
 constexpr size_t kMostOthers = 3;
+constexpr double kStillNowS = 1;    // counts as still for judge_now()
 constexpr size_t kMostNotes = 100;  // of one kind
 constexpr std::string_view kSourceFile = "source.json";
 
@@ -209,6 +210,7 @@ struct Judged {
   Facts facts;
   std::optional<model::DumpManifest> manifest;  // of the shown dump, even if it is no evidence
   model::Verdict spoken;                        // the verdict in the language of the page
+  std::optional<SpeedOfRun> speed;              // of a job that ended well; else not read yet
 };
 
 Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
@@ -227,9 +229,17 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   out.manifest = std::move(merged.manifest);
   if (out.dump.evidence) {
     out.facts.dump = out.manifest;
+    if (out.facts.run.judged_now && out.facts.dump) {
+      out.facts.dump->hang_timeout_s = std::min(out.facts.dump->hang_timeout_s, kStillNowS);
+    }
     out.facts.stacks = std::move(out.collected.stacks);
     out.facts.dump_dir = out.dump.shown;
     read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
+  }
+  // Who ended well may have been slow. Other verdicts come first, so that they do not wait for the files.
+  if (out.facts.run.outcome == model::RunOutcome::exit && out.facts.run.child_status.succeeded()) {
+    out.speed = read_speed(job, {.language = language});
+    out.facts.slow = out.speed->report.findings;
   }
   const auto of_job =
       !job.several() || job.handed ? verdict_of_job(job.nodes.front().run) : std::optional<model::Verdict>();
@@ -395,7 +405,10 @@ RunReport start_report(Judged& judged, Places places, const BuildResult& result,
   }
   report.run = std::move(judged.facts.run);
   report.gpus = std::move(judged.facts.gpus);
-  if (SpeedOfRun speed = read_speed(judged.job, {.language = options.language}); speed.ranks > 0) {
+  if (!judged.speed) {
+    judged.speed = read_speed(judged.job, {.language = options.language});
+  }
+  if (SpeedOfRun& speed = *judged.speed; speed.ranks > 0) {
     add_some(speed.notes, report.notes);
     report.speed = std::move(speed.report);
     add_pipeline(report, judged.job, options.language);
@@ -462,6 +475,34 @@ base::Result<BuildResult> build_report(const std::vector<model::RunDir>& dirs, c
   XPURUN_TRY_ASSIGN(JobRuns job, read_job(dirs));
   XPURUN_TRY(base::make_own_dir(out.path()));
   return build(std::move(job), out, options);
+}
+
+base::Result<model::Verdict> judge_now(const model::RunDir& dir, const std::string& dump,
+                                       base::Language language) {
+  XPURUN_TRY_ASSIGN(JobRuns job, read_job(dir));
+  XPURUN_TRY_ASSIGN(const model::DumpManifest manifest,
+                    model::load_dump_manifest(dir.file(dump) + "/dump.json"));
+  model::RunManifest& run = job.nodes.front().run;
+  run.judged_now = true;
+  model::Stall look{.n = 1, .at_s = manifest.at_s, .dump = dump, .asked_s = manifest.at_s, .pending = true};
+  double longest_s = 0;
+  for (const model::RankObservation& rank : manifest.ranks) {
+    if (rank.alive && rank.still_s >= kStillNowS) {
+      look.ranks.insert(rank.rank);
+      longest_s = std::max(longest_s, rank.still_s);
+    }
+  }
+  for (const model::Stall& known : run.stalls) {
+    look.n = std::max(look.n, known.n + 1);
+  }
+  // The dump shows the stalls that were open, too.
+  std::erase_if(run.stalls, [](const model::Stall& s) { return s.cleared_s < 0; });
+  look.since_s = manifest.at_s - longest_s;
+  if (!look.ranks.empty()) {
+    run.stalls.push_back(std::move(look));
+  }
+  BuildResult result;
+  return judge(std::move(job), language, result).spoken;
 }
 
 base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir,

@@ -22,6 +22,11 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
 base::Result<BuildResult> build_report(const std::vector<model::RunDir>& dirs, const model::RunDir& out,
                                        const BuildOptions& options);
 
+// The verdict on a job that runs, by a dump that was asked for ("dumps/2-request"): a rank that has stood
+// still for a second counts as still. Writes nothing.
+base::Result<model::Verdict> judge_now(const model::RunDir& dir, const std::string& dump,
+                                       base::Language language);
+
 // Merges every *.stacks.json below `dir` into out_dir: {merged,python,native}.{svg,folded} and stacks.txt. Of
 // several dumps of the same processes only the latest is used. Dumps of several hosts are merged.
 base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir,

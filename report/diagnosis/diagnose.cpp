@@ -23,7 +23,8 @@ constexpr Rule kRules[] = {
     not_started,         // nothing ran
     interrupted,         // the user ended the run, perhaps because it hung
     looked_at,           // the user has asked where the job stands
-    finished,            // all ranks exited cleanly
+    was_slow,            // all ranks exited cleanly
+    finished,            // likewise
     hung,                // ended by xpurun, still lasting, or the cause of later failures
     failed_by_mismatch,  // before the failures that it caused
     gave_up_first,       // before the rank that waited
@@ -149,6 +150,9 @@ std::string sentence_of(const Verdict& v) {
   }
   if (!v.where.function.empty()) {
     out += tr(", in {}", place(v.where));
+  }
+  if (v.kind == model::VerdictKind::slow && v.slow.present()) {
+    out += tr(" costs {:.0f} % of each step", 100 * v.slow.share);
   }
   if (v.kind == model::VerdictKind::hang) {
     out += tr(" for {}", seconds_words(v.seconds));

@@ -7,6 +7,7 @@
 #include "common/model/evidence/kernel_events.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stack_snapshot.h"
+#include "common/model/timing/speed_report.h"
 
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct Facts {
   std::string dump_dir;                      // "dumps/1-hang"; empty without a dump
   model::GpuState gpus;                      // of this host at that dump; empty if unknown
   model::KernelEvents kernel;                // from the start of the run until that dump
+  std::vector<model::SpeedFinding> slow;     // of a job that ended well, most important first
 };
 
 }  // namespace xpurun::report

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/holders.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
@@ -29,12 +30,35 @@ const model::ProcessStacks* stacks_of(const Scene& scene, const RankView& v, bas
   return it == scene.facts.stacks.end() ? nullptr : &*it;
 }
 
+// Processes of multiprocessing itself, which wait for requests all the time.
+bool serves_multiprocessing(std::string_view file) {
+  return file.ends_with("/multiprocessing/resource_tracker.py") ||
+         file.ends_with("/multiprocessing/forkserver.py") || file.ends_with("/multiprocessing/managers.py");
+}
+
+bool serves_multiprocessing(const std::vector<model::Frame>& frames) {
+  return std::any_of(frames.begin(), frames.end(),
+                     [](const model::Frame& f) { return serves_multiprocessing(f.file); });
+}
+
+// The last helper of the rank that was found dead before the dump.
+const model::HelperDeath* dead_helper(const Scene& scene, const RankView& v) {
+  const auto& all = scene.facts.run.helper_deaths;
+  const auto it = std::find_if(all.rbegin(), all.rend(), [&](const model::HelperDeath& h) {
+    return h.parent == v.pid && h.rank == v.rank && (!scene.facts.dump || h.at_s <= scene.facts.dump->at_s);
+  });
+  return it == all.rend() ? nullptr : &*it;
+}
+
 // Empty for a helper that itself waits for work: the rank does not wait for such a helper.
-model::CodeLocation place_of_helper(const Scene& scene, const RankView& v, const HelperObservation& h) {
-  const model::ProcessStacks* stacks = stacks_of(scene, v, h.pid);
+model::CodeLocation place_of_helper(const model::ProcessStacks* stacks, const HelperObservation& h) {
   const model::ThreadStack* main = stacks != nullptr ? stacks->main_thread() : nullptr;
+  if (serves_multiprocessing(h.file) || (main != nullptr && serves_multiprocessing(main->frames))) {
+    return {};
+  }
   if (main != nullptr && !main->frames.empty()) {
-    return find_wait(main->frames, {.idle = true}) ? model::CodeLocation() : place_of(main->frames);
+    const auto wait = find_wait(main->frames, {.idle = true});
+    return wait && !acquires_lock(*main) ? model::CodeLocation() : place_with_target(*main);
   }
   if (h.function.empty() || find_wait_at(h.function, h.file, {.idle = true})) {
     return {};
@@ -43,18 +67,17 @@ model::CodeLocation place_of_helper(const Scene& scene, const RankView& v, const
 }
 
 // Without any observation of the helpers, their stacks give a position but no duration.
-std::string helper_by_stacks(const Scene& scene, const RankView& v, std::string_view name) {
+std::optional<HelperPlace> helper_by_stacks(const Scene& scene, const RankView& v) {
   for (const model::ProcessStacks& s : scene.facts.stacks) {
     const bool helper = s.role == model::ProcessRole::worker || s.role == model::ProcessRole::child;
-    const model::ThreadStack* main = helper && s.rank == v.rank ? s.main_thread() : nullptr;
-    if (main == nullptr || main->frames.empty() || find_wait(main->frames, {.idle = true})) {
+    if (!helper || s.rank != v.rank || s.main_thread() == nullptr || s.main_thread()->frames.empty()) {
       continue;
     }
-    if (const auto where = place_of(main->frames); !where.function.empty()) {
-      return tr("; its {} pid {} is in {}", name, s.pid, place(where));
+    if (auto where = place_of_helper(&s, {}); !where.function.empty()) {
+      return HelperPlace{.pid = s.pid, .where = std::move(where), .stacks = &s};
     }
   }
-  return {};
+  return std::nullopt;
 }
 
 // The job would be ended for a confirmed hang, and --busy-timeouts is off.
@@ -112,27 +135,55 @@ std::string thread_clause(const RankView& v) {
   return out;
 }
 
-std::string helper_clause(const Scene& scene, const RankView& v) {
-  const bool elsewhere = v.wait && !v.waits_locally();
-  if (v.state != RankState::stuck || v.seen == nullptr || elsewhere) {
+std::string dead_helper_clause(const Scene& scene, const RankView& v) {
+  const model::HelperDeath* dead =
+      v.state == RankState::stuck && v.waits_locally() ? dead_helper(scene, v) : nullptr;
+  if (dead == nullptr) {
     return {};
   }
+  Ending how{.known = true};
+  how.signal = dead->status.signal();
+  how.exit_code = dead->status.exited() ? dead->status.exit_code() : how.exit_code;
+  return tr("; its {} (pid {}) {} {}", dead->name.empty() ? tr("process") : base::sanitize(dead->name),
+            dead->pid, how_it_ended(how), moment_words(scene.facts.run, dead->at_s));
+}
+
+std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v) {
+  const bool elsewhere = v.wait && !v.waits_locally();
+  if (v.state != RankState::stuck || v.seen == nullptr || elsewhere) {
+    return std::nullopt;
+  }
   const bool local = v.waits_locally();
-  const std::string name = local && v.wait->kind == WaitKind::helper ? tr(v.wait->what) : tr("process");
   for (const HelperObservation& h : v.seen->helpers) {
     if (!local && !h.awaited) {
       continue;
     }
-    const auto where = place_of_helper(scene, v, h);
-    if (!where.function.empty()) {
-      return tr("; its {} pid {} has been in {} for {}", name, h.pid, place(where), seconds_words(h.still_s));
+    const model::ProcessStacks* stacks = stacks_of(scene, v, h.pid);
+    if (auto where = place_of_helper(stacks, h); !where.function.empty()) {
+      return HelperPlace{.pid = h.pid, .where = std::move(where), .still_s = h.still_s, .stacks = stacks};
     }
     if (h.awaited && !h.python && !h.name.empty()) {
-      return tr("; its {} {} (pid {}) has made no progress for {}", name, base::sanitize(h.name), h.pid,
-                seconds_words(h.still_s));
+      return HelperPlace{.pid = h.pid, .where = {}, .still_s = h.still_s, .name = base::sanitize(h.name)};
     }
   }
-  return local && v.seen->helpers.empty() ? helper_by_stacks(scene, v, name) : std::string();
+  return local && v.seen->helpers.empty() ? helper_by_stacks(scene, v) : std::nullopt;
+}
+
+std::string helper_clause(const Scene& scene, const RankView& v) {
+  const auto helper = awaited_helper(scene, v);
+  if (!helper) {
+    return {};
+  }
+  const std::string what = v.wait && v.wait->kind == WaitKind::helper ? tr(v.wait->what) : tr("process");
+  if (!helper->name.empty()) {
+    return tr("; its {} {} (pid {}) has made no progress for {}", what, helper->name, helper->pid,
+              seconds_words(helper->still_s));
+  }
+  const std::string fork = helper->stacks != nullptr ? fork_words(scene, *helper->stacks) : std::string();
+  return (helper->still_s < 0 ? tr("; its {} pid {} is in {}", what, helper->pid, place(helper->where))
+                              : tr("; its {} pid {} has been in {} for {}", what, helper->pid,
+                                   place(helper->where), seconds_words(helper->still_s))) +
+         fork;
 }
 
 namespace {

@@ -3,13 +3,27 @@
 
 #include "report/diagnosis/rule.h"
 
+#include <optional>
 #include <string>
 
 namespace xpurun::report {
 
+// The process that a still rank waits for.
+struct HelperPlace {
+  base::Pid pid = 0;
+  model::CodeLocation where;  // empty for a program without Python
+  double still_s = -1;        // negative: not observed
+  std::string name;           // of a program without Python
+  const model::ProcessStacks* stacks = nullptr;
+};
+std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v);
+
 // A still rank whose helpers show a little progress: they may work, or be a meaningless heartbeat.
 bool helpers_stir(const RankView& v);
 
+// "; its ForkPoolWorker-2 (pid 77) was killed by SIGKILL at 14:03:07 UTC (12 s in)": a process of the rank,
+// which waits for its processes. Empty if none has died.
+std::string dead_helper_clause(const Scene& scene, const RankView& v);
 // The position of the process that this rank waits for: "; its dataloader worker pid 812 has been in
 // read_sample (data.py:31) for 300 s". Empty if the rank waits for no process of its own, or if nothing is
 // known about it.

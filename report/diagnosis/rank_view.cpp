@@ -1,6 +1,7 @@
 #include "report/diagnosis/rank_view.h"
 
 #include "report/diagnosis/collectives/analysis.h"
+#include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -191,6 +192,17 @@ void classify(RankView& v, const Recorded& calls, double timeout_s) {
   }
   if (v.thread != nullptr && !v.thread->frames.empty()) {
     v.where = v.wait && !v.wait->where.function.empty() ? v.wait->where : place_of(v.thread->frames);
+    if (!v.wait) {
+      v.where.target = v.thread->target;
+    }
+    if (const ThreadStack* last = last_thread(v); last != nullptr) {
+      v.where = place_of(last->frames);
+    }
+    // The line that runs the event loop says nothing.
+    const auto tasks = loop_waits(*v.thread) ? last_tasks(*v.stacks) : std::vector<const model::AsyncTask*>();
+    if (!tasks.empty()) {
+      v.where = place_of(*tasks.front());
+    }
     if (!v.wait && lost_its_python_frames(v)) {
       v.where = {.function = v.seen->function, .file = v.seen->file, .line = v.seen->line};
     }
@@ -228,6 +240,21 @@ void classify(RankView& v, const Recorded& calls, double timeout_s) {
 }
 
 }  // namespace
+
+const ThreadStack* last_thread(const RankView& v) {
+  const ThreadStack* main = v.stacks != nullptr ? v.stacks->main_thread() : nullptr;
+  const bool ends = main != nullptr && called_frames(main->frames) == main->frames.size() &&
+                    std::any_of(main->frames.begin(), main->frames.end(), [](const model::Frame& f) {
+                      return f.func == "_shutdown" && f.file.ends_with("/threading.py");
+                    });
+  if (!ends) {
+    return nullptr;
+  }
+  const auto it = std::find_if(v.stacks->threads.begin(), v.stacks->threads.end(), [](const ThreadStack& t) {
+    return !t.main && called_frames(t.frames) < t.frames.size();
+  });
+  return it == v.stacks->threads.end() ? nullptr : &*it;
+}
 
 std::vector<model::Frame> crash_frames(const ThreadStack& thread) {
   const auto& frames = thread.frames;
@@ -276,6 +303,9 @@ void find_full_pipe(RankView& v, const Facts& facts) {
     if (parent && cannot_write(*v.stacks) && waits_for_child(p)) {
       v.full_pipe = v.stacks;
       v.pipe_reader = &p;
+      // A queue of multiprocessing writes in a thread of its own.
+      const ThreadStack* main = v.stacks->main_thread();
+      v.where = main != nullptr && writes_to_full_pipe(*main) ? v.where : place_of(p.main_thread()->frames);
       return;
     }
   }

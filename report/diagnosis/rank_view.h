@@ -47,6 +47,10 @@ struct RankView {
 // the interrupted state could not be read.
 std::vector<model::Frame> crash_frames(const model::ThreadStack& thread);
 
+// The thread that the interpreter waits for at its end, if the main thread has run the whole program; null
+// otherwise.
+const model::ThreadStack* last_thread(const RankView& v);
+
 // The latest process of every rank of the run, ordered by rank. A restarted rank has several processes.
 std::vector<const model::ProcessRecord*> current_ranks(const model::RunManifest& run);
 // A rank that is the user's command without Python and without a launcher's variables, such as `sh job.sh`.

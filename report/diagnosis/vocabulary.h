@@ -47,6 +47,8 @@ inline constexpr std::string_view kInterrupted = "interrupted.signal";
 inline constexpr std::string_view kInterruptedHung = "interrupted.while_hung";
 inline constexpr std::string_view kNoneFinished = "none.finished";
 inline constexpr std::string_view kNoneUnknownStatus = "none.unknown_status";
+inline constexpr std::string_view kSlowRank = "slow.rank";
+inline constexpr std::string_view kSlowJob = "slow.job";
 inline constexpr std::string_view kRunning = "running.unfinished";
 inline constexpr std::string_view kRunningNow = "running.now";
 inline constexpr std::string_view kRunningDetached = "running.detached";
@@ -60,7 +62,7 @@ inline constexpr std::array kVerdictIds = {
     kHangLongCall,      kHangUnknown,      kCrashSignal,      kCrashKilled,      kCrashLauncher,
     kExitError,         kExitException,    kExitLeftEarly,    kExitLauncher,     kExitUnknown,
     kExitNotStarted,    kInterrupted,      kInterruptedHung,  kNoneFinished,     kRunning,
-    kNoneUnknownStatus, kRunningNow,       kRunningDetached,
+    kNoneUnknownStatus, kRunningNow,       kRunningDetached,  kSlowRank,         kSlowJob,
 };
 
 }  // namespace xpurun::report

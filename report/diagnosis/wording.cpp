@@ -74,8 +74,18 @@ std::string place(const CodeLocation& where) {
   if (at.empty()) {
     return function;
   }
-  return where.callee.empty() ? fmt::format("{} ({})", function, at)
-                              : fmt::format("{} ({}: {})", function, at, base::sanitize(where.callee));
+  std::string called = base::sanitize(where.callee);
+  if (!where.target.empty()) {
+    called += (called.empty() ? "" : " ") + base::sanitize(where.target);
+  }
+  if (!where.native.empty()) {
+    const std::string line =
+        short_place({.function = {}, .file = where.native_file, .line = where.native_line});
+    return fmt::format("{}{} ← {} ({})", base::sanitize(where.native),
+                       line.empty() ? "" : fmt::format(" ({})", line), function, at);
+  }
+  return called.empty() ? fmt::format("{} ({})", function, at)
+                        : fmt::format("{} ({}: {})", function, at, called);
 }
 
 std::string waiting_place(std::string_view what, const CodeLocation& where) {

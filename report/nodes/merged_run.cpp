@@ -124,6 +124,9 @@ std::vector<model::Stall> put_together(std::vector<NodeStall> stalls) {
                              : s.node == 0 && !s.stall.dump.empty()     ? s.stall.dump
                              : !last.stall.dump.empty()                 ? last.stall.dump
                                                                         : s.stall.dump;
+    // A node that was told of the stall knows no ranks of it.
+    const bool early = (last.stall.early || last.stall.ranks.empty()) &&
+                       (s.stall.early || s.stall.ranks.empty()) && (last.stall.early || s.stall.early);
     const size_t node = std::min(last.node, s.node);
     if (says_more(s, last)) {
       last.stall = std::move(s.stall);
@@ -131,6 +134,7 @@ std::vector<model::Stall> put_together(std::vector<NodeStall> stalls) {
     last.node = node;
     last.stall.at_s = at_s;
     last.stall.since_s = since_s;
+    last.stall.early = early;
     last.stall.cleared_s = std::isinf(until_s) ? -1 : until_s;
     last.stall.dump = dump;
   }
@@ -173,6 +177,11 @@ class Merger {
         x.wall_ns = 0;
       }
       put(run_.exceptions, std::move(x));
+    }
+    for (model::HelperDeath& h : part.helper_deaths) {
+      h.node = n;
+      h.at_s = moved(h.at_s);
+      put(run_.helper_deaths, std::move(h));
     }
     for (model::DumpRecord& d : part.dumps) {
       d.dir = node.label + d.dir;
@@ -286,6 +295,7 @@ RunManifest merge_runs(const JobRuns& job, const RankOwners& owners) {
   run.processes.clear();
   run.crashes.clear();
   run.exceptions.clear();
+  run.helper_deaths.clear();
   run.dumps.clear();
   Merger merger(run, owners);
   for (size_t n = 0; n < job.nodes.size(); ++n) {

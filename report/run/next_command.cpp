@@ -143,6 +143,9 @@ std::string verdict_command(const RunReport& report) {
   if (any_of(v.id, {kHangUninterruptible, kCrashKilled})) {
     return v.next.command;
   }
+  if (any_of(v.id, {kSlowRank, kSlowJob})) {
+    return "xpurun analyze " + base::shell_quote(report.dir);
+  }
   if (v.id == kHangUnknown) {
     return "tail " + in_run(report, "xpurun.log");
   }

@@ -158,6 +158,7 @@ std::vector<CulpritPlace> culprit_places(const model::Verdict& verdict, const mo
                      .around = out.empty() ? kAround : kAroundCallers});
     }
   };
+  put(verdict.where.native, verdict.where.native_file, verdict.where.native_line);
   put(verdict.where.function, verdict.where.file, verdict.where.line);
   if (verdict.kind == model::VerdictKind::exception) {
     for (const model::PythonException& x : run.exceptions) {

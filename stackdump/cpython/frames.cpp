@@ -46,7 +46,7 @@ class Walker {
       }
       const bool shim = shims() && field<uint8_t>(bytes, o_.frame_boundary).value_or(0) >= kFirstShimOwner;
       if (!shim) {
-        group.frames.push_back(frame_of(frame, bytes));
+        group.frames.push_back(raw_frame(frame, bytes, o_));
       }
       if (shim) {
         // A shim frame marks the entry from C into the interpreter loop: here native frames belong between
@@ -71,19 +71,6 @@ class Walker {
  private:
   bool shims() const { return o_.chain == FrameChain::cframe_shim || o_.chain == FrameChain::shim; }
   Addr pointer(Addr a) { return memory_.value<uint64_t>(a).value_or(0); }
-
-  RawFrame frame_of(Addr address, std::span<const std::byte> bytes) const {
-    RawFrame f;
-    f.address = address;
-    f.code = field<uint64_t>(bytes, o_.frame_code).value_or(0) & ~(o_.frame_tagged ? kTagBits : 0);
-    f.instruction = o_.chain == FrameChain::objects
-                        ? field<int32_t>(bytes, o_.frame_instr).value_or(-1)
-                        : static_cast<int64_t>(field<uint64_t>(bytes, o_.frame_instr).value_or(0));
-    if (o_.frame_tlbc != kAbsent) {
-      f.copy = field<int32_t>(bytes, o_.frame_tlbc).value_or(0);
-    }
-    return f;
-  }
 
   void close(FrameGroup& group) {
     if (!group.frames.empty()) {
@@ -129,6 +116,19 @@ bool is_collecting(RemoteMemory& memory, const PythonRuntime& runtime, Addr inte
 }
 
 }  // namespace
+
+RawFrame raw_frame(Addr address, std::span<const std::byte> bytes, const Offsets& o) {
+  RawFrame f;
+  f.address = address;
+  f.code = field<uint64_t>(bytes, o.frame_code).value_or(0) & ~(o.frame_tagged ? kTagBits : 0);
+  f.instruction = o.chain == FrameChain::objects
+                      ? field<int32_t>(bytes, o.frame_instr).value_or(-1)
+                      : static_cast<int64_t>(field<uint64_t>(bytes, o.frame_instr).value_or(0));
+  if (o.frame_tlbc != kAbsent) {
+    f.copy = field<int32_t>(bytes, o.frame_tlbc).value_or(0);
+  }
+  return f;
+}
 
 PyThread read_py_thread(RemoteMemory& memory, const Offsets& o, Addr thread, std::span<const std::byte> raw) {
   PyThread out;

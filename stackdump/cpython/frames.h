@@ -58,11 +58,21 @@ struct PyInterpreter {
   bool collecting = false;  // garbage collection in progress, in any thread
 };
 
+// A task of asyncio that is not done.
+struct RawTask {
+  Addr address = 0;
+  std::string name;
+  Addr awaits = 0;               // another task; 0: none
+  std::string object;            // type of what it awaits
+  std::vector<RawFrame> frames;  // its coroutines, innermost first
+};
+
 struct PySnapshot {
   std::vector<PyInterpreter> interpreters;
   std::vector<PyThread> threads;
   std::unordered_map<Addr, CodeObject> code;                   // unreadable code objects are missing
   std::unordered_map<Addr, std::vector<model::Local>> locals;  // by RawFrame::address, on request
+  std::vector<RawTask> tasks;                                  // of all event loops, filled in by the caller
   bool with_locals = false;                                    // they were requested
   bool complete = true;                                        // false: the deadline passed first
 };
@@ -75,6 +85,9 @@ PyThread read_py_thread(RemoteMemory& memory, const Offsets& offsets, Addr threa
 
 // Copies all interpreters, threads and frames, or stops at `deadline`.
 PySnapshot read_python(RemoteMemory& memory, const PythonRuntime& runtime, base::MonoNs deadline);
+
+// One frame; `bytes` is its content (offsets.frame_size bytes).
+RawFrame raw_frame(Addr address, std::span<const std::byte> bytes, const Offsets& offsets);
 
 // Index or offset of a frame's instruction, in the unit that source_range() expects.
 int64_t instruction_index(const RawFrame& frame, const CodeObject& code, const Offsets& offsets);

@@ -31,6 +31,11 @@ struct CodeObject {
   std::vector<Addr> copies;  // free-threaded builds: starts of the per-thread bytecode copies, by number
 };
 
+// Code of xpurun's bootstrap (preload/python), which is no part of the program: such frames are not shown.
+inline bool is_ours(const CodeObject& code) {
+  return code.filename.starts_with("<xpurun");
+}
+
 std::optional<CodeObject> read_code_object(RemoteMemory& memory, Addr object, const Offsets& offsets);
 
 }  // namespace xpurun::stackdump

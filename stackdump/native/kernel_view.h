@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/ids.h"
+#include "common/model/stack_snapshot.h"
 #include "stackdump/ptrace/registers.h"
 
 #include <optional>
@@ -21,6 +22,8 @@ struct KernelView {
   std::string syscall_file;  // the file of its descriptor ("pipe:[4711]", a path), for calls that may wait on
                              // one
   std::string syscall_text;  // the raw line, for from_syscall_text()
+  std::string target;        // what the call is about, for people: a path, "10.0.0.7:443"
+  model::LockHolder lock;    // of the lock that the call waits for; may be empty
 };
 
 KernelView read_kernel_view(base::Pid pid, base::Tid tid);

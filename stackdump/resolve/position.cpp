@@ -38,6 +38,7 @@ struct PositionReader::State {
   uint64_t fingerprint_of(const PyThread& thread) { return fingerprints_of(thread).fingerprint; }
   Position fingerprints_of(const PyThread& thread);
   std::optional<CodeLine> line_of(const RawFrame& frame);
+  std::optional<CodeLine> innermost_line(const PyThread& thread);
   std::vector<CodeLine> lines_of(const PyThread& thread, const std::function<bool(std::string_view)>& is_user,
                                  Lines wanted);
   bool is_main(Addr thread, Addr interp);
@@ -67,13 +68,26 @@ Position PositionReader::State::fingerprints_of(const PyThread& thread) {
 std::optional<CodeLine> PositionReader::State::line_of(const RawFrame& frame) {
   const Offsets& o = runtime.offsets;
   const auto code = read_code_object(memory, frame.code, o);
-  if (!code) {
+  if (!code || is_ours(*code)) {
     return std::nullopt;
   }
   const int64_t instruction = instruction_index(frame, *code, o);
   return CodeLine{.function = base::sanitize(code->name),
                   .file = base::sanitize(code->filename),
                   .line = source_range(o.lines, code->line_table, code->first_line, instruction).line};
+}
+
+// Of the program.
+std::optional<CodeLine> PositionReader::State::innermost_line(const PyThread& thread) {
+  for (const FrameGroup& group : thread.groups) {
+    for (const RawFrame& f : group.frames) {
+      const auto code = read_code_object(memory, f.code, runtime.offsets);
+      if (!code || !is_ours(*code)) {
+        return line_of(f);
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<CodeLine> PositionReader::State::lines_of(const PyThread& thread,
@@ -191,7 +205,7 @@ base::Result<Position> PositionReader::read(const std::function<bool(std::string
     return s.last;
   }
   if (out.has_python) {
-    if (const auto innermost = s.line_of(t.groups.front().frames.front())) {
+    if (const auto innermost = s.innermost_line(t)) {
       out.function = innermost->function;
       out.file = innermost->file;
       out.line = innermost->line;
@@ -237,7 +251,7 @@ base::Result<std::vector<CodeName>> PositionReader::innermost(size_t most) {
       if (out.size() == most) {
         return out;
       }
-      if (const auto code = read_code_object(s.memory, f.code, s.runtime.offsets)) {
+      if (const auto code = read_code_object(s.memory, f.code, s.runtime.offsets); code && !is_ours(*code)) {
         out.push_back({code->name, code->filename});
       }
     }

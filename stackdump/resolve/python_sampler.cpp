@@ -123,6 +123,10 @@ base::Result<std::vector<SampledThread>> PythonSampler::sample() {
     }
     for (const FrameGroup& group : thread.groups) {
       for (const RawFrame& raw : group.frames) {
+        if (const auto code = snapshot.code.find(raw.code);
+            code != snapshot.code.end() && is_ours(code->second)) {
+          continue;
+        }
         const auto frame = s.frame_of(raw, snapshot);
         sampled.torn = sampled.torn || !frame;
         sampled.frames.push_back(frame.value_or(0));

@@ -143,6 +143,24 @@ model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
   return f;
 }
 
+std::vector<model::AsyncTask> ThreadResolver::tasks() const {
+  std::vector<model::AsyncTask> out;
+  for (const RawTask& raw : python_.tasks) {
+    model::AsyncTask task{.id = raw.address,
+                          .name = base::sanitize(raw.name),
+                          .awaits = raw.awaits,
+                          .object = base::sanitize(raw.object)};
+    for (const RawFrame& frame : raw.frames) {
+      task.frames.push_back(python_frame(frame));
+      if (task.frames.size() == 1) {
+        task.frames.back().callee = callee_of(task.frames.back());
+      }
+    }
+    out.push_back(std::move(task));
+  }
+  return out;
+}
+
 model::ExceptionLink ThreadResolver::handled_exception(const HandledException& handled) const {
   model::ExceptionLink out{.type = base::sanitize(handled.type), .message = base::sanitize(handled.message)};
   for (const HandledException::Entry& entry : handled.traceback) {
@@ -231,6 +249,9 @@ model::ThreadStack ThreadResolver::facts_of(const Pending& p, const Names& names
   out.wchan = c.kernel.wchan;
   out.syscall = c.kernel.syscall;
   out.syscall_file = base::sanitize(c.kernel.syscall_file);
+  out.target = base::sanitize(c.kernel.target);
+  out.lock = c.kernel.lock;
+  out.lock.path = base::sanitize(out.lock.path);
   out.gil = gil_state(p, names);
   out.gc = collects(p, names);
   if (p.python) {
@@ -280,8 +301,16 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
         append_native(p.native.frames[item.native], item.eval, names, out.frames);
         break;
       case MergedItem::Kind::python: {
+        const auto code = python_.code.find(groups[item.group].frames[item.frame].code);
+        const bool last = item.frame + 1 == groups[item.group].frames.size();
+        if (code != python_.code.end() && is_ours(code->second)) {
+          if (last && !out.frames.empty() && out.frames.back().kind == model::FrameKind::python) {
+            out.frames.back().entry = true;
+          }
+          break;
+        }
         model::Frame f = python_frame(groups[item.group].frames[item.frame]);
-        f.entry = item.frame + 1 == groups[item.group].frames.size();
+        f.entry = last;
         if (std::exchange(innermost, false)) {
           f.callee = callee_of(f);
         }

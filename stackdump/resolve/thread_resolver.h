@@ -25,6 +25,8 @@ class ThreadResolver {
   void add(const ThreadCopy& thread, std::optional<PyThread> python);
   // Main thread first, the others ordered by thread id.
   std::vector<model::ThreadStack> resolve();
+  // The tasks of the snapshot.
+  std::vector<model::AsyncTask> tasks() const;
   // Notes on requested work that failed.
   const std::vector<std::string>& notes() const { return notes_; }
   // Of the modules that frames lie in, by file name; complete after resolve().

@@ -13,7 +13,8 @@ from xpurun_test import PYTHON, SOURCE
 
 JOB = SOURCE / "tests/e2e/jobs/small_launcher.py"
 # Present or absent, depending on the moments at which xpurun looked at the ranks and the launcher ended them.
-BY_CHANCE = {"still", "function", "file", "line", "callee", "place", "crashes", "dumps"}
+BY_CHANCE = {"still", "function", "file", "line", "callee", "place", "crashes", "dumps", "memory",
+             "rss_bytes"}
 FACTS = ("schema", "id", "kind", "level", "ranks", "state", "exit_code", "sentence", "headline", "where", "waiting",
          "confidence", "exception", "log_tail", "next", "next_text", "next_command")
 

@@ -95,7 +95,7 @@ class Hang(xpurun_test.Case):
         verdict = self.check(result, "hang", "busy")
         self.assertEqual(verdict["level"], "confirmed")
         # The culprit was suspected at once; the job was ended only after three timeouts.
-        self.assertIn("xpurun: slow: rank 2", result.stderr)
+        self.assertIn("xpurun: stall: rank 2", result.stderr)
 
     @long
     def test_endless_loop_and_a_debugger_that_takes_longer_than_the_doubt(self):
@@ -214,7 +214,7 @@ class NoFalseAlarm(xpurun_test.Case):
     def test_one_rank_slow_for_longer_than_the_timeout(self):
         stalls, stderr = self.job("slow")
         self.assertEqual([i["verdict"]["state"] for i in stalls], ["busy"])
-        self.assertIn("xpurun: slow: rank 2", stderr)
+        self.assertIn("xpurun: stall: rank 2", stderr)
 
     @long
     def test_long_checkpoint(self):

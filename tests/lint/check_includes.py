@@ -54,8 +54,8 @@ SUBROOMS = {
                       "timing", "watch"},
         "replay": {"doctor", "evidence"},
         "selftest": {"os", "output", "spawn"},
-        "commands": {"cli", "collect", "control", "doctor", "evidence", "http", "options", "os", "output", "replay",
-                     "runs", "selftest", "spans", "spawn", "stacks", "supervise"},
+        "commands": {"cli", "collect", "control", "doctor", "evidence", "http", "options", "os", "output", "processes",
+                     "replay", "runs", "selftest", "spans", "spawn", "stacks", "supervise"},
         ".": {"commands"},
     },
     "preload": {
@@ -102,7 +102,7 @@ SUBROOMS = {
         ".": {"core", "cpython", "debuggers", "memory", "native", "ptrace", "resolve"},
     },
     "report": {
-        "diagnosis": set(),
+        "diagnosis": {"speed"},
         "flight_recorder": {"diagnosis"},
         "import": set(),
         "gpu_work": set(),

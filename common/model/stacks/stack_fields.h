@@ -50,6 +50,23 @@ void fields(V& visit, I& i) {
   visit("gc", i.gc, WhenEmpty::omit);
 }
 
+template <typename V, Self<LockHolder> L>
+void fields(V& visit, L& l) {
+  visit("kind", l.kind);
+  visit("path", l.path, WhenEmpty::omit);
+  visit("pids", l.pids, WhenEmpty::omit);
+  visit("tid", l.tid, WhenEmpty::omit);
+}
+
+template <typename V, Self<AsyncTask> T>
+void fields(V& visit, T& t) {
+  visit.hex("id", t.id);
+  visit("name", t.name);
+  visit.hex("awaits", t.awaits, WhenEmpty::omit);
+  visit("object", t.object, WhenEmpty::omit);
+  visit("frames", t.frames);
+}
+
 template <typename V, Self<ThreadStack> T>
 void fields(V& visit, T& t) {
   visit("tid", t.tid);
@@ -66,6 +83,8 @@ void fields(V& visit, T& t) {
   visit("wchan", t.wchan, WhenEmpty::omit);
   visit("syscall", t.syscall, WhenEmpty::omit);
   visit("syscall_file", t.syscall_file, WhenEmpty::omit);
+  visit("target", t.target, WhenEmpty::omit);
+  visit("lock", t.lock, WhenEmpty::omit);
   visit("motion", t.motion, WhenEmpty::omit);
   visit("handling", t.handling, WhenEmpty::omit);
   visit("cpp_exception", t.cpp_exception, WhenEmpty::omit);
@@ -102,6 +121,7 @@ void fields(V& visit, P& p) {
   visit("comm", p.comm);
   visit("cmdline", p.cmdline);
   visit("python_version", p.python_version);
+  visit("forked", p.forked, WhenEmpty::omit);
   visit("with_locals", p.with_locals, WhenEmpty::omit);
   visit("wall_ns", p.wall_ns);
   visit("mono_ns", p.mono_ns);
@@ -113,6 +133,7 @@ void fields(V& visit, P& p) {
   visit("fatal_signal", p.fatal_signal, WhenEmpty::omit);
   visit("interpreters", p.interpreters, WhenEmpty::omit);
   visit("threads", p.threads);
+  visit("tasks", p.tasks, WhenEmpty::omit);
   visit("gpu_kernels", p.gpu_kernels, WhenEmpty::omit);
   visit("module_paths", p.module_paths, WhenEmpty::omit);
 }

@@ -11,7 +11,7 @@
 #include "common/model/speed/rank_launches.h"
 #include "common/model/speed/stage_pause.h"
 #include "common/model/timing/span.h"
-#include "common/model/vocabulary.h"
+#include "common/model/verdict.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -54,25 +54,6 @@ inline constexpr std::array<std::string_view, 4> kNames<ClockSource> = {"none", 
 enum class ChangeKind { level_shift, ramp };
 template <>
 inline constexpr std::array<std::string_view, 2> kNames<ChangeKind> = {"level_shift", "ramp"};
-
-enum class SlowCause {
-  unknown,
-  gpu_compute,     // the GPU needs longer for the same matmuls
-  more_work,       // the GPU has other or more matmuls to do
-  host_issue,      // the program is late to issue work
-  gc,              // Python's garbage collection
-  input,           // waiting for the next batch
-  network,         // collectives take longer after the last rank has arrived
-  memory,          // major page faults
-  cpu_contention,  // threads that are ready to run get no CPU
-  throttling,      // the GPU's clock is lowered
-  checkpoint,
-  evaluation,
-};
-template <>
-inline constexpr std::array<std::string_view, 12> kNames<SlowCause> = {
-    "unknown", "gpu_compute", "more_work",      "host_issue", "gc",         "input",
-    "network", "memory",      "cpu_contention", "throttling", "checkpoint", "evaluation"};
 
 enum class SpeedProblem {
   slow_rank,  // one rank, or the ranks of one host, keep the others waiting
@@ -140,6 +121,7 @@ struct SpeedFinding {
   RankSet ranks;         // empty: all ranks
   std::string place;     // "train.py:40 (collate)"; empty: unknown
   std::string function;  // from a capture: where the ranks spend more time than the others; empty: unknown
+  CodeLocation where;    // of `function`; not in the file
   int64_t since = -1;    // step; negative: from the beginning
   int64_t since_wall_ns = 0;  // begin of that step
   int64_t until = -1;         // the first step after it; negative: it lasts

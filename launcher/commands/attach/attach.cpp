@@ -3,7 +3,7 @@
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
-#include "common/wire/notice.h"
+#include "launcher/commands/attach/now.h"
 #include "launcher/commands/attach/slurm_step.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
@@ -25,18 +25,6 @@ namespace xpurun::launcher {
 
 namespace {
 
-// The pid of the xpurun that supervises the process; 0 if none that lives does.
-base::Pid supervisor_of(base::Pid pid) {
-  const base::ProcFs proc;
-  const auto env = proc.environ(pid);
-  const auto run = env.find(std::string(wire::kRunEnv));
-  const auto parts = base::split(run == env.end() ? std::string_view() : run->second, ':');
-  const base::Pid supervisor =
-      parts.size() < 2 ? 0 : static_cast<base::Pid>(base::parse_int(parts[1]).value_or(0));
-  const auto stat = proc.stat(supervisor);
-  return supervisor > 0 && stat && stat->state != 'Z' && stat->comm.starts_with("xpurun") ? supervisor : 0;
-}
-
 // Reads a byte of the process's memory, as each poll does. The kernel's rule is that of ptrace(2); files
 // below /proc have a weaker rule, which Yama does not touch.
 base::Status check_readable(base::Pid pid) {
@@ -55,11 +43,11 @@ base::Status check_readable(base::Pid pid) {
 
 // No other xpurun watches the process, and this one may.
 base::Status check_unwatched(base::Pid process) {
-  if (const base::Pid supervisor = supervisor_of(process); supervisor != 0) {
+  if (const base::Pid supervisor = supervisor_of(base::ProcFs(), process); supervisor != 0) {
     return base::fail(base::Error{.what = base::cli_text("process {} is already watched", process),
                                   .id = "E-BUSY",
                                   .cause = base::cli_text("xpurun (pid {}) started it", supervisor),
-                                  .hint = "xpurun top"});
+                                  .hint = "xpurun now"});
   }
   return check_readable(process);
 }
@@ -170,7 +158,57 @@ void judge_now(RunOptions& options) {
   options.status = ShowStatus::never;
 }
 
+// The options of the watch, from the words of `call`.
+base::Result<RunOptions> watch_options(const Invocation& call) {
+  XPURUN_TRY_ASSIGN(const RunConfig config, run_config(call.words.settings));
+  XPURUN_TRY_ASSIGN(RunOptions options, to_run_options(config.settings));
+  options.language = chosen_language(config.settings, config.env);
+  if (options.verbosity >= 0) {
+    write_warnings(config.warnings());
+  }
+  limit_to_watching(options, call.words.settings);
+  return options;
+}
+
+int watch(RunOptions options, std::vector<base::Pid> pids) {
+  options.attach_to = std::move(pids);
+  options.command = base::ProcFs().cmdline(options.attach_to.front());
+  if (options.command.empty()) {
+    options.command = {fmt::format("pid-{}", options.attach_to.front())};
+  }
+  // What the supervisor says may be kept in files.
+  base::set_command_language(base::Language::english);
+  return run_job(options);
+}
+
+// The xpurun that has started one of the named processes; 0 if none has.
+base::Pid supervisor_of_any(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const auto pid = base::parse_int(word);
+    const bool known = pid && *pid > 0 && *pid <= INT32_MAX;
+    if (const base::Pid found = known ? supervisor_of(base::ProcFs(), static_cast<base::Pid>(*pid)) : 0;
+        found > 0) {
+      return found;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
+
+int judge_unwatched(const Invocation& call, std::vector<base::Pid> targets) {
+  for (const base::Pid pid : targets) {
+    if (const auto readable = check_readable(pid); !readable) {
+      return complain(readable.error(), kExitOwnFailure);
+    }
+  }
+  auto options = watch_options(call);
+  if (!options) {
+    return complain(options.error(), call.command.usage_status);
+  }
+  judge_now(*options);
+  return watch(std::move(*options), std::move(targets));
+}
 
 int attach_command(const Invocation& call) {
   const bool by_step = call.words.settings.has("slurm-step");
@@ -182,11 +220,7 @@ int attach_command(const Invocation& call) {
   if (by_process && by_step) {
     return complain_usage(call, base::cli_text("give process ids or --slurm-step, not both"));
   }
-  const auto config = run_config(call.words.settings);
-  if (!config) {
-    return complain(config.error(), call.command.usage_status);
-  }
-  auto options = to_run_options(config->settings);
+  auto options = watch_options(call);
   if (!options) {
     return complain(options.error(), call.command.usage_status);
   }
@@ -194,14 +228,12 @@ int attach_command(const Invocation& call) {
     return complain_usage(
         call, base::cli_text("--on-hang restart needs a job that xpurun started; choose report or kill"));
   }
-  options->language = chosen_language(config->settings, config->env);
-  if (options->verbosity >= 0) {
-    write_warnings(config->warnings());
-  }
-  limit_to_watching(*options, call.words.settings);
   if (call.words.settings.has("now")) {
     if (options->on_hang != OnHang::report) {
       return complain_usage(call, base::cli_text("--now ends no job: leave --on-hang out"));
+    }
+    if (const base::Pid supervisor = supervisor_of_any(named_processes(call)); supervisor > 0) {
+      return judge_supervised(call, supervisor);
     }
     judge_now(*options);
   }
@@ -210,14 +242,7 @@ int attach_command(const Invocation& call) {
     return complain(pids.error(),
                     pids.error().id == base::kUsage ? call.command.usage_status : kExitOwnFailure);
   }
-  options->attach_to = std::move(*pids);
-  options->command = base::ProcFs().cmdline(options->attach_to.front());
-  if (options->command.empty()) {
-    options->command = {fmt::format("pid-{}", options->attach_to.front())};
-  }
-  // What the supervisor says may be kept in files.
-  base::set_command_language(base::Language::english);
-  return run_job(*options);
+  return watch(std::move(*options), std::move(*pids));
 }
 
 }  // namespace xpurun::launcher

@@ -1,11 +1,27 @@
 #include "launcher/supervise/handlers/end_record.h"
 
 #include "launcher/ending/job_result.h"
+#include "launcher/evidence/memory_group.h"
+
+#include <unistd.h>
 
 namespace xpurun::launcher {
 
+// The ranks inherit the group of xpurun, unless their launcher moves them.
+EndRecord::EndRecord(Parts parts, Hooks hooks)
+    : parts_(parts), hooks_(std::move(hooks)), at_start_(read_memory_group(base::ProcFs(), ::getpid())) {}
+
+void EndRecord::note_memory() {
+  model::MemoryGroup now = read_memory_group(base::ProcFs(), ::getpid());
+  now.oom_kills -= at_start_.oom_kills;
+  if (!now.empty() && now.path == at_start_.path) {
+    parts_.journal.manifest().memory = std::move(now);
+  }
+}
+
 void EndRecord::write() {
   hooks_.find_deaths();
+  note_memory();
   model::RunManifest& run = parts_.journal.manifest();
   if (hooks_.restart_pending() && !parts_.job.command_status.succeeded()) {
     run.outcome = model::RunOutcome::hang;  // the launcher has ended instead of restarting the ranks

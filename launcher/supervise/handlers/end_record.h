@@ -27,13 +27,16 @@ class EndRecord {
     std::function<void()> recorded;
   };
 
-  EndRecord(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
+  EndRecord(Parts parts, Hooks hooks);
 
   void write();
+  // A rank was killed: what the memory control group says goes into run.json.
+  void note_memory();
 
  private:
   Parts parts_;
   Hooks hooks_;
+  model::MemoryGroup at_start_;
 };
 
 }  // namespace xpurun::launcher

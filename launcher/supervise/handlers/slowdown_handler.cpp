@@ -21,6 +21,9 @@ constexpr double kTryS = 60;  // a capture that is under way is over by then
 
 void SlowdownHandler::add(base::Rank rank, uint64_t process, std::span<const model::Span> spans) {
   watch_.add(rank, process, spans);
+  if (!watch_.uses_gpu()) {
+    stragglers_.add(rank, spans);
+  }
   if (timer_ == 0 && (options_.slow_capture_s > 0 || options_.slow_capture_steps > 0)) {
     timer_ = loop_.after(kLookS, [this] { look_for_silence(); });
   }
@@ -49,6 +52,12 @@ void SlowdownHandler::look_for_silence() {
   // A stall has dumps already and needs no capture.
   const bool recorded = hooks_.recorded() && std::as_const(journal_).open_stall() == nullptr;
   const auto silent_s = silences_.look(seen, loop_.now(), recorded);
+  look_at_silence();
+  look_for_straggler();
+  if (silent_s) {
+    silent_since_ = seen.last_end;
+    look_from_ = loop_.now() + base::s_to_ns(capture_s());
+  }
   if (silent_s && hooks_.capture(capture_s(), kSilenceReason)) {
     const base::Speaking speaking(options_.language);
     hooks_.say(base::tr("no step has ended for {}, usually {} each; the next {} are captured",
@@ -57,13 +66,46 @@ void SlowdownHandler::look_for_silence() {
   }
 }
 
+// On a GPU, the arrivals at collectives show who is late.
+void SlowdownHandler::look_for_straggler() {
+  if (watch_.uses_gpu()) {
+    return;
+  }
+  std::map<base::Rank, StragglerWatch::Steps> steps;
+  for (const base::Rank rank : watch_.ranks()) {
+    const auto seen = watch_.rank(rank);
+    steps[rank] = {seen.steps, seen.step_s};
+  }
+  if (const auto found = stragglers_.look(steps)) {
+    found_slow_rank(found->rank, found->share);
+  }
+}
+
+// What the ranks do is told once the capture is over, and until a stall is open or a step ends.
+void SlowdownHandler::look_at_silence() {
+  if (silent_since_ == 0 || loop_.now() < look_from_) {
+    return;
+  }
+  if (watch_.last_end() != silent_since_ || std::as_const(journal_).open_stall() != nullptr) {
+    silent_since_ = 0;
+    return;
+  }
+  hooks_.look_for_stall();
+}
+
 void SlowdownHandler::found_slow_rank(base::Rank rank, double share) {
   if (timer_ == 0 || try_until_ > 0 || watch_.slow_events() > 0) {
     return;  // no captures are wanted, or a slowdown has started one
   }
-  const base::Speaking speaking(options_.language);
-  hooks_.say(base::tr("rank {} keeps the others waiting for {} of each step; the next {} are captured", rank,
-                      report::percent(share), base::human_duration(capture_s())));
+  slow_ranks_.insert(rank);
+  const auto sentence = [&] {
+    return base::tr("rank {} keeps the others waiting for {} of each step", rank, report::percent(share));
+  };
+  hooks_.slower(sentence(), slow_ranks_);
+  {
+    const base::Speaking speaking(options_.language);
+    hooks_.say(sentence() + base::tr("; the next {} are captured", base::human_duration(capture_s())));
+  }
   try_until_ = loop_.now() + base::s_to_ns(kTryS);
   capture_slow_steps();
 }
@@ -83,7 +125,7 @@ void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin
   const std::string sentence = report::slower_sentence({}, change, {}, report::RanksCompared::not_compared);
   hooks_.say(sentence);
   hooks_.changed();
-  hooks_.slower(sentence);
+  hooks_.slower(sentence, {});
   try_until_ = loop_.now() + base::s_to_ns(kTryS);
   capture_slow_steps();
 }
@@ -96,6 +138,7 @@ void SlowdownHandler::became_as_fast(const model::StepChange& change) {
       known.cleared_step = change.step;
     }
   }
+  slow_ranks_ = {};
   try_until_ = 0;
   journal_.changed();
 }

@@ -8,6 +8,7 @@
 #include "launcher/os/event_loop.h"
 #include "launcher/speed/silence_watch.h"
 #include "launcher/speed/step_watch.h"
+#include "launcher/speed/straggler_watch.h"
 
 #include <functional>
 #include <span>
@@ -20,12 +21,14 @@ namespace xpurun::launcher {
 class SlowdownHandler {
  public:
   struct Hooks {
-    std::function<void(const std::string& sentence)> slower;  // reports the event
+    // Reports the event. The ranks that keep the others waiting, if known.
+    std::function<void(const std::string& sentence, const model::RankSet& ranks)> slower;
     std::function<void(const std::string& line)> say;
     std::function<void()> changed = [] {};  // the steps take another time
     std::function<bool()> recorded;         // ends of steps are being recorded at the moment
     // Captures the job for this duration. Returns whether a capture has begun.
     std::function<bool(double seconds, std::string_view reason)> capture;
+    std::function<void()> look_for_stall = [] {};  // a silence goes on: who stands still is a stall now
   };
   SlowdownHandler(EventLoop& loop, Journal& journal, const RunOptions& options, Hooks hooks)
       : loop_(loop),
@@ -44,6 +47,8 @@ class SlowdownHandler {
   void add(base::Rank rank, uint64_t process, std::span<const model::Span> spans);
   // A rank has kept the others waiting from the first steps on.
   void found_slow_rank(base::Rank rank, double share);
+  // Those of found_slow_rank().
+  const model::RankSet& slow_ranks() const { return slow_ranks_; }
   StepWatch& watch() { return watch_; }
   const StepWatch& watch() const { return watch_; }
 
@@ -52,6 +57,8 @@ class SlowdownHandler {
   void became_as_fast(const model::StepChange& change);
   void capture_slow_steps();
   void look_for_silence();
+  void look_at_silence();
+  void look_for_straggler();
   double capture_s() const;  // length of a capture
 
   EventLoop& loop_;
@@ -60,8 +67,12 @@ class SlowdownHandler {
   Hooks hooks_;
   StepWatch watch_;
   SilenceWatch silences_;
+  StragglerWatch stragglers_;
   EventLoop::TimerId timer_ = 0;
-  base::MonoNs try_until_ = 0;  // a capture of slow steps waits for the end of another one; 0: none waits
+  model::RankSet slow_ranks_;
+  base::MonoNs silent_since_ = 0;  // the end of the last step before the silence; 0: there is none
+  base::MonoNs look_from_ = 0;     // the capture of the silence is over by then
+  base::MonoNs try_until_ = 0;     // a capture of slow steps waits for the end of another one; 0: none waits
 };
 
 }  // namespace xpurun::launcher

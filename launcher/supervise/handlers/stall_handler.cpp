@@ -11,6 +11,7 @@ void StallHandler::changed(const StallEvent& event) {
       raised(event);
       break;
     case StallChange::joined:
+    case StallChange::due:
       regrouped(event);
       break;
     case StallChange::judge:
@@ -52,6 +53,7 @@ void StallHandler::raised(const StallEvent& event) {
   model::Stall& stall = foreign ? *open : parts_.journal.add_stall({}, since_s);
   stall.ranks = event.ranks;
   stall.since_s = since_s;
+  stall.early = event.early;
   numbers_[event.stall] = stall.n;
   base::log_info("stall {}: no progress of {} for {}", stall.n, event.ranks.brief(),
                  base::human_duration(still_s));
@@ -66,7 +68,14 @@ void StallHandler::regrouped(const StallEvent& event) {
   if (stall == nullptr || parts_.job.is_ending() || stall->action != model::HangAction::none) {
     return;
   }
-  base::log_info("stall {}: now of {}", stall->n, event.ranks.brief());
+  if (event.change == StallChange::due) {
+    base::log_info("stall {}: no progress for {}", stall->n,
+                   base::human_duration(parts_.options.hang_timeout_s));
+    stall->early = false;
+    stall->at_s = parts_.journal.elapsed_s();
+  } else {
+    base::log_info("stall {}: now of {}", stall->n, event.ranks.brief());
+  }
   stall->ranks = event.ranks;
   ask(*stall);
   if (!nodes_.changed(false)) {

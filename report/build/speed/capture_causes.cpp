@@ -160,6 +160,7 @@ void name_function(const SpeedReport& report, SpeedFinding& finding, base::Langu
   for (auto c = report.captures.rbegin(); c != report.captures.rend() && shows(*c, finding); ++c) {
     if (const model::CapturedFunction* f = blamed_function(*c, finding.ranks)) {
       finding.function = place_of(*f);
+      finding.where = {.function = f->function, .file = f->file, .line = f->line};
       append(finding, language, kInCapture, [f] { return ranks_excess(*f); });
       return;
     }

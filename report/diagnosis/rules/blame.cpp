@@ -3,8 +3,10 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/helpers.h"
+#include "report/diagnosis/holders.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/vocabulary.h"
+#include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -110,9 +112,18 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
   if (v.full_pipe != nullptr) {
     return pipe_words(v);
   }
-  std::string words = v.wait ? lock_words(v) : std::string();
+  std::string words = holder_words(scene, v);
+  if (words.empty() && v.wait) {
+    words = lock_words(v);
+  }
+  if (words.empty()) {
+    words = dead_helper_clause(scene, v);
+  }
   if (words.empty()) {
     words = helper_clause(scene, v);
+  }
+  if (words.empty() && v.thread != nullptr && v.stacks != nullptr) {
+    words = async_clause(*v.stacks, *v.thread);
   }
   return words.empty() && alone ? thread_clause(v) : words;
 }
@@ -151,6 +162,10 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
     case RankState::waiting:
     case RankState::none:
       break;
+  }
+  if (const model::ThreadStack* last = last_thread(v); last != nullptr) {
+    return tr("{} ended its program {} ago and waits for its {}, which is in {}", pick({"has", "have"}, n),
+              how_long, thread_words(*last), at);
   }
   if (v.wait) {
     return tr("{} been waiting for a {} in {} for {}{}{}", pick({"has", "have"}, n), tr(v.wait->what), at,
@@ -197,9 +212,23 @@ model::NextStep advice(const Scene& scene, const Group& group) {
                        "return",
                        place(v.where), v.rank)};
   }
+  const bool queue = v.full_pipe != nullptr &&
+                     std::any_of(v.full_pipe->threads.begin(), v.full_pipe->threads.end(), [](const auto& t) {
+                       return writes_to_full_pipe(t) && in_multiprocessing(t.frames);
+                     });
+  if (queue) {
+    return {
+        .text = tr(
+            "take everything from the queue before join(): a process ends only when its queues are written")};
+  }
   if (v.full_pipe != nullptr) {
     return {.text = tr(
                 "read the child's output before waiting for its end: subprocess's communicate() does both")};
+  }
+  if (!dead_helper_clause(scene, v).empty()) {
+    return {.text = tr("the work of the dead process is lost: find out why it died, and use "
+                       "concurrent.futures, which raises then"),
+            .command = "dmesg | grep -i 'killed process'"};
   }
   if (v.in_acquire.size() > 1) {
     return {.text = tr("take the locks in the same order in all threads")};
@@ -208,7 +237,19 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {.text = tr("the queue is full: find out why no consumer takes from it, after {} on rank {}",
                        place(v.where), v.rank)};
   }
-  return {.text = tr("find out why {} does not return on rank {}", place(v.where), v.rank)};
+  if (last_thread(v) != nullptr) {
+    return {.text = tr("end that thread before the program ends, or make it a daemon thread")};
+  }
+  const auto helper = awaited_helper(scene, v);
+  if (const std::string cure = holder_advice(scene, v, helper ? helper->stacks : nullptr); !cure.empty()) {
+    return {.text = cure};
+  }
+  if (v.thread != nullptr && v.wait && blocks_loop(*v.thread)) {
+    return {.text =
+                tr("await the result (asyncio.wrap_future), or wait in another thread (asyncio.to_thread)")};
+  }
+  return {.text = tr("find out why {} does not return on rank {}",
+                     place(helper && !helper->where.empty() ? helper->where : v.where), v.rank)};
 }
 
 Blamed finding_of(const Scene& scene, const Group& worst, size_t waiting) {
@@ -297,7 +338,8 @@ Verdict begin_hang(const Scene& scene, const Blamed& finding, const std::vector<
     v.state = first.state;
     v.host = first.host;
     v.pid = first.pid;
-    v.where = first.where;
+    const auto helper = awaited_helper(scene, first);
+    v.where = helper && !helper->where.empty() ? helper->where : first.where;
     v.seconds = longest(groups.front().views);
     if (first.state == RankState::dead) {
       const base::WaitStatus status = status_of(first);

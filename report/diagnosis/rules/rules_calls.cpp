@@ -2,6 +2,7 @@
 #include "common/base/tr.h"
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/collectives/analysis.h"
+#include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/blame.h"
 #include "report/diagnosis/vocabulary.h"
@@ -267,8 +268,15 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
     v.next.text = raise_timeout_words(scene.facts.run.hang_timeout_s);
     return v;
   }
-  say(v, fault_text(f, names_in(scene)) + extra);
-  v.next.text = tr(names.advice);
+  // An exception may be on its way out, while the cleanup makes another call.
+  const std::string raised = accused.size() == 1 ? exception_clause(scene, *accused.front()) : std::string();
+  say(v, fault_text(f, names_in(scene)) + extra +
+             (raised.empty() ? "" : tr(", {}{}", rank_words(f.accused), raised)));
+  v.next.text = raised.empty()
+                    ? tr(names.advice)
+                    : tr("find out why rank {} raised the exception; make no call that waits for other "
+                         "ranks while handling one",
+                         accused.front()->rank);
   if (f.fault == CallFault::all_entered) {
     v.next.command = "nvidia-smi; dmesg | tail";
     return entered_by_all(scene, f, std::move(v));

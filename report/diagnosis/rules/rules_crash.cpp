@@ -283,6 +283,38 @@ std::string advice_on_signal(const Ending& e) {
                      : tr("find out who sent the signal: the scheduler's log, the cluster's limits");
 }
 
+// "; it had 812 MiB in RAM and was last seen in remember (oom.py:8)": of a rank that left no stack.
+std::string last_seen_words(const Ending& e) {
+  const ProcessRecord& p = *e.process;
+  const std::string at = p.place.empty() ? "" : tr("was last seen in {}", place(p.place));
+  const std::string memory =
+      p.rss_bytes > 0 ? tr("had {} in RAM", base::human_size(static_cast<uint64_t>(p.rss_bytes))) : "";
+  return at.empty() && memory.empty() ? ""
+         : at.empty()                 ? tr("; it {}", memory)
+         : memory.empty()             ? tr("; it {}", at)
+                                      : tr("; it {} and {}", memory, at);
+}
+
+// What the job's memory control group says; whose process was killed is not known from that.
+std::string group_words(const RunManifest& run) {
+  const model::MemoryGroup& group = run.memory;
+  if (group.empty() || run.nodes.size() > 1) {
+    return {};
+  }
+  const std::string limit =
+      group.limit_bytes > 0
+          ? tr(", its limit is {}", base::human_size(static_cast<uint64_t>(group.limit_bytes)))
+          : tr(", it has no limit");
+  return group.oom_kills == 1
+             ? tr("the kernel killed 1 process of the memory control group {} for lack of memory{}",
+                  base::sanitize(group.path), limit)
+         : group.oom_kills > 0
+             ? tr("the kernel killed {} processes of the memory control group {} for lack of memory{}",
+                  group.oom_kills, base::sanitize(group.path), limit)
+             : tr("the kernel killed no process of the memory control group {} for lack of memory{}",
+                  base::sanitize(group.path), limit);
+}
+
 void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kCrashLauncher;
   std::string how = how_it_ended(e);
@@ -304,10 +336,17 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   } else if (!e.cause.empty()) {
     how += tr(" ({})", tr(e.cause));
   }
-  const std::string at = in_place(v.where);
+  const bool killed = e.signal == SIGKILL && e.process->role == model::ProcessRole::rank;
+  if (killed && v.where.empty()) {
+    v.where = e.process->place;
+    if (std::string words = group_words(scene.facts.run); !words.empty()) {
+      v.evidence.push_back(std::move(words));
+    }
+  }
+  const std::string at = killed ? std::string() : in_place(v.where);
   const std::string main = main_thread_words(scene, e, crashed, v);
-  say(v, tr("{} {}{}{} {}{}", subject(scene, e), how, at, main, after_words(scene.facts.run, e.at_s),
-            consequence(scene, e, v)));
+  say(v, tr("{} {}{}{} {}{}{}", subject(scene, e), how, at, main, after_words(scene.facts.run, e.at_s),
+            killed ? last_seen_words(e) : "", consequence(scene, e, v)));
   if (oom != nullptr) {
     v.next = advice_on_memory(oom->memory_limit);
   } else if (e.signal == SIGKILL) {

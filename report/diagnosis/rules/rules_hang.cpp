@@ -1,12 +1,16 @@
 // Verdicts of kind hang: the rank that keeps the others waiting. Cheap certainties come first (dead,
 // stopped), then ranks that did not enter a call, then findings that need a comparison of all ranks.
+#include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/helpers.h"
+#include "report/diagnosis/holders.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/blame.h"
 #include "report/diagnosis/vocabulary.h"
+#include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/thread_waits.h"
 
 #include <fmt/format.h>
 
@@ -279,11 +283,7 @@ std::optional<Verdict> held_or_dead(const Scene& scene) {
 
 // Whether other processes can end the wait: primitives of multiprocessing are shared between processes.
 bool shared_by_processes(const RankView& v) {
-  return v.thread == nullptr ||
-         std::any_of(v.thread->frames.begin(), v.thread->frames.end(), [](const model::Frame& f) {
-           return f.module.find("_multiprocessing") != std::string::npos ||
-                  f.file.find("/multiprocessing/") != std::string::npos;
-         });
+  return v.thread == nullptr || in_multiprocessing(v.thread->frames);
 }
 
 // Ranks that acquire a lock of their own process, in which nothing moves: no other rank can end such a wait.
@@ -299,6 +299,16 @@ Views locked_out(const Views& living) {
   return out;
 }
 
+// Ranks that cannot write, because the process that should read waits for their end.
+Views cut_off(const Views& living) {
+  Views out;
+  std::copy_if(living.begin(), living.end(), std::back_inserter(out), [](const RankView* v) {
+    return v->state == RankState::stuck && v->full_pipe != nullptr && v->seen != nullptr &&
+           v->seen->helper_life == model::HelperLife::still;
+  });
+  return out;
+}
+
 VerdictLevel level_of_work(const Scene& scene) {
   return escalated(scene) ? VerdictLevel::confirmed : VerdictLevel::suspected;
 }
@@ -309,6 +319,22 @@ bool some_loop(const Scene& scene, const Views& views) {
          std::any_of(views.begin(), views.end(), [](const RankView* v) {
            return v->seen != nullptr && v->seen->outside == model::OutsideWait::polling;
          });
+}
+
+// Ranks of which none works: locks at rest do not resolve themselves; other waits may end, until they have
+// lasted.
+VerdictLevel level_of_still(const Scene& scene, const Views& living) {
+  const bool all_still = std::all_of(living.begin(), living.end(), [](const RankView* v) {
+    return v->state == RankState::stuck && v->seen != nullptr &&
+           v->seen->helper_life == model::HelperLife::still;
+  });
+  const bool all_locked = std::all_of(living.begin(), living.end(), [](const RankView* v) {
+    return v->thread != nullptr && acquires_lock(*v->thread) && v->gil_holder == nullptr;
+  });
+  if (!all_still || some_loop(scene, living)) {
+    return level_of_work(scene);
+  }
+  return all_locked || outlasted(scene) ? VerdictLevel::confirmed : level_of_work(scene);
 }
 
 // Ranks that may wait for others by means that are not known.
@@ -327,8 +353,10 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
   if (living.empty()) {
     return std::nullopt;
   }
-  if (const Views locked = locked_out(living); !locked.empty()) {
-    return blame(scene, locked, {});
+  for (const Views& known : {locked_out(living), cut_off(living)}) {
+    if (!known.empty()) {
+      return blame(scene, known, {});
+    }
   }
   Views still;
   std::copy_if(living.begin(), living.end(), std::back_inserter(still),
@@ -351,7 +379,7 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
     });
     if (!odd.empty()) {
       Verdict v = blame(scene, odd, {});
-      v.level = level_of_work(scene);
+      v.level = level_of_still(scene, living);
       v.confidence = Confidence::low;
       say(v, tr("{}; {} {} in {}", culprit_clauses(scene, group_culprits(scene, odd), 0),
                 rank_words(ranks_of(largest->second)), pick({"is", "are"}, most), largest->first));
@@ -366,7 +394,7 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
   const RankState state = some_work ? RankState::busy : RankState::stuck;
   const VerdictLevel level = some_loop(scene, living)         ? VerdictLevel::suspected
                              : !some_work && outlasted(scene) ? VerdictLevel::confirmed
-                                                              : level_of_work(scene);
+                                                              : level_of_still(scene, living);
   Verdict v = begin_hang(scene, {.id = kHangLongCall, .level = level, .confidence = Confidence::low},
                          {{.state = state, .views = living}}, {});
   v.state = state;
@@ -401,8 +429,41 @@ std::optional<Verdict> recorded(const Scene& scene) {
   return v;
 }
 
+// Ranks wait for a file lock that another rank holds: the holder keeps it, and the victims are not accused.
+std::optional<Verdict> file_locked(const Scene& scene) {
+  const RankView* holder = nullptr;
+  Views victims;
+  for (const RankView& v : scene.ranks) {
+    const RankView* found = v.state == RankState::stuck ? file_lock_holder(scene, v) : nullptr;
+    if (found != nullptr && (holder == nullptr || holder == found)) {
+      holder = found;
+      victims.push_back(&v);
+    }
+  }
+  if (holder == nullptr) {
+    return std::nullopt;
+  }
+  Views waiting = scene.in({RankState::waiting});
+  std::erase(waiting, holder);
+  Verdict v = begin_hang(scene, {.id = kHangLock}, {{.state = holder->state, .views = {holder}}}, waiting);
+  v.seconds = longest(victims);
+  const std::string file = base::sanitize(base::base_name(victims.front()->thread->lock.path));
+  const bool circle = holder->state == RankState::waiting && holder->wait;
+  const std::string others = waiting_clause(v.waiting, 1);
+  say(v,
+      tr("{} holds the lock on {} in {}; {} {} waited for the lock in {} for {}{}",
+         scene.names({holder->rank}), file,
+         circle ? waiting_place(holder->wait->what, holder->wait->where) : place(holder->where),
+         rank_words(ranks_of(victims)), pick({"has", "have"}, victims.size()), place(victims.front()->where),
+         seconds_words(v.seconds), others.empty() ? "" : tr("; ") + others));
+  v.next.text = circle ? tr("release the lock before the call that waits for the other ranks")
+                       : tr("find out why {} does not release the lock", place(holder->where));
+  return v;
+}
+
 constexpr Rule kHangRules[] = {
     gpu_failed,           // before the ranks that wait for it
+    file_locked,          // before the ranks that wait for it
     held_or_outside,      // certain without the recorded calls
     others_just_came,     // the recorded calls are those of ranks that stand in them
     called_wrongly,       // from the recorded calls
@@ -441,6 +502,11 @@ std::optional<Verdict> hung(const Scene& scene) {
     if (auto v = rule(scene)) {
       doubt_stall(scene, *v);
       offer_busy_timeouts(scene, *v);
+      if (stall != nullptr && stall->early && run.outcome == model::RunOutcome::running) {
+        // A pause of this length is not a hang yet.
+        v->level = std::min(v->level, VerdictLevel::suspected);
+        say(*v, v->headline);
+      }
       return v;
     }
   }

@@ -69,6 +69,33 @@ bool ends_process(const Frame& f) {
          std::find(kAbort.begin(), kAbort.end(), f.func) != kAbort.end();
 }
 
+// Libraries below the user's code: where a call into them ends is of no interest, the caller's line is.
+constexpr std::array<std::string_view, 26> kLibraries = {
+    "libc.",   "libc-",     "libm.",    "libpthread", "ld-linux",   "libstdc++", "libgcc_s",
+    "libgomp", "libpython", "python3",  "libtorch",   "libc10",     "libgloo",   "libnccl",
+    "libcuda", "libmpi",    "libopen-", "libucp",     "libuct",     "libucs",    "libxpurun",
+    "libpmix", "libevent",  "librccl",  "libmkl",     "libopenblas"};
+
+// Code of the user's: of the program, or with a line of source that is not a distribution's.
+bool is_users(const Frame& f) {
+  if (f.kind != FrameKind::native || f.eval || f.func.empty() || has(f.func, "+0x") ||
+      std::any_of(kLibraries.begin(), kLibraries.end(),
+                  [&](std::string_view name) { return f.module.starts_with(name); })) {
+    return false;
+  }
+  if (!f.file.empty()) {
+    // CPython's and others' sources, wherever they were built.
+    constexpr std::array<std::string_view, 9> kShipped = {"/rustc/",   "/.cargo/registry/", "/Modules/",
+                                                          "/Objects/", "/Python/",          "/site-packages/",
+                                                          "/pytorch/", "/dist-packages/",   "/sysdeps/"};
+    const bool shipped = f.file.starts_with("/build/") || f.file.starts_with("/usr/") ||
+                         std::any_of(kShipped.begin(), kShipped.end(),
+                                     [&](std::string_view piece) { return has(f.file, piece); });
+    return f.line > 0 && !shipped;
+  }
+  return !f.module.empty() && !has(f.module, ".so") && f.func != "_start";
+}
+
 bool names_a_function(const Frame& f) {
   return f.kind == FrameKind::native && !f.eval && !f.func.empty() && !has(f.func, "+0x");
 }
@@ -124,12 +151,26 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
     }
     inner = &f;
   }
+  // The first native frame of the user's, inside the named line of Python.
+  const auto own =
+      std::find_if(frames.begin(), frames.end(), [&](const Frame& f) { return is_users(f) || &f == best; });
+  const bool own_native = own != frames.end() && &*own != best;
   if (best != nullptr) {
     std::string callee = best->callee;
     if (callee.empty() && called != nullptr) {
       callee = called->func;
     }
-    return {.function = best->func, .file = best->file, .line = best->line, .callee = std::move(callee)};
+    model::CodeLocation out{
+        .function = best->func, .file = best->file, .line = best->line, .callee = std::move(callee)};
+    if (own_native) {
+      out.native = own->func;
+      out.native_file = own->file;
+      out.native_line = own->line;
+    }
+    return out;
+  }
+  if (own_native) {
+    return {.function = own->func, .file = own->file.empty() ? own->module : own->file, .line = own->line};
   }
   for (const bool own : {true, false}) {
     for (const Frame& f : frames) {
@@ -143,6 +184,22 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
     return {.function = any->func, .file = any->module};
   }
   return {};
+}
+
+model::CodeLocation place_with_target(const model::ThreadStack& thread) {
+  model::CodeLocation out = place_of(thread.frames);
+  out.target = thread.target;
+  return out;
+}
+
+bool in_multiprocessing(const std::vector<Frame>& frames) {
+  // Every process of multiprocessing has frames of process.py and popen_fork.py.
+  return std::any_of(frames.begin(), frames.end(), [](const Frame& f) {
+    return has(f.module, "_multiprocessing") || f.file.ends_with("/multiprocessing/synchronize.py") ||
+           f.file.ends_with("/multiprocessing/queues.py") ||
+           f.file.ends_with("/multiprocessing/connection.py") ||
+           f.file.ends_with("/multiprocessing/pool.py") || f.file.ends_with("/multiprocessing/managers.py");
+  });
 }
 
 bool runs_python(const model::ThreadStack& thread) {

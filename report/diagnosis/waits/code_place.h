@@ -33,6 +33,12 @@ size_t called_frames(const std::vector<model::Frame>& frames);
 // frame.
 model::CodeLocation place_of(const std::vector<model::Frame>& frames);
 
+// The same with the path or the peer of the call that the thread is in.
+model::CodeLocation place_with_target(const model::ThreadStack& thread);
+
+// In a primitive of multiprocessing, which processes share.
+bool in_multiprocessing(const std::vector<model::Frame>& frames);
+
 // The thread runs Python code.
 bool runs_python(const model::ThreadStack& thread);
 

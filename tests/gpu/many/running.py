@@ -15,7 +15,7 @@ PYTHON = os.environ.get("XPURUN_TEST_PYTHON", "python3")
 PROBE = "import json, torch; print(json.dumps([torch.__version__, torch.cuda.device_count(), " \
         "torch.cuda.get_device_name(0) if torch.cuda.is_available() else '']))"
 VERDICT = re.compile(r"^xpurun: ((?:(?:hang|crash|exit|exception):|the job has been .* slower).*)")
-SUSPECTED = re.compile(r"^xpurun: slow: (.*)")
+SUSPECTED = re.compile(r"^xpurun: stall: (.*)")
 
 
 def stages_of(ranks):

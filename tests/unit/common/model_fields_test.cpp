@@ -371,6 +371,8 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
   p.notes = {"x"};
   p.fatal_signal = {.signal = 11, .has_address = true, .address = 1, .sender = 1};
   p.with_locals = true;
+  p.forked = true;
+  p.tasks.push_back({.id = 1, .name = "x", .awaits = 1, .object = "x", .frames = {{.func = "x"}}});
   p.module_paths = {{"libx.so", "/x/libx.so"}};
   p.interpreters.push_back({.id = 1, .gil_holder = 1, .gc = true});
   p.gpu_kernels.push_back({.full_name = "x", .status = "x"});
@@ -383,6 +385,8 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
                        .wchan = "x",
                        .syscall = "x",
                        .syscall_file = "x",
+                       .target = "x",
+                       .lock = {.kind = "flock", .path = "x", .pids = {1}, .tid = 1},
                        .handling = {.type = "x", .frames = {{.source = "x"}}, .left_out = 1},
                        .cpp_exception = {.type = "x", .frames = {{.source = "x"}}, .left_out = 1},
                        .motion = Motion::moving});
@@ -412,6 +416,9 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
   }
   j["threads"][0]["frames"][0]["locals"][0]["argument"] = true;
   j["with_locals"] = true;
+  j["forked"] = true;
+  j["tasks"][0]["id"] = "0x1";
+  j["tasks"][0]["awaits"] = "0x2";
   check_round_trip(j, process_stacks_from_json);
   // The same in the file's form, where the frames are a table.
   const auto full = process_stacks_from_json(j);

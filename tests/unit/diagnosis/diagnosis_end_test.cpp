@@ -344,3 +344,69 @@ TEST_CASE("a run whose record cannot be read is not called healthy") {
   job.facts.run.elapsed_s = 12;
   CHECK(diagnose(job.facts).sentence.ends_with("when this was written, nothing wrong seen"));
 }
+
+TEST_CASE("a job that ended well and was slow has a verdict") {
+  Job job(4);
+  job.ended(0);
+  model::SpeedFinding slow{
+      .problem = model::SpeedProblem::slow_rank,
+      .cause = model::SlowCause::host_issue,
+      .confidence = model::Confidence::medium,
+      .ranks = {1},
+      .place = "train.py:40 (collate)",
+      .lost_s = 0.054,
+      .share = 0.65,
+      .sentence = "rank 1 costs every step 65 % (54 ms): it needs longer in its own code"};
+  job.facts.slow = {slow};
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "slow.rank");
+  CHECK(v.kind == model::VerdictKind::slow);
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.pid == Job::pid_of(1));
+  CHECK(v.sentence ==
+        "slow: rank 1 costs every step 65 % (54 ms) from the first step on, in collate (train.py:40)");
+  CHECK(v.where.line == 40);
+  CHECK(v.slow.share == doctest::Approx(0.65));
+  CHECK(v.slow.step == -1);
+  CHECK(v.evidence.front() == slow.sentence);
+  CHECK(v.next.text == "profile the named code on these ranks");
+  SUBCASE("since a step, in the function of a capture") {
+    slow.since = 150;
+    slow.since_wall_ns = 1'795'000'000'000'000'000;
+    slow.where = {.function = "augment", .file = "/home/u/slow.py", .line = 6};
+    job.facts.slow = {slow};
+    v = diagnose(job.facts);
+    CHECK(v.sentence ==
+          "slow: rank 1 costs every step 65 % (54 ms) since step 150 (11:06:40 UTC), in augment "
+          "(slow.py:6)");
+    CHECK(v.slow.step == 150);
+    CHECK(v.slow.since == "2026-11-18T11:06:40Z");
+  }
+  SUBCASE("the whole job") {
+    slow.problem = model::SpeedProblem::slower;
+    slow.ranks = {};
+    slow.sentence = "the job has been 23 % slower since step 4,120: 210 ms instead of 171 ms per step";
+    job.facts.slow = {slow};
+    v = diagnose(job.facts);
+    CHECK(v.id == "slow.job");
+    CHECK(v.ranks.empty());
+    CHECK(v.headline == slow.sentence);
+  }
+  SUBCASE("notes, doubts and causes that cost all steps alike are no verdict") {
+    for (const int what : {0, 1, 2}) {
+      model::SpeedFinding f = slow;
+      f.severity = what == 0 ? model::SpeedSeverity::note : f.severity;
+      f.confidence = what == 1 ? model::Confidence::low : f.confidence;
+      f.problem = what == 2 ? model::SpeedProblem::cause : f.problem;
+      job.facts.slow = {f};
+      CHECK(diagnose(job.facts).id == "none.finished");
+    }
+  }
+  SUBCASE("a failure comes first") {
+    Job failed(4);
+    failed.died(0, exited(1), 3).ended(1);
+    failed.facts.slow = {slow};
+    CHECK(diagnose(failed.facts).id == "exit.error");
+  }
+}

@@ -118,7 +118,7 @@ TEST_CASE("an endless loop is busy: suspected at first, confirmed once the stall
   CHECK(v.state == model::RankState::busy);
   CHECK(v.seconds == 10);
   CHECK(v.sentence ==
-        "slow: rank 2 is still working in compute (train.py:12) after 10 s; "
+        "stall: rank 2 is still working in compute (train.py:12) after 10 s; "
         "ranks 0-1,3 wait for it in all_reduce (train.py:44)");
   job.facts.dump->escalated = true;
   v = diagnose(job.facts);
@@ -487,7 +487,7 @@ TEST_CASE("a long C call on all ranks is reported as such") {
   CHECK(v.state == model::RankState::stuck);
   CHECK(v.ranks == RankSet{0, 1, 2, 3});
   CHECK(v.sentence ==
-        "slow: all 4 ranks have been in compute (train.py:12) for 10 s; no rank waits for another");
+        "stall: all 4 ranks have been in compute (train.py:12) for 10 s; no rank waits for another");
   for (base::Rank r = 0; r < 4; ++r) {
     job.cpu(r, 0.9);
   }
@@ -508,7 +508,7 @@ TEST_CASE("a process alone is its own culprit") {
   v = diagnose(busy.facts);
   CHECK(v.id == "hang.busy");
   CHECK(v.level == model::VerdictLevel::suspected);
-  CHECK(v.sentence == "slow: rank 0 is still working in compute (train.py:12) after 10 s");
+  CHECK(v.sentence == "stall: rank 0 is still working in compute (train.py:12) after 10 s");
   SUBCASE("also if other processes leave little CPU for the loop") {
     busy.cpu(0, 0.05).seen(0).main_queue_share = 0.6;
     CHECK(diagnose(busy.facts).id == "hang.busy");

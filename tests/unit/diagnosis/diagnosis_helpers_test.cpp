@@ -84,7 +84,7 @@ TEST_CASE("helpers with little activity raise doubt for a limited time") {
     const Verdict v = diagnose(job.facts);
     CHECK(v.id == "hang.lock");
     CHECK(v.level == model::VerdictLevel::suspected);
-    CHECK(v.sentence.starts_with("slow: rank 0"));
+    CHECK(v.sentence.starts_with("stall: rank 0"));
   }
   SUBCASE("after several timeouts") {
     job.hang_dump_escalated();

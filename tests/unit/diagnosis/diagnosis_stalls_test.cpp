@@ -84,7 +84,7 @@ TEST_CASE("a rank that works is placed by all samples, and the sentence says how
   CHECK(v.level == model::VerdictLevel::suspected);
   CHECK(
       v.sentence ==
-      "slow: rank 0 is still working in evaluate (train.py:70) after 10 s; ranks 1-2 wait for it in barrier "
+      "stall: rank 0 is still working in evaluate (train.py:70) after 10 s; ranks 1-2 wait for it in barrier "
       "(train.py:51); the job goes on, because this may be work (--busy-timeouts N ends it after N "
       "timeouts)");
   SUBCASE("unless the job would not be ended anyway") {
@@ -186,4 +186,15 @@ TEST_CASE("nothing is known about a stall while its dump is being taken") {
   job.facts.dump.reset();
   job.facts.dump_dir.clear();
   CHECK(diagnose(job.facts).kind == model::VerdictKind::running);
+}
+
+TEST_CASE("a stall before the hang timeout is only suspected") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  REQUIRE(diagnose(job.facts).level == model::VerdictLevel::confirmed);
+  job.facts.run.stalls.back().early = true;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.sentence.starts_with("stall: rank 2 has been in load_batch "));
 }

@@ -73,6 +73,23 @@ TEST_CASE("job events: a confirmed hang is reported once, then its recovery") {
   CHECK(s.last.hangs == 2);
 }
 
+TEST_CASE(
+    "job events: a stall that was found early is reported as such, and as a hang once it is confirmed") {
+  JobEventsScene s;
+  model::Stall i = s.stall(model::VerdictLevel::suspected);
+  s.jobs.hang(i);
+  CHECK(s.told().empty());  // suspected after the timeout
+  i.early = true;
+  s.jobs.hang(i);
+  s.jobs.hang(i);
+  CHECK(s.told() == Told{"stall"});
+  CHECK(s.last.has_verdict);
+  i.early = false;
+  i.verdict.level = model::VerdictLevel::confirmed;
+  s.jobs.hang(i);
+  CHECK(s.told() == Told{"hang"});
+}
+
 TEST_CASE("job events: the first of a series of failures is reported") {
   JobEventsScene s;
   s.die(kRank1, SIGSEGV);

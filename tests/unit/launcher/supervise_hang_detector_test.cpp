@@ -20,7 +20,7 @@ constexpr base::MonoNs kSteps = kOneSecond / 4;  // between two updates of run()
 
 // "raised 1: 0-1"
 std::string text(const std::vector<StallEvent>& events) {
-  constexpr const char* kNames[] = {"raised", "joined", "judge", "escalated", "merged", "cleared"};
+  constexpr const char* kNames[] = {"raised", "joined", "judge", "due", "escalated", "merged", "cleared"};
   std::string out;
   for (const StallEvent& e : events) {
     out += out.empty() ? "" : "; ";
@@ -271,4 +271,31 @@ TEST_CASE("a rank that is proved to stand is a stall after a second, and judged 
   REQUIRE(events.size() == 1);
   CHECK(events[0].change == StallChange::judge);
   CHECK(at(11).empty());
+}
+
+TEST_CASE("a look raises a stall early, which is due after the timeout") {
+  HangDetector d(300, 0);
+  const std::vector<StillRank> ranks = {rank(0, 0), rank(1, 0)};
+  CHECK(run(d, 1, 16, ranks).empty());
+  d.set_timeout(10);
+  const auto raised = d.update(16 * kOneSecond, ranks);
+  d.set_timeout(300);
+  REQUIRE(text(raised) == "raised 1: 0-1");
+  CHECK(raised[0].early);
+  CHECK(run(d, 17, 299, ranks).empty());
+  CHECK(d.next_deadline() == 300 * kOneSecond);
+  // From then on it is a stall as any other.
+  CHECK(update(d, 300, ranks) == "due 1: 0-1");
+  CHECK(run(d, 301, 899, ranks).empty());
+  CHECK(update(d, 900, ranks) == "judge 1: 0-1");
+
+  HangDetector passes(300, 0);
+  passes.set_timeout(10);
+  CHECK(update(passes, 16, ranks) == "raised 1: 0-1");
+  passes.set_timeout(300);
+  CHECK(update(passes, 20, {rank(0, 19), rank(1, 19)}) == "cleared 1");
+  CHECK(run(passes, 21, 310, {rank(0, 19), rank(1, 19)}).empty());
+  const auto late = passes.update(320 * kOneSecond, {rank(0, 19), rank(1, 19)});
+  REQUIRE(late.size() == 1);
+  CHECK_FALSE(late[0].early);
 }

@@ -20,6 +20,7 @@ struct SlowdownScene : test::JobScene {
   std::vector<std::string> lines;
   std::vector<std::string> captures;
   bool recorded = true;
+  int looks = 0;  // for a stall
   bool capture_begins = true;
   std::optional<SlowdownHandler> handler;
 
@@ -29,14 +30,15 @@ struct SlowdownScene : test::JobScene {
     options.hang_timeout_s = 600;
     handler.emplace(
         loop, journal, options,
-        SlowdownHandler::Hooks{.slower = [this](const std::string& s) { tell(s); },
+        SlowdownHandler::Hooks{.slower = [this](const std::string& s, const model::RankSet&) { tell(s); },
                                .say = [this](const std::string& s) { lines.push_back(s); },
                                .recorded = [this] { return recorded; },
                                .capture =
                                    [this](double seconds, std::string_view reason) {
                                      captures.push_back(fmt::format("{} {:.0f}", reason, seconds));
                                      return capture_begins;
-                                   }});
+                                   },
+                               .look_for_stall = [this] { ++looks; }});
     handler->watch().gpu_used();
   }
   void steps(int count, double step_s) {
@@ -101,6 +103,36 @@ TEST_CASE("slowdown handler: a silence is captured, and told if the capture has 
   busy.run_for(8);
   CHECK(busy.captures.size() == 1);
   CHECK(busy.lines.empty());
+}
+
+TEST_CASE("slowdown handler: a silence that outlasts its capture is looked at until a stall is open") {
+  SlowdownScene s;
+  s.steps(100, 0.1);
+  s.run_for(14);
+  CHECK(s.looks == 0);  // the capture goes on
+  s.run_for(4);
+  CHECK(s.looks > 0);
+  s.journal.manifest().stalls.push_back({.n = 1, .early = true});
+  const int looked = s.looks;
+  s.run_for(10);
+  CHECK(s.looks == looked);
+
+  SlowdownScene passed;
+  passed.steps(100, 0.1);
+  passed.run_for(8);
+  passed.steps(1, 0.1);
+  passed.run_for(4);
+  CHECK(passed.looks == 0);
+}
+
+TEST_CASE("slowdown handler: a rank that keeps the others waiting is an event with that rank") {
+  SlowdownScene s;
+  s.steps(30, 0.1);
+  s.handler->found_slow_rank(1, 0.4);
+  CHECK(s.told() == std::vector<std::string>{"rank 1 keeps the others waiting for 40 % of each step"});
+  CHECK(s.handler->slow_ranks() == model::RankSet{1});
+  REQUIRE(s.lines.size() == 1);
+  CHECK(s.lines[0] == "rank 1 keeps the others waiting for 40 % of each step; the next 10 s are captured");
 }
 
 TEST_CASE("slowdown handler: a slowdown during a capture is captured after it") {

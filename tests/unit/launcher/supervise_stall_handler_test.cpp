@@ -213,3 +213,17 @@ TEST_CASE("new stacks and new evidence of an open stall are reported") {
   s.stalls.report();
   CHECK(s.told().empty());
 }
+
+TEST_CASE("a stall that was found early is dumped again when the timeout has passed") {
+  StallScene s;
+  s.stalls.changed({.change = StallChange::raised, .stall = 1, .ranks = {1}, .longest = 1, .early = true});
+  s.end_dump();
+  REQUIRE(s.all().size() == 1);
+  CHECK(s.all()[0].early);
+  s.run_for(100);
+  s.change(StallChange::due, {1});
+  CHECK_FALSE(s.all()[0].early);
+  CHECK(s.all()[0].at_s > 99);
+  s.end_dump();
+  CHECK(s.all()[0].dump == "dumps/2-hang");
+}

@@ -85,9 +85,9 @@ TEST_CASE("each of two stalls has its verdict, is said and is ended for itself")
   s.options.on_hang = OnHang::kill;
   s.options.grace_s = 30;
   model::Verdict idle = VerdictHandlerScene::hang(model::VerdictLevel::suspected);
-  idle.sentence = "slow: rank 2 idles for 9.5 s";
-  CHECK(s.take(idle) == Told{"slow: rank 2 idles for 9.5 s", "report"});
-  idle.sentence = "slow: rank 2 idles for 2m05s";
+  idle.sentence = "stall: rank 2 idles for 9.5 s";
+  CHECK(s.take(idle) == Told{"stall: rank 2 idles for 9.5 s", "report"});
+  idle.sentence = "stall: rank 2 idles for 2m05s";
   CHECK(s.take(idle).empty());  // only the time is new
   model::Verdict other = VerdictHandlerScene::hang();
   other.dump = "dumps/2-hang";

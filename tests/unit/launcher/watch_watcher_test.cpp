@@ -67,6 +67,8 @@ struct WatcherScene : test::JobScene {
         return fmt::format("joined: {}", event.ranks.text());
       case StallChange::judge:
         return fmt::format("judge at {:.0f}", now_s());
+      case StallChange::due:
+        return fmt::format("due at {:.0f}", now_s());
       case StallChange::merged:
         break;
     }

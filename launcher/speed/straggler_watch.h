@@ -1,0 +1,44 @@
+// StragglerWatch: finds, in a job without a GPU, a rank for which the others wait from the first steps on:
+// such a job never becomes slower. Who waits uses no CPU in the backward pass and in collectives; the rank
+// that the others wait for does. Reports once. Pure; the caller has the clock.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/model/timing/span.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+
+namespace xpurun::launcher {
+
+class StragglerWatch {
+ public:
+  struct Straggler {
+    base::Rank rank = base::kNoRank;
+    double share = 0;  // of the time of a step, for which the others wait
+  };
+  // Steps that a rank has made, and their mean duration in seconds.
+  struct Steps {
+    uint64_t count = 0;
+    double step_s = -1;
+  };
+
+  void add(base::Rank rank, std::span<const model::Span> spans);
+  // Call from time to time, with the steps of all ranks.
+  std::optional<Straggler> look(const std::map<base::Rank, Steps>& steps);
+
+ private:
+  struct Sum {
+    int64_t waited_ns = 0;  // since the last window
+    uint64_t from = 0;      // steps at its begin
+  };
+
+  std::map<base::Rank, Sum> sums_;
+  size_t windows_ = 0;
+  base::Rank suspect_ = base::kNoRank;
+  bool told_ = false;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,236 @@
+#include "report/diagnosis/holders.h"
+
+#include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "report/diagnosis/waits/async_waits.h"
+#include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/thread_waits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace xpurun::report {
+
+using base::later;
+using base::tr;
+using model::Frame;
+using model::GilState;
+using model::ProcessStacks;
+using model::ThreadStack;
+
+namespace {
+
+constexpr size_t kMostTasks = 3;  // told of
+
+// Libraries with threads of their own, which a fork does not copy. The names begin a module's or a
+// function's.
+struct ThreadLibrary {
+  std::string_view module;
+  std::string_view function;
+  std::string_view name;
+  std::string_view cure;
+};
+constexpr std::string_view kOneThread = later("or use one thread in the parent (OMP_NUM_THREADS=1)");
+constexpr ThreadLibrary kLibraries[] = {
+    {"libgomp", "", "OpenMP", kOneThread},
+    {"libomp", "", "OpenMP", kOneThread},
+    {"libiomp", "", "OpenMP", kOneThread},
+    {"tokenizers", "", "rayon", later("or set TOKENIZERS_PARALLELISM=false")},
+    {"polars", "", "rayon", later("or use polars in the child only")},
+    {"", "rayon", "rayon", later("or use the library in the child only")},
+    {"", "grpc_core", "gRPC", later("or use gRPC in the child only")},
+    {"cygrpc", "", "gRPC", later("or use gRPC in the child only")}};
+
+const ThreadLibrary* library_of(const ThreadStack& thread) {
+  for (const Frame& f : thread.frames) {
+    for (const ThreadLibrary& l : kLibraries) {
+      const bool module =
+          !l.module.empty() && f.kind == model::FrameKind::native && f.module.starts_with(l.module);
+      const bool function = !l.function.empty() && (f.func.find(l.function) != std::string::npos);
+      if (module || function) {
+        return &l;
+      }
+    }
+  }
+  return nullptr;
+}
+
+const ThreadStack* thread_of(const ProcessStacks& p, base::Tid tid) {
+  const auto it =
+      std::find_if(p.threads.begin(), p.threads.end(), [tid](const ThreadStack& t) { return t.tid == tid; });
+  return it == p.threads.end() ? nullptr : &*it;
+}
+
+// The stack tells a mutex from other futexes.
+bool locks_mutex(const ThreadStack& t) {
+  return t.lock.kind == "mutex" && std::any_of(t.frames.begin(), t.frames.end(), [](const Frame& f) {
+           return f.func.find("lll_lock_wait") != std::string::npos ||
+                  f.func.find("pthread_mutex_lock") != std::string::npos;
+         });
+}
+
+size_t python_threads(const ProcessStacks& p) {
+  return static_cast<size_t>(std::count_if(p.threads.begin(), p.threads.end(), runs_python));
+}
+
+// What only a thread of the parent can give: a mutex of a thread that is not here, a lock of Python although
+// no other thread runs Python, or the work of a library's threads.
+bool waits_for_lost_thread(const ProcessStacks& p) {
+  const ThreadStack* main = p.main_thread();
+  if (!p.forked || main == nullptr) {
+    return false;
+  }
+  const bool lost_mutex = locks_mutex(*main) && thread_of(p, main->lock.tid) == nullptr;
+  const bool lost_lock = acquires_lock(*main) && python_threads(p) == 1 && !in_multiprocessing(main->frames);
+  return lost_mutex || lost_lock || (main->state == 'S' && library_of(*main) != nullptr);
+}
+
+const ProcessStacks* parent_of(const Scene& scene, const ProcessStacks& p) {
+  const auto& all = scene.facts.run.processes;
+  const auto record = std::find_if(all.begin(), all.end(), [&](const auto& r) { return r.pid == p.pid; });
+  if (record == all.end()) {
+    return nullptr;
+  }
+  const auto it =
+      std::find_if(scene.facts.stacks.begin(), scene.facts.stacks.end(),
+                   [&](const ProcessStacks& s) { return s.pid == record->ppid && s.host == p.host; });
+  return it == scene.facts.stacks.end() ? nullptr : &*it;
+}
+
+// Two threads, each of which holds what the other waits for, or one that holds what the rank waits for.
+std::string mutex_words(const ProcessStacks& p, const ThreadStack& t) {
+  const ThreadStack* owner = locks_mutex(t) ? thread_of(p, t.lock.tid) : nullptr;
+  if (owner == nullptr || owner == &t) {
+    return {};
+  }
+  if (owner->gil == GilState::waiting) {
+    return tr(
+        ": deadlock: it holds the GIL and waits for a mutex that {} holds, which waits for the GIL in {}",
+        thread_words(*owner), place(place_of(owner->frames)));
+  }
+  if (locks_mutex(*owner) && owner->lock.tid == t.tid) {
+    return tr(": deadlock: it waits for a mutex that {} holds, which waits in {} for a mutex that it holds",
+              thread_words(*owner), place(place_of(owner->frames)));
+  }
+  return tr(": {} holds the mutex, in {}", thread_words(*owner), place(place_of(owner->frames)));
+}
+
+std::string command_of(const Scene& scene, base::Pid pid) {
+  for (const ProcessStacks& s : scene.facts.stacks) {
+    if (s.pid == pid) {
+      return s.comm;
+    }
+  }
+  return {};
+}
+
+bool waits_for_file(const RankView& v) {
+  return v.thread != nullptr && !v.thread->lock.pids.empty();
+}
+
+}  // namespace
+
+const RankView* file_lock_holder(const Scene& scene, const RankView& v) {
+  if (!waits_for_file(v)) {
+    return nullptr;
+  }
+  for (const RankView& other : scene.ranks) {
+    const bool same_host = other.host == v.host && other.rank != v.rank;
+    const auto holds = [&](base::Pid pid) {
+      return pid == other.pid ||
+             std::any_of(scene.facts.stacks.begin(), scene.facts.stacks.end(),
+                         [&](const ProcessStacks& s) { return s.pid == pid && s.rank == other.rank; });
+    };
+    if (same_host && std::any_of(v.thread->lock.pids.begin(), v.thread->lock.pids.end(), holds)) {
+      return &other;
+    }
+  }
+  return nullptr;
+}
+
+std::string holder_words(const Scene& scene, const RankView& v) {
+  if (v.thread == nullptr || v.stacks == nullptr || v.state != RankState::stuck) {
+    return {};
+  }
+  if (waits_for_file(v) && file_lock_holder(scene, v) == nullptr) {
+    const base::Pid pid = v.thread->lock.pids.front();
+    const std::string comm = command_of(scene, pid);
+    const std::string who = pid == v.pid   ? tr("the rank itself")
+                            : comm.empty() ? tr("pid {}, which is not of this job", pid)
+                                           : tr("pid {} ({})", pid, base::sanitize(comm));
+    return tr(": {} is locked by {}", base::sanitize(base::base_name(v.thread->lock.path)), who);
+  }
+  const std::string mutex = mutex_words(*v.stacks, *v.thread);
+  return mutex.empty() ? fork_words(scene, *v.stacks) : mutex;
+}
+
+std::string fork_words(const Scene& scene, const ProcessStacks& process) {
+  const ProcessStacks* parent = parent_of(scene, process);
+  if (!waits_for_lost_thread(process) || (parent != nullptr && parent->threads.size() < 2)) {
+    return {};
+  }
+  const ThreadLibrary* library = library_of(*process.main_thread());
+  return library != nullptr
+             ? tr(", forked after {} had started threads in its parent, which do not exist in it",
+                  library->name)
+             : tr(", forked while its parent had other threads: the one that holds the lock does not exist "
+                  "in it");
+}
+
+std::string async_clause(const model::ProcessStacks& process, const ThreadStack& thread) {
+  const bool blocked = blocks_loop(thread);
+  std::vector<const model::AsyncTask*> tasks = last_tasks(process);
+  if (!blocked && !tasks.empty()) {
+    tasks.erase(tasks.begin());  // the position of the rank is that of this task
+  }
+  // A task whose frame is on the stack of the thread is the one that blocks.
+  std::erase_if(tasks, [&](const model::AsyncTask* task) {
+    return blocked && std::any_of(thread.frames.begin(), thread.frames.end(), [&](const Frame& f) {
+             return f.kind == model::FrameKind::python && f.func == task->frames.back().func &&
+                    f.file == task->frames.back().file;
+           });
+  });
+  if (tasks.empty() || (!blocked && !loop_waits(thread))) {
+    return blocked ? tr("; it blocks the event loop of its thread, which may have to end that wait")
+                   : std::string();
+  }
+  std::string out =
+      blocked ? tr("; it blocks the event loop of its thread, on which others have to run: ") : "";
+  std::set<std::string> told;
+  for (const model::AsyncTask* task : tasks) {
+    const std::string at = place(place_of(*task));
+    if (told.size() == kMostTasks || !told.insert(at).second) {
+      continue;
+    }
+    const std::string name = base::sanitize(task->name);
+    if (blocked) {
+      out += (told.size() == 1 ? "" : tr(", ")) + tr("{} in {}", name, at);
+    } else {
+      out += told.size() == 1 ? tr("; its task {} waits in {}", name, at) : tr(", {} in {}", name, at);
+    }
+  }
+  return out + (tasks.size() > told.size() ? tr(" ({} tasks in all)", tasks.size()) : "");
+}
+
+std::string holder_advice(const Scene& scene, const RankView& v, const ProcessStacks* helper) {
+  for (const ProcessStacks* p : {v.stacks, helper}) {
+    if (p == nullptr || fork_words(scene, *p).empty()) {
+      continue;
+    }
+    const ThreadLibrary* library = library_of(*p->main_thread());
+    return tr("start processes with spawn or forkserver (DataLoader: multiprocessing_context=\"spawn\"){}",
+              library != nullptr ? tr(", ") + tr(library->cure) : tr(", or before the first thread"));
+  }
+  if (v.thread != nullptr && v.stacks != nullptr && !mutex_words(*v.stacks, *v.thread).empty()) {
+    return tr("release the GIL before locking the mutex, or call no Python while holding it");
+  }
+  if (waits_for_file(v)) {
+    return tr("find out why the lock on {} is not released", base::sanitize(v.thread->lock.path));
+  }
+  return {};
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,104 @@
+// Verdicts of jobs that ended well, but were slow.
+#include "common/base/clock.h"
+#include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "report/diagnosis/rule.h"
+#include "report/diagnosis/vocabulary.h"
+#include "report/speed/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+using base::tr;
+using model::SpeedFinding;
+using model::Verdict;
+
+namespace {
+
+// A warning about a rank or about the whole job that lasts. What costs all steps alike, such as waiting for
+// data, makes no job slower than it was.
+bool counts(const SpeedFinding& f) {
+  return f.severity == model::SpeedSeverity::warning && f.confidence >= model::Confidence::medium &&
+         f.problem != model::SpeedProblem::cause && f.until < 0 && f.share > 0;
+}
+
+// "train.py:40 (collate)", as the spans have it.
+model::CodeLocation location_of(const std::string& place) {
+  model::CodeLocation out;
+  const size_t name = place.find(" (");
+  const std::string at = place.substr(0, name);
+  const size_t colon = at.rfind(':');
+  if (colon == std::string::npos) {
+    return out;
+  }
+  out.file = at.substr(0, colon);
+  out.line = static_cast<int>(base::parse_int(at.substr(colon + 1)).value_or(0));
+  if (name != std::string::npos && place.ends_with(')')) {
+    out.function = place.substr(name + 2, place.size() - name - 3);
+  }
+  return out;
+}
+
+const std::string& words_of(const SpeedFinding& f) {
+  return base::spoken() == base::Language::english || f.spoken.empty() ? f.sentence : f.spoken;
+}
+
+std::string headline_of(const Scene& scene, const SpeedFinding& f, const Verdict& v) {
+  if (f.problem != model::SpeedProblem::slow_rank) {
+    return words_of(f);
+  }
+  const std::string when = f.since_wall_ns > 0 ? fmt::format(" ({})", time_of_day(f.since_wall_ns)) : "";
+  const std::string since =
+      f.since < 0 ? tr(" from the first step on") : tr(" since step {}{}", grouped(f.since), when);
+  const std::string where = v.where.function.empty() ? "" : tr(", in {}", place(v.where));
+  return tr("{} {} every step {} ({}){}{}", scene.names(f.ranks), pick({"costs", "cost"}, f.ranks.size()),
+            percent(f.share), short_seconds(f.lost_s), since, where);
+}
+
+}  // namespace
+
+std::optional<Verdict> was_slow(const Scene& scene) {
+  const std::vector<SpeedFinding>& all = scene.facts.slow;
+  const auto worst = std::find_if(all.begin(), all.end(), counts);
+  if (worst == all.end()) {
+    return std::nullopt;
+  }
+  const auto ended = finished(scene);
+  if (!ended) {
+    return std::nullopt;
+  }
+  const SpeedFinding& f = *worst;
+  Verdict v = *ended;
+  v.id = f.ranks.empty() ? kSlowJob : kSlowRank;
+  v.kind = model::VerdictKind::slow;
+  v.level = model::VerdictLevel::suspected;
+  v.confidence = f.confidence;
+  v.ranks = f.ranks;
+  v.where = f.where.empty() ? location_of(f.place) : f.where;
+  v.slow = {.cause = f.cause,
+            .share = f.share,
+            .lost_s = f.lost_s,
+            .step = f.since,
+            .since = f.since >= 0 && f.since_wall_ns > 0 ? base::utc_iso8601(f.since_wall_ns) : ""};
+  for (const RankView& rank : scene.ranks) {
+    if (!f.ranks.empty() && rank.rank == f.ranks.lowest()) {
+      v.host = rank.host;
+      v.pid = rank.pid;
+    }
+  }
+  const std::string normally = ended->headline;
+  say(v, headline_of(scene, f, v));
+  for (const SpeedFinding& other : all) {
+    if (words_of(other) != v.headline && counts(other)) {
+      v.evidence.push_back(words_of(other));
+    }
+  }
+  v.evidence.push_back(normally);
+  v.next.text = next_step(f);
+  return v;
+}
+
+}  // namespace xpurun::report

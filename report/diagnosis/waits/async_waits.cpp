@@ -1,0 +1,72 @@
+#include "report/diagnosis/waits/async_waits.h"
+
+#include "report/diagnosis/waits/code_place.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace xpurun::report {
+
+using model::AsyncTask;
+using model::Frame;
+using model::ThreadStack;
+
+namespace {
+
+bool in_loop(const Frame& f) {
+  return f.kind == model::FrameKind::python &&
+         (f.file.ends_with("/asyncio/base_events.py") || f.file.ends_with("/asyncio/runners.py"));
+}
+
+bool runs_loop(const ThreadStack& thread) {
+  return std::any_of(thread.frames.begin(), thread.frames.end(), in_loop);
+}
+
+const Frame* innermost_python(const ThreadStack& thread) {
+  const auto it = std::find_if(thread.frames.begin(), thread.frames.end(),
+                               [](const Frame& f) { return f.kind == model::FrameKind::python; });
+  return it == thread.frames.end() ? nullptr : &*it;
+}
+
+// A task that waits for several others has a future of its own.
+bool gathers(const AsyncTask& task) {
+  return task.object.find("Gathering") != std::string::npos;
+}
+
+}  // namespace
+
+model::CodeLocation place_of(const AsyncTask& task) {
+  model::CodeLocation out = place_of(task.frames);
+  const bool inside = !task.frames.empty() && task.frames.front().line > 0 &&
+                      (task.frames.front().func != out.function || task.frames.front().file != out.file);
+  out.callee = inside ? task.frames.front().func : out.callee;
+  return out;
+}
+
+bool loop_waits(const ThreadStack& thread) {
+  const Frame* inner = innermost_python(thread);
+  // uvloop and its like wait in C, below run().
+  return inner != nullptr && runs_loop(thread) && (inner->file.ends_with("/selectors.py") || in_loop(*inner));
+}
+
+bool blocks_loop(const ThreadStack& thread) {
+  return runs_loop(thread) && !loop_waits(thread);
+}
+
+std::vector<const AsyncTask*> last_tasks(const model::ProcessStacks& process) {
+  std::vector<const AsyncTask*> out;
+  for (const AsyncTask& task : process.tasks) {
+    const bool of_another = std::any_of(process.tasks.begin(), process.tasks.end(),
+                                        [&](const AsyncTask& t) { return t.id == task.awaits; });
+    if (!of_another && !gathers(task)) {
+      out.push_back(&task);
+    }
+  }
+  // The set of tasks has no order.
+  std::sort(out.begin(), out.end(), [](const AsyncTask* a, const AsyncTask* b) {
+    return std::pair(a->name.size(), a->name) < std::pair(b->name.size(), b->name);
+  });
+  return out;
+}
+
+}  // namespace xpurun::report

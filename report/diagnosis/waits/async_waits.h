@@ -1,0 +1,23 @@
+// asyncio in the stacks of a process: what its tasks await, and code that blocks an event loop.
+#pragma once
+
+#include "common/model/stack_snapshot.h"
+#include "common/model/verdict.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+// The thread runs an event loop, which waits for events.
+bool loop_waits(const model::ThreadStack& thread);
+// The thread runs an event loop, and its code does not return to the loop.
+bool blocks_loop(const model::ThreadStack& thread);
+
+// The line of the user's code that the task is in, with the innermost coroutine as the called function.
+model::CodeLocation place_of(const model::AsyncTask& task);
+
+// The tasks that do not merely wait for other tasks of the list, or for several at once.
+std::vector<const model::AsyncTask*> last_tasks(const model::ProcessStacks& process);
+
+}  // namespace xpurun::report

@@ -1,0 +1,266 @@
+"""Hangs whose reason is somebody else: who holds the lock, who died, who was forked, what the event loop waits for."""
+
+import json
+import subprocess
+import sys
+
+import xpurun_test
+from xpurun_test import PYTHON
+
+RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+
+FLOCK = """
+import fcntl, os, sys, threading, time, multiprocessing as mp
+def work(rank, barrier, path):
+    f = open(path, "w")
+    if rank != 0:
+        time.sleep(0.5)
+    fcntl.flock(f, fcntl.LOCK_EX)
+    barrier.wait()
+if __name__ == "__main__":
+    b = mp.Barrier(2)
+    ps = [mp.Process(target=work, args=(r, b, sys.argv[1])) for r in range(2)]
+    [p.start() for p in ps]; [p.join() for p in ps]
+"""
+
+RECORD_LOCK = """
+import fcntl, sys
+def save():
+    f = open(sys.argv[1], "r+")
+    fcntl.lockf(f, fcntl.LOCK_EX)
+save()
+"""
+
+HOLDER = """
+import fcntl, sys, time
+f = open(sys.argv[1], "w")
+fcntl.lockf(f, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(1000)
+"""
+
+FORKED = """
+import threading, time, multiprocessing as mp
+lock = threading.Lock()
+def writer():
+    with lock:
+        time.sleep(1000)
+def emit():
+    with lock:
+        pass
+def main():
+    threading.Thread(target=writer, daemon=True).start()
+    time.sleep(0.2)
+    p = mp.get_context("fork").Process(target=emit)
+    p.start(); p.join()
+if __name__ == "__main__":
+    main()
+"""
+
+POOL = """
+import multiprocessing as mp, os, signal
+def tokenize(i):
+    if i == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return i
+def main():
+    with mp.get_context("fork").Pool(2) as p:
+        p.map(tokenize, range(20), chunksize=1)
+if __name__ == "__main__":
+    main()
+"""
+
+QUEUE = """
+import multiprocessing as mp
+def produce(q):
+    q.put(b"x" * (1 << 20))
+def main():
+    q = mp.Queue()
+    p = mp.Process(target=produce, args=(q,))
+    p.start()
+    p.join()
+if __name__ == "__main__":
+    main()
+"""
+
+LOCKS = """
+import multiprocessing as mp, time
+def worker(name, lock):
+    lock.acquire()
+    if name == "B":
+        lock.acquire()
+    lock.release()
+if __name__ == "__main__":
+    lock = mp.Lock()
+    ps = [mp.Process(target=worker, args=(n, lock)) for n in "BAC"]
+    for p in ps:
+        p.start()
+        time.sleep(0.1)
+    for p in ps:
+        p.join()
+"""
+
+TASKS = """
+import asyncio
+async def sync_weights(a, b):
+    async with a:
+        await asyncio.sleep(0.1)
+        async with b:
+            pass
+async def refresh_cache(a, b):
+    async with b:
+        await asyncio.sleep(0.1)
+        async with a:
+            pass
+async def main():
+    a, b = asyncio.Lock(), asyncio.Lock()
+    await asyncio.gather(sync_weights(a, b), refresh_cache(a, b))
+asyncio.run(main())
+"""
+
+OWN_LOOP = """
+import asyncio
+async def fetch():
+    await asyncio.sleep(0.01)
+def collect(loop):
+    return asyncio.run_coroutine_threadsafe(fetch(), loop).result()
+async def rollout():
+    return collect(asyncio.get_running_loop())
+asyncio.run(rollout())
+"""
+
+LAST_THREAD = """
+import queue, threading
+class Uploader(threading.Thread):
+    def run(self):
+        queue.Queue().get()
+Uploader(name="uploader").start()
+"""
+
+TARGET = """
+import multiprocessing as mp, time
+def load(shards, i):
+    return shards[i]
+def worker(i, barrier):
+    time.sleep(0.5)
+    load({0: "a"}, i)
+    barrier.wait()
+if __name__ == "__main__":
+    b = mp.Barrier(2)
+    ps = [mp.Process(target=worker, args=(i, b)) for i in range(2)]
+    [p.start() for p in ps]; [p.join() for p in ps]
+"""
+
+RACE = """
+import signal, sys
+def on_child(signum, frame):
+    raise RuntimeError("worker is killed")
+signal.signal(signal.SIGALRM, on_child)
+def fetch():
+    signal.setitimer(signal.ITIMER_REAL, 0.0008)
+    raise ConnectionResetError("reset by peer")
+fetch()
+"""
+
+KILLED = """
+import os, signal, time
+def remember():
+    keep = bytearray(64 << 20)
+    keep[::4096] = b"x" * len(keep[::4096])
+    time.sleep(1.3)
+    os.kill(os.getpid(), signal.SIGKILL)
+remember()
+"""
+
+
+class Holders(xpurun_test.Case):
+    def job(self, text, *args, rank=True, options=(), **kwargs):
+        script = self.dir / "train.py"
+        script.write_text(text)
+        result = self.run_xpurun("--hang-timeout", 2, "--on-hang", "kill", "--grace", "1s", *options, "--", PYTHON,
+                                 script, *args, env=self.env(**(RANK if rank else {})), **kwargs)
+        verdict = self.verdict()
+        return result, verdict, json.dumps(verdict, indent=1) + result.stderr
+
+    def hang(self, *args, **kwargs):
+        result, verdict, detail = self.job(*args, **kwargs)
+        self.assertEqual((result.returncode, verdict["kind"], verdict["level"]), (124, "hang", "confirmed"), detail)
+        return verdict, detail
+
+    def test_a_file_lock_that_another_rank_holds(self):
+        verdict, detail = self.hang(FLOCK, self.dir / "data.lock", rank=False)
+        self.assertEqual(verdict["ranks"], [0], detail)
+        self.assertRegex(verdict["sentence"], r"hang: rank 0 holds the lock on data\.lock in multiprocessing wait "
+                                              r"\(train\.py:8\); rank 1 has waited for the lock in work "
+                                              r"\(train\.py:7: fcntl\.flock \S*data\.lock\) for \d+ s", detail)
+
+    def test_a_file_lock_that_a_stranger_holds(self):
+        path = self.dir / "data.lock"
+        script = self.dir / "holder.py"
+        script.write_text(HOLDER)
+        with subprocess.Popen([sys.executable, script, path], stdout=subprocess.PIPE, env=self.env()) as holder:
+            try:
+                holder.stdout.readline()
+                verdict, detail = self.hang(RECORD_LOCK, path)
+            finally:
+                holder.kill()
+        self.assertIn(f": data.lock is locked by pid {holder.pid}, which is not of this job", verdict["sentence"],
+                      detail)
+
+    def test_a_lock_held_at_the_fork(self):
+        verdict, detail = self.hang(FORKED, rank=False)
+        self.assertRegex(verdict["sentence"], r"waiting for a lock in emit \(train\.py:8\S*( \S+)?\) for \d+ s, forked "
+                                              "while its parent had other threads", detail)
+        self.assertIn("spawn", verdict["next_text"], detail)
+
+    def test_a_worker_of_a_pool_that_was_killed(self):
+        verdict, detail = self.hang(POOL)
+        self.assertRegex(verdict["sentence"], r"in main \(train\.py:9: Pool\.map\) for \d+ s; its ForkPoolWorker-\d+ "
+                                              r"\(pid \d+\) was killed by SIGKILL at ", detail)
+        self.assertNotIn("resource_tracker", detail)
+
+    def test_a_queue_that_nobody_empties(self):
+        verdict, detail = self.hang(QUEUE, rank=False)
+        self.assertRegex(verdict["sentence"], r"in main \(train\.py:9: .*full pipe while its parent", detail)
+        self.assertIn("before join()", verdict["next_text"], detail)
+
+    def test_a_lock_of_multiprocessing_is_a_hang(self):
+        verdict, detail = self.hang(LOCKS, rank=False)
+        self.assertEqual(verdict["ranks"], [0], detail)
+        self.assertRegex(verdict["sentence"], r"^hang: rank 0 .*worker \(train\.py:6\S*.*ranks 1-2 are in worker "
+                                              r"\(train\.py:4", detail)
+
+    def test_tasks_of_asyncio_that_wait_for_each_other(self):
+        _, verdict, detail = self.job(TASKS, options=("--hang-idle",))
+        self.assertRegex(verdict["sentence"], r"in sync_weights \(train\.py:6: Lock\.acquire\) for \d+ s; its task "
+                                              r"Task-3 waits in refresh_cache \(train\.py:11: Lock\.acquire\)", detail)
+        self.assertEqual(verdict["where"]["line"], 6, detail)
+
+    def test_a_call_that_blocks_its_own_event_loop(self):
+        verdict, detail = self.hang(OWN_LOOP)
+        self.assertRegex(verdict["sentence"], r"in collect \(train\.py:6: .*; it blocks the event loop of its thread",
+                         detail)
+
+    def test_the_thread_that_the_end_of_the_program_waits_for(self):
+        verdict, detail = self.hang(LAST_THREAD)
+        self.assertRegex(verdict["sentence"], r"rank 0 has ended its program \d+ s ago and waits for its thread \d+ "
+                                              r"\(uploader\), which is in Uploader\.run \(train\.py:5", detail)
+
+    def test_an_exception_in_the_target_of_a_process(self):
+        verdict, detail = self.hang(TARGET, rank=False)
+        self.assertRegex(verdict["sentence"], r"rank 1 raised KeyError: 1 at train\.py:4 \(in load\)", detail)
+
+    def test_an_exception_while_a_signal_handler_raises(self):
+        for _ in range(3):
+            _, verdict, detail = self.job(RACE)
+            self.assertEqual(verdict["exception"]["type"], "ConnectionResetError", detail)
+            self.out = self.out.with_name(self.out.name + "x")
+
+    def test_a_killed_rank_with_its_memory_and_place(self):
+        _, verdict, detail = self.job(KILLED, options=("--poll", "200ms"))
+        self.assertRegex(verdict["sentence"], r"it had [678]\d(\.\d)? MiB in RAM and was last seen in remember "
+                                              r"\(train\.py:6", detail)
+
+
+if __name__ == "__main__":
+    xpurun_test.in_shards(2)

@@ -1,0 +1,111 @@
+"""What is known is said when it is known: early, at once, and at the end of a job that was slow."""
+
+import json
+import subprocess
+
+import xpurun_test
+from xpurun_test import PYTHON
+
+STEPS = """
+import multiprocessing as mp, sys, time, xpurun
+def load(path):
+    with open(path, "rb") as f:
+        return f.read()
+def train(rank, barrier):
+    for step in range(900):
+        barrier.wait()
+        xpurun.step()
+        time.sleep(0.005)
+        if step == 120 and rank == 1:
+            load(sys.argv[1])
+if __name__ == "__main__":
+    barrier = mp.Barrier(2)
+    ranks = [mp.Process(target=train, args=(r, barrier)) for r in range(2)]
+    [r.start() for r in ranks]; [r.join() for r in ranks]
+"""
+
+SLOWER = """
+import time, xpurun
+for step in range(400):
+    time.sleep(0.005 if step < 200 else 0.015)
+    xpurun.step()
+"""
+
+STUCK = """
+import time
+def read_image():
+    time.sleep(1000)
+print("ready", flush=True)
+read_image()
+"""
+
+
+class Moment(xpurun_test.Case):
+    def write(self, name, text):
+        path = self.dir / name
+        path.write_text(text)
+        return path
+
+    def lines(self, process, until):
+        out = []
+        for line in process.stderr:
+            out.append(line)
+            if until in line:
+                return "".join(out)
+        self.fail(f"no line with {until!r}: {out}")
+
+    def test_a_silence_is_told_before_the_hang_timeout(self):
+        pipe = self.dir / "image.bin"
+        subprocess.run(["mkfifo", pipe], check=True)
+        job = self.write("train.py", STEPS)
+        told = self.dir / "told"
+        run = self.start_xpurun("--hang-timeout", 300, "--slow-capture", "1s", "--on-hang", "kill",
+                                "--on-event", f"cat >> {told}", "--",
+                                PYTHON, job, pipe)
+        early = self.lines(run, "xpurun: stall: ")
+        self.assertRegex(early, r"xpurun: stall: rank 1 has been in load \(train\.py:4: open \S*image\.bin\) for "
+                                r"1\d s; rank 0 waits for it in multiprocessing wait \(train\.py:8\)")
+        stall = self.wait_for(lambda: [s for s in self.manifest()["stalls"] if s["verdict"]["kind"] == "hang"],
+                              "stall")[0]
+        self.assertTrue(stall["early"])
+        self.assertEqual(stall["verdict"]["level"], "suspected")
+        self.wait_for(lambda: told.exists() and '"stall"' in told.read_text(), "event")
+        self.assertEqual(json.loads(told.read_text())["event"], "stall")
+        # A look from outside is a verdict at once, and does not change the job.
+        pids = self.rank_pids()
+        now = self.run_xpurun("attach", "--now", pids[1], out=False, timeout=30)
+        self.assertEqual(now.returncode, 0, now.stderr)
+        self.assertRegex(now.stdout, r"xpurun: running: rank 1 .*load \(train\.py:4: open \S*image\.bin\)")
+        # The pause ends, and so does the stall: it was none.
+        with open(pipe, "wb") as end:
+            end.write(b"x")
+        self.lines(run, "xpurun: progress again")
+        run.communicate(timeout=60)
+        self.assertEqual((run.returncode, self.verdict()["kind"]), (0, "none"))
+
+    def test_steps_that_became_longer_are_a_verdict(self):
+        result = self.run_xpurun("--", PYTHON, self.write("slower.py", SLOWER),
+                                 env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+        verdict = self.verdict()
+        detail = json.dumps(verdict, indent=1) + result.stderr
+        self.assertEqual(result.returncode, 0, detail)
+        self.assertEqual((verdict["kind"], verdict["id"], verdict["level"]), ("slow", "slow.job", "suspected"), detail)
+        self.assertGreater(verdict["slow"]["share"], 0.3, detail)
+        self.assertIn(verdict["slow"]["step"], range(90, 206), detail)
+        self.assertRegex(result.stderr, r"xpurun: slow: the job has been \d+ % slower since step \d+ ")
+        runs = self.run_xpurun("runs", "show", self.out, out=False)
+        self.assertIn("slow: the job has been", runs.stdout + runs.stderr)
+        self.assertIn('class="verdict suspected"', (self.out / "report.html").read_text())
+
+    def test_a_look_at_processes_without_xpurun(self):
+        job = subprocess.Popen([PYTHON, self.write("stuck.py", STUCK)], env=self.env(RANK="3", WORLD_SIZE="8"),
+                               text=True, stdout=subprocess.PIPE)
+        self.started.append(job)
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        now = self.run_xpurun("attach", "--now", job.pid, out=False, timeout=30)
+        self.assertRegex(now.stderr, r"xpurun: running: .*read_image \(stuck\.py:4: time\.sleep\)")
+        self.assertIsNone(job.poll())
+
+
+if __name__ == "__main__":
+    xpurun_test.main()

@@ -1,0 +1,77 @@
+#include "launcher/speed/straggler_watch.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <vector>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using model::Span;
+using model::Stage;
+
+namespace {
+
+struct StragglerScene {
+  StragglerWatch watch;
+  uint64_t steps = 0;
+
+  // 50 steps of 100 ms, in which each rank waits for so many ms in the backward pass. The rank that is told
+  // of, or -1.
+  int look(const std::vector<int>& waits_ms) {
+    constexpr int64_t kMs = 1'000'000;
+    std::map<base::Rank, StragglerWatch::Steps> seen;
+    steps += 50;
+    for (size_t r = 0; r < waits_ms.size(); ++r) {
+      const auto rank = static_cast<base::Rank>(r);
+      for (int i = 0; i < 50; ++i) {
+        watch.add(rank, std::array{Span{.duration_ns = 80 * kMs,
+                                        .cpu_ns = (80 - waits_ms[r]) * kMs,
+                                        .stage = Stage::backward},
+                                   Span{.duration_ns = 15 * kMs, .cpu_ns = 0, .stage = Stage::data}});
+      }
+      seen[rank] = {steps, 0.1};
+    }
+    const auto found = watch.look(seen);
+    return found ? static_cast<int>(found->rank) : -1;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("straggler watch: the rank that the others wait for, in two windows one after the other") {
+  StragglerScene s;
+  CHECK(s.look({60, 0, 60, 60}) == -1);
+  CHECK(s.look({60, 0, 60, 60}) == 1);
+  CHECK(s.look({60, 0, 60, 60}) == -1);  // once
+}
+
+TEST_CASE("straggler watch: healthy jobs") {
+  StragglerScene s;
+  SUBCASE("all wait equally long") {
+    for (int i = 0; i < 5; ++i) {
+      CHECK(s.look({30, 31, 29, 30}) == -1);
+    }
+  }
+  SUBCASE("each time another rank is late") {
+    for (int i = 0; i < 4; ++i) {
+      std::vector<int> waits(4, 60);
+      waits[static_cast<size_t>(i)] = 0;
+      CHECK(s.look(waits) == -1);
+    }
+  }
+  SUBCASE("half of the ranks are late") {
+    CHECK(s.look({60, 0, 60, 0}) == -1);
+    CHECK(s.look({60, 0, 60, 0}) == -1);
+  }
+  SUBCASE("one rank") {
+    CHECK(s.look({0}) == -1);
+    CHECK(s.look({0}) == -1);
+  }
+}
+
+TEST_CASE("straggler watch: waits for enough steps of all ranks") {
+  StragglerWatch watch;
+  CHECK_FALSE(watch.look({{0, {39, 0.1}}, {1, {100, 0.1}}}));
+  CHECK_FALSE(watch.look({{0, {100, -1}}, {1, {100, 0.1}}}));
+}
