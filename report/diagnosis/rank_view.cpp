@@ -22,16 +22,6 @@ constexpr double kBusyIoBytesPerSecond = 1 << 20;  // a checkpoint being written
 // A rank whose position changed within this part of the timeout was working, not still.
 constexpr double kMovedShare = 0.5;
 
-// The recorded calls of one rank.
-using Recorded = std::vector<const model::RankCollectives*>;
-
-bool calls_mpi(const Recorded& calls) {
-  return std::any_of(calls.begin(), calls.end(), [](const model::RankCollectives* r) {
-    return std::any_of(r->communicators.begin(), r->communicators.end(),
-                       [](const auto& c) { return c.source == model::CallSource::mpi; });
-  });
-}
-
 std::string known_or(const std::string& value, const std::string& fallback) {
   return value.empty() ? fallback : value;
 }
@@ -44,7 +34,7 @@ bool uses_cpu(const RankView& v) {
          v.seen->main_cpu_share + v.seen->main_queue_share >= kReadyShare;
 }
 
-bool is_busy(const RankView& v, const Recorded& calls, double timeout_s) {
+bool is_busy(const RankView& v, bool uses_mpi, double timeout_s) {
   if (v.seen == nullptr) {
     return v.thread != nullptr && v.thread->state == 'R';
   }
@@ -61,7 +51,7 @@ bool is_busy(const RankView& v, const Recorded& calls, double timeout_s) {
   if ((v.waits_locally() || v.gil_holder != nullptr) && v.seen->cpu_share >= kBusyCpuShare) {
     return true;
   }
-  const bool moves_are_seen = v.seen->has_python || calls_mpi(calls);
+  const bool moves_are_seen = v.seen->has_python || uses_mpi;
   return moves_are_seen && timeout_s > 0 && v.seen->still_s < timeout_s * kMovedShare;
 }
 
@@ -159,7 +149,7 @@ bool lost_its_python_frames(const RankView& v) {
                       [](const model::Frame& f) { return f.kind == model::FrameKind::python; });
 }
 
-void classify(RankView& v, const Recorded& calls, double timeout_s) {
+void classify(RankView& v, bool uses_mpi, double timeout_s) {
   if (v.seen != nullptr && !v.seen->alive) {
     v.state = RankState::dead;
     v.seconds = v.seen->dead_s;
@@ -208,7 +198,7 @@ void classify(RankView& v, const Recorded& calls, double timeout_s) {
     v.state = RankState::waiting;
   } else if (kernel == 'D' && !writes && !uses_cpu(v)) {
     v.state = RankState::uninterruptible;
-  } else if (is_busy(v, calls, timeout_s)) {
+  } else if (is_busy(v, uses_mpi, timeout_s)) {
     v.state = RankState::busy;
     // One stack shows where the rank was at that moment; many samples, where it works.
     if (v.seen != nullptr && !v.seen->common_place.empty()) {
@@ -341,7 +331,7 @@ std::vector<RankView> rank_views(const Facts& facts) {
     timeout_s = facts.dump->hang_timeout_s > 0 ? facts.dump->hang_timeout_s : timeout_s;
     host = known_or(facts.dump->host, host);
   }
-  std::map<base::Rank, Recorded> calls;
+  std::map<base::Rank, std::vector<const model::RankCollectives*>> calls;
   for (const model::RankCollectives& r : facts.collectives.ranks) {
     calls[r.rank].push_back(&r);
   }
@@ -361,7 +351,10 @@ std::vector<RankView> rank_views(const Facts& facts) {
       v.pid = v.seen->pid != 0 ? v.seen->pid : v.pid;
       v.host = known_or(v.seen->host, v.host);
     }
-    classify(v, calls[rank], timeout_s);
+    const auto& recorded = calls[rank];
+    const bool uses_mpi = std::any_of(recorded.begin(), recorded.end(),
+                                      [](const model::RankCollectives* r) { return calls_mpi(*r); });
+    classify(v, uses_mpi, timeout_s);
     if (const model::CollectiveCall* call = call_of_host(calls[rank])) {
       stand_in_call(v, *call);
     }
