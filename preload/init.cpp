@@ -39,7 +39,7 @@ __attribute__((constructor)) void start(int argc, char** argv) {
   }
   prepare_timing(run);
   prepare_marks(run.socket);
-  prepare_mpi(run.socket);
+  prepare_mpi(run);
   const ProcessKind kind = classify_this_process();
   if (kind != ProcessKind::other) {
     if (has_rank_environment()) {

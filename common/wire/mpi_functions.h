@@ -174,6 +174,15 @@ inline constexpr uint8_t kNoArgument = 31;
   X(MPI_Win_wait, 1, window_wait, "win_wait", 31, 31, 31, 31, 0, 31)                                   \
   X(MPI_File_open, 5, collective, "file_open", 31, 31, 31, 31, 0, 31)
 
+// Classes of errors, by number in MPICH and its relatives; other libraries' are translated by name.
+inline constexpr const char* kMpiErrors[] = {
+    "MPI_SUCCESS",      "MPI_ERR_BUFFER", "MPI_ERR_COUNT",     "MPI_ERR_TYPE",    "MPI_ERR_TAG",
+    "MPI_ERR_COMM",     "MPI_ERR_RANK",   "MPI_ERR_ROOT",      "MPI_ERR_GROUP",   "MPI_ERR_OP",
+    "MPI_ERR_TOPOLOGY", "MPI_ERR_DIMS",   "MPI_ERR_ARG",       "MPI_ERR_UNKNOWN", "MPI_ERR_TRUNCATE",
+    "MPI_ERR_OTHER",    "MPI_ERR_INTERN", "MPI_ERR_IN_STATUS", "MPI_ERR_PENDING", "MPI_ERR_REQUEST",
+};
+inline constexpr size_t kMpiErrorCount = sizeof(kMpiErrors) / sizeof(kMpiErrors[0]);
+
 enum class MpiFunction : uint16_t {
   none,
 #define XPURUN_MPI_ENUM(name, n, kind, op, count, type, peer, tag, comm, handle) name,

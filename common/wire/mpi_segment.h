@@ -67,8 +67,10 @@ struct MpiCall {
   std::atomic<uint32_t> window;    // index in MpiSegment::windows plus 1; 0: none
   std::atomic<uint64_t> sequence;  // collectives: on the communicator, from 1; messages: in their channel,
                                    // from 1; 0: not known yet, because the source or the tag is kMpiAny
-  std::atomic<uint64_t> called_ns;  // CLOCK_MONOTONIC at the kernel's last tick
-  std::atomic<uint64_t> caller;     // return address: the place of the call in the program
+  // CLOCK_MONOTONIC at the kernel's last tick; 0: of a blocking message, for which a reading would cost too
+  // much
+  std::atomic<uint64_t> called_ns;
+  std::atomic<uint64_t> caller;  // return address: the place of the call in the program
 };
 
 // What one thread does. Read `steps`, the rest, and `steps` again: if the two differ, the thread has moved.

@@ -19,7 +19,9 @@ enum class NoticeKind : uint16_t {
   // A Python process (or a rank) has started. No reply; the supervisor closes the connection at once.
   hello = 1,
   // A fatal signal is about to end the process. The sender waits for one reply byte, for a closed connection,
-  // or for the end of the crash wait, then dies of the same signal.
+  // or for the end of the crash wait, then dies of the same signal. Signal 0: MPI ends the process, because
+  // MPI_Abort was called or a function of MPI failed; `address` is the function (MpiFunction), `code` the
+  // class of the error (mpi_functions.h), 0 for MPI_Abort.
   crash = 2,
   // The first GPU call was made. The reply is one byte with the descriptor of the process's segment
   // (segment.h), or a closed connection if there is none.

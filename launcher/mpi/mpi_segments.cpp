@@ -330,7 +330,8 @@ class MpiReader {
     out.rank = std::max(comm.rank.load(), -1);
     out.size = std::clamp(comm.size.load(), 0, kMostMpiRanks);
     const uint32_t flags = comm.flags.load();
-    out.comparable = (flags & wire::kMpiCommInter) == 0;
+    // A rank with calls that had no room must not be accused by what was recorded.
+    out.comparable = (flags & wire::kMpiCommInter) == 0 && memory_.lost.load() == 0;
     out.messages_known = (flags & wire::kMpiCommMissed) == 0;
     if (out.comparable) {
       out.members = members_of(comm, out.size);

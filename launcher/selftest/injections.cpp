@@ -232,9 +232,33 @@ std::vector<Injection> failing() {
   };
 }
 
+std::vector<Injection> in_mpi() {
+  return {
+      {.name = "mpi-ring",
+       .summary = "ranks of MPI send large messages in a ring before they receive",
+       .least_ranks = 3,
+       .needs_mpi = true,
+       .expected = {.ids = {"hang.p2p"}, .blame = Blame::nobody, .words = {"MPI_Send", "mpi_faults.py"}}},
+      {.name = "mpi-missing-collective",
+       .summary = "a rank of MPI calls another collective",
+       .least_ranks = 3,
+       .needs_mpi = true,
+       .expected = {.ids = {"hang.mismatch"},
+                    .places = {"mpi-missing-collective"},
+                    .words = {"MPI_Barrier", "MPI_Allreduce"}}},
+      {.name = "mpi-window-lock",
+       .summary = "a rank of MPI waits for the lock of a window, whose holder waits for that rank",
+       .least_ranks = 3,
+       .culprit = 0,
+       .needs_mpi = true,
+       .expected = {.ids = {"hang.order"}, .words = {"MPI_Win_lock", "a lock that rank 0 holds"}}},
+  };
+}
+
 std::vector<Injection> make_table() {
   std::vector<Injection> out;
-  for (const auto part : {healthy_jobs, collectives, standing_still, on_the_gpu, failing, slow_jobs}) {
+  for (const auto part :
+       {healthy_jobs, collectives, standing_still, on_the_gpu, in_mpi, failing, slow_jobs}) {
     for (Injection& injection : part()) {
       out.push_back(std::move(injection));
     }

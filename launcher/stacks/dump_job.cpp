@@ -100,7 +100,8 @@ void DumpJob::start_entry(Entry& e) {
   if (t.local_rank >= 0) {
     argv.insert(argv.end(), {"--local-rank", fmt::to_string(t.local_rank)});
   }
-  if (t.crash_tid != 0) {
+  // Without an interrupted state (MPI ends the process) the thread is unwound from where it waits.
+  if (t.crash_tid != 0 && t.crash_ucontext != 0) {
     argv.insert(argv.end(), {"--crash-tid", fmt::to_string(t.crash_tid), "--crash-ucontext",
                              fmt::format("{:#x}", t.crash_ucontext)});
   }

@@ -42,6 +42,8 @@ void learn_mpi_abi() {
   if (abi.pointers) {
     abi.comm_null = object("ompi_mpi_comm_null");
     abi.request_null = object("ompi_request_null");
+    abi.errors_are_fatal = object("ompi_mpi_errors_are_fatal");
+    abi.errors_abort = object("ompi_mpi_errors_abort");
     abi.any_source = -1;
     abi.no_rank = -2;
     abi.lock_exclusive = 1;

@@ -16,7 +16,9 @@ struct MpiAbi {
   MpiWord world = 0;
   MpiWord comm_null = 0;
   MpiWord request_null = 0;
-  MpiWord status_ignore = 0;  // of one status and of an array
+  MpiWord status_ignore = 0;     // of one status and of an array
+  MpiWord errors_are_fatal = 0;  // Open MPI
+  MpiWord errors_abort = 0;      // Open MPI 5; 0: there is none
   int32_t any_source = 0;
   int32_t any_tag = 0;
   int32_t no_rank = 0;  // MPI_PROC_NULL

@@ -47,6 +47,9 @@ int record(Real* real, const void* caller, A... arguments) {
   t_mpi.inside = 1;
   const MpiWord ended = Call::kKind == MpiKind::end_comm ? mpi_handle_at(words[0]) : 0;
   call.begins();
+  if constexpr (Call::kKind == MpiKind::abort) {
+    mpi_ends(kFunction, 0);
+  }
   const int result = call_with(real, words, typename PositionsTo<sizeof...(A)>::Type());
   if constexpr (Call::kKind == MpiKind::start) {
     if (result == 0) {
@@ -136,7 +139,8 @@ XPURUN_MPI_EXPORT int ompi_errhandler_invoke(W handler, W object, W kind, int co
     known.store(reinterpret_cast<Real*>(xpurun::preload::find_in_mpi("ompi_errhandler_invoke")));
   }
   Real* real = known.load(std::memory_order_relaxed);
-  xpurun::preload::mpi_failed(code);
+  xpurun::preload::mpi_failed(code, handler != 0 && (handler == xpurun::preload::g_mpi_abi.errors_are_fatal ||
+                                                     handler == xpurun::preload::g_mpi_abi.errors_abort));
   return real != nullptr ? real(handler, object, kind, code, message) : code;
 }
 
@@ -147,6 +151,6 @@ XPURUN_MPI_EXPORT int MPIR_Err_return_comm(W comm, const char* function, int cod
     known.store(reinterpret_cast<Real*>(xpurun::preload::find_in_mpi("MPIR_Err_return_comm")));
   }
   Real* real = known.load(std::memory_order_relaxed);
-  xpurun::preload::mpi_failed(code);
+  xpurun::preload::mpi_failed(code, xpurun::preload::mpi_errors_are_fatal());
   return real != nullptr ? real(comm, function, code) : code;
 }

@@ -3,6 +3,7 @@
 #include "preload/nccl/ledger.h"
 #include "preload/process/crash_handler.h"
 #include "preload/process/shared_memory.h"
+#include "preload/process/supervisor_link.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,8 +26,10 @@ namespace {
 using wire::MpiCommState;
 using wire::MpiRequestState;
 
-sockaddr_un g_socket;
+RunEnv g_run;
 constinit bool g_prepared = false;
+// MPI_Init_thread has given MPI_THREAD_MULTIPLE: threads share the tables.
+constinit bool g_shared = false;
 
 void after_fork_in_child() {
   g_mpi_segment.store(nullptr);
@@ -180,8 +183,8 @@ void fill(wire::MpiComm& comm, MpiWord handle, bool is_world) {
 
 }  // namespace
 
-void prepare_mpi(const sockaddr_un& socket) {
-  g_socket = socket;
+void prepare_mpi(const RunEnv& run) {
+  g_run = run;
   g_prepared = true;
 }
 
@@ -192,7 +195,7 @@ void mpi_starts() {
   }
   const int saved_errno = errno;
   void* memory =
-      request_memory(g_socket, make_notice(wire::NoticeKind::mpi_attach), sizeof(wire::MpiSegment));
+      request_memory(g_run.socket, make_notice(wire::NoticeKind::mpi_attach), sizeof(wire::MpiSegment));
   auto* segment = static_cast<wire::MpiSegment*>(memory);
   if (segment != nullptr &&
       (segment->magic != wire::kMpiSegmentMagic || segment->version != wire::kMpiSegmentVersion ||
@@ -214,6 +217,10 @@ void mpi_starts() {
 
 void mpi_started() {
   if (wire::MpiSegment* shared = mpi_segment()) {
+    int level = 0;
+    const auto query = reinterpret_cast<int (*)(int*)>(find_in_mpi("PMPI_Query_thread"));
+    // MPI_THREAD_SERIALIZED is the level before: 2.
+    g_shared = query == nullptr || query(&level) != 0 || level > 2;
     fill(shared->comms[0], g_mpi_abi.world, true);
   }
 }
@@ -354,6 +361,11 @@ uint64_t next_mpi_message(const wire::MpiChannelKey& key) {
     uint64_t known = channel.key.load(std::memory_order_relaxed);
     if (known == wanted ||
         (known == 0 && (channel.key.compare_exchange_strong(known, wanted) || known == wanted))) {
+      if (!g_shared) {
+        const uint64_t number = get(channel.started) + 1;
+        put(channel.started, number);
+        return number;
+      }
       return channel.started.fetch_add(1, std::memory_order_relaxed) + 1;
     }
   }
@@ -415,7 +427,46 @@ void end_mpi_request(uint32_t index, const MpiSource* source) {
                 std::memory_order_release);
 }
 
-void mpi_failed(int code) {
+namespace {
+
+// The number in MPICH of the class that Open MPI calls so: its text begins with the name.
+int class_by_name(const char* text, int own) {
+  for (size_t i = 0; g_mpi_abi.pointers && i < wire::kMpiErrorCount; ++i) {
+    const size_t length = strlen(wire::kMpiErrors[i]);
+    if (strncmp(text, wire::kMpiErrors[i], length) == 0 && text[length] == ':') {
+      return static_cast<int>(i);
+    }
+  }
+  return own;
+}
+
+}  // namespace
+
+void mpi_ends(wire::MpiFunction function, int error_class) {
+  const int saved_errno = errno;
+  wire::Notice notice = make_notice(wire::NoticeKind::crash);
+  notice.address = static_cast<uint64_t>(function);
+  notice.code = error_class;
+  send_and_wait(g_run.socket, notice, now_ns() + g_run.crash_wait_ms * kNsPerMs);
+  errno = saved_errno;
+}
+
+bool mpi_errors_are_fatal() {
+  using Handler = int (*)(MpiWord, void*);
+  const auto handler_of = reinterpret_cast<Handler>(find_in_mpi("PMPI_Comm_get_errhandler"));
+  const wire::MpiSegment* shared = mpi_segment();
+  if (handler_of == nullptr || shared == nullptr || t_mpi.slot == 0 || t_mpi.slot == kNoMpiEntry) {
+    return false;
+  }
+  const uint32_t comm = get(shared->threads[t_mpi.slot - 1].call.comm);
+  MpiWord handler = 0;
+  const MpiWord handle = comm < wire::kMpiComms ? get(shared->comms[comm].handle) : g_mpi_abi.world;
+  // MPI_ERRORS_ARE_FATAL and MPI_ERRORS_ABORT.
+  return handler_of(handle, &handler) == 0 &&
+         (mpi_handle(handler) == 0x54000000 || mpi_handle(handler) == 0x54000003);
+}
+
+void mpi_failed(int code, bool ends) {
   wire::MpiSegment* shared = mpi_segment();
   if (shared == nullptr || t_mpi.inside == 0 || t_mpi.slot == 0 || t_mpi.slot == kNoMpiEntry) {
     return;
@@ -440,6 +491,10 @@ void mpi_failed(int code) {
   error.thread.store(t_mpi.slot);
   error.caller.store(get(thread.call.caller));
   error.function.store(get(thread.call.function), std::memory_order_release);
+  if (ends) {
+    mpi_ends(static_cast<wire::MpiFunction>(get(thread.call.function)), class_by_name(text, error_class));
+    return;
+  }
   // The handler may leave the call by an exception of C++ or longjmp(), and may call MPI itself.
   thread.error.store(1);
   t_mpi.inside = 0;

@@ -6,10 +6,10 @@
 #include "common/wire/mpi_segment.h"
 #include "preload/core/clock.h"
 #include "preload/mpi/abi.h"
+#include "preload/process/run_env.h"
 
 #include <atomic>
 #include <stdint.h>
-#include <sys/un.h>
 
 namespace xpurun::preload {
 
@@ -31,7 +31,7 @@ inline wire::MpiSegment* mpi_segment() {
 }
 
 // From the library's constructor.
-void prepare_mpi(const sockaddr_un& socket);
+void prepare_mpi(const RunEnv& run);
 // Before MPI_Init: asks the supervisor for the segment. After it: enters MPI_COMM_WORLD.
 void mpi_starts();
 void mpi_started();
@@ -66,8 +66,13 @@ inline bool source_is_open(const wire::MpiRequest& r) {
          r.call.tag.load(std::memory_order_relaxed) == wire::kMpiAny;
 }
 
-// MPI reports an error of the call that this thread is in.
-void mpi_failed(int code);
+// MPI reports an error of the call that this thread is in. `ends`: the error handler ends the process.
+void mpi_failed(int code, bool ends);
+// MPI_ERRORS_ARE_FATAL, or the like, is the handler of the communicator of the current call (MPICH).
+bool mpi_errors_are_fatal();
+// MPI ends the process, by this function, for an error of this class (0: MPI_Abort): its stack is taken
+// before.
+void mpi_ends(wire::MpiFunction function, int error_class);
 
 void copy_mpi_call(wire::MpiCall& to, const wire::MpiCall& from);
 

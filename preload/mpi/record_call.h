@@ -50,6 +50,10 @@ class RecordedMpiCall {
   void ends(int result) {
     put(thread_.error, uint32_t{0});
     if constexpr (kIsPoll) {
+      // A test of nothing, or a look at a message that stays where it is, gets nobody further.
+      if (kHasRequests && !some_request_) {
+        return;
+      }
       if (result != 0 || !found()) {
         put(thread_.polls, get(thread_.polls) + 1);
         if constexpr (kKind == Kind::poll_probe || kKind == Kind::poll_claim) {
@@ -59,6 +63,9 @@ class RecordedMpiCall {
         }
         return;
       }
+    }
+    if constexpr (kKind == Kind::poll_probe) {
+      return;
     }
     if (result == 0) {
       succeeded();
@@ -134,7 +141,7 @@ class RecordedMpiCall {
       put(call.type, uint32_t{0});
     }
     put(call.sequence, uint64_t{0});
-    put(call.called_ns, coarse_now_ns());
+    put(call.called_ns, kIsCollective || kNeedsPeer ? coarse_now_ns() : 0);
     put(call.caller, caller_);
   }
 
@@ -195,10 +202,13 @@ class RecordedMpiCall {
       const int32_t count = kIsOne ? 1 : mpi_int(words_[kInfo.at.count]);
       requests_ = 0;
       open_sources_ = false;
+      some_request_ = false;
       const uint64_t steps = get(thread_.steps);
       for (int32_t i = 0; i < count; ++i) {
         const MpiWord handle = request_at(static_cast<uint32_t>(i));
-        const uint32_t index = handle == g_mpi_abi.request_null ? kNoMpiEntry : find_mpi_request(handle);
+        const bool none = handle == g_mpi_abi.request_null;
+        const uint32_t index = none ? kNoMpiEntry : find_mpi_request(handle);
+        some_request_ = some_request_ || !none;
         if (static_cast<uint32_t>(i) < kMost) {
           slots_[i] = static_cast<uint16_t>(index == kNoMpiEntry ? 0xffff : index);
           requests_ = static_cast<uint32_t>(i) + 1;
@@ -410,6 +420,7 @@ class RecordedMpiCall {
   uint32_t comm_ = wire::kMpiNoComm;
   uint32_t window_ = kNoMpiEntry;
   uint32_t requests_ = 0;
+  bool some_request_ = false;
   bool open_sources_ = false;
   MpiWord statuses_ = 0;
   uint16_t slots_[kMost];

@@ -23,16 +23,6 @@ constexpr double kBusyIoBytesPerSecond = 1 << 20;  // a checkpoint being written
 // A rank whose position changed within this part of the timeout was working, not still.
 constexpr double kMovedShare = 0.5;
 
-// The recorded calls of one rank.
-using Recorded = std::vector<const model::RankCollectives*>;
-
-bool calls_mpi(const Recorded& calls) {
-  return std::any_of(calls.begin(), calls.end(), [](const model::RankCollectives* r) {
-    return std::any_of(r->communicators.begin(), r->communicators.end(),
-                       [](const auto& c) { return c.source == model::CallSource::mpi; });
-  });
-}
-
 std::string known_or(const std::string& value, const std::string& fallback) {
   return value.empty() ? fallback : value;
 }
@@ -65,8 +55,8 @@ bool is_busy(const RankView& v) {
   return v.moved;
 }
 
-bool moved_lately(const RankView& v, const Recorded& calls, double timeout_s) {
-  return v.seen != nullptr && v.seen->alive && (v.seen->has_python || calls_mpi(calls)) && timeout_s > 0 &&
+bool moved_lately(const RankView& v, bool uses_mpi, double timeout_s) {
+  return v.seen != nullptr && v.seen->alive && (v.seen->has_python || uses_mpi) && timeout_s > 0 &&
          v.seen->still_s < timeout_s * kMovedShare;
 }
 
@@ -164,8 +154,8 @@ bool lost_its_python_frames(const RankView& v) {
                       [](const model::Frame& f) { return f.kind == model::FrameKind::python; });
 }
 
-void classify(RankView& v, const Recorded& calls, double timeout_s) {
-  v.moved = moved_lately(v, calls, timeout_s);
+void classify(RankView& v, bool uses_mpi, double timeout_s) {
+  v.moved = moved_lately(v, uses_mpi, timeout_s);
   v.works = uses_cpu(v);
   if (v.seen != nullptr && !v.seen->alive) {
     v.state = RankState::dead;
@@ -377,7 +367,7 @@ std::vector<RankView> rank_views(const Facts& facts) {
     timeout_s = facts.dump->hang_timeout_s > 0 ? facts.dump->hang_timeout_s : timeout_s;
     host = known_or(facts.dump->host, host);
   }
-  std::map<base::Rank, Recorded> calls;
+  std::map<base::Rank, std::vector<const model::RankCollectives*>> calls;
   for (const model::RankCollectives& r : facts.collectives.ranks) {
     calls[r.rank].push_back(&r);
   }
@@ -397,7 +387,10 @@ std::vector<RankView> rank_views(const Facts& facts) {
       v.pid = v.seen->pid != 0 ? v.seen->pid : v.pid;
       v.host = known_or(v.seen->host, v.host);
     }
-    classify(v, calls[rank], timeout_s);
+    const auto& recorded = calls[rank];
+    const bool uses_mpi = std::any_of(recorded.begin(), recorded.end(),
+                                      [](const model::RankCollectives* r) { return calls_mpi(*r); });
+    classify(v, uses_mpi, timeout_s);
     if (const model::CollectiveCall* call = call_of_host(calls[rank])) {
       stand_in_call(v, *call);
     }

@@ -89,6 +89,16 @@ class Mpi(xpurun_test.Case):
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("crash", [1]), result.stderr)
         self.assertEqual((verdict["where"]["function"], verdict["where"]["line"]), ("crash", line_of("crashes")))
 
+    def test_error_and_abort(self):
+        result, verdict = self.job("error", timeout=60)
+        self.assertEqual((verdict["kind"], verdict["ranks"]), ("exit", [1]), result.stderr)
+        self.assertIn("after MPI_Send had failed with MPI_ERR_RANK in error "
+                      f"(mpi_faults.c:{line_of('errs')})", verdict["sentence"])
+        shutil.rmtree(self.out)
+        result, verdict = self.job("aborts", timeout=60)
+        self.assertEqual((verdict["kind"], verdict["ranks"], verdict["exit_code"]), ("exit", [1], 3), result.stderr)
+        self.assertIn(f"by MPI_Abort in aborts (mpi_faults.c:{line_of('aborts')})", verdict["sentence"])
+
     def test_waits_that_end(self):
         result, verdict = self.job("healthy")
         self.assertEqual((result.returncode, verdict["kind"]), (0, "none"), result.stderr)

@@ -10,9 +10,10 @@ torch 1.13 to the newest. torchrun itself is not used: it takes seconds to start
 directory for logs.
 """
 
-import importlib
+import importlib.util
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,8 +23,13 @@ import time
 TERM_TO_KILL_S = 5
 
 
+def has_mpi():
+    return shutil.which("mpirun") is not None and importlib.util.find_spec("mpi4py") is not None
+
+
 def probe(path):
-    found = {"python": sys.version.split()[0], "torch": "", "gloo": False, "nccl": False, "gpus": 0, "problem": ""}
+    found = {"python": sys.version.split()[0], "torch": "", "gloo": False, "nccl": False, "gpus": 0, "mpi": has_mpi(),
+             "problem": ""}
     try:
         import torch
         import torch.distributed as dist
@@ -69,7 +75,17 @@ def remove_cgroup(directory):
         pass
 
 
+def launch_mpi(name, ranks, directory):
+    """Open MPI refuses to run as root, or more ranks than cores, unless told; it needs no ssh on one host."""
+    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm="isolated",
+               OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_faults.py")
+    os.execvpe("mpirun", ["mpirun", "-n", ranks, sys.executable, program, name, directory], env)
+
+
 def launch(name, ranks, directory, *settings):
+    if name.startswith("mpi-"):
+        launch_mpi(name, ranks, directory)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     # Nobody else is given this port while it is bound here; rank 0 may listen on it all the same.
     held = socket.socket()

@@ -156,6 +156,16 @@ const CollectiveCall* call_of_host(const std::vector<const model::RankCollective
   return found;
 }
 
+bool calls_mpi(const model::RankCollectives& calls) {
+  return std::any_of(calls.communicators.begin(), calls.communicators.end(),
+                     [](const Communicator& c) { return c.source == CallSource::mpi; });
+}
+
+bool calls_mpi(const CollectiveFacts& facts, base::Rank rank) {
+  return std::any_of(facts.ranks.begin(), facts.ranks.end(),
+                     [&](const model::RankCollectives& r) { return r.rank == rank && calls_mpi(r); });
+}
+
 bool gpu_has_finished_calls(const CollectiveFacts& facts, base::Rank rank) {
   bool any = false;
   for (const model::RankCollectives& r : facts.ranks) {

@@ -24,6 +24,9 @@ std::optional<CallFinding> find_fault_of_failure(model::CollectiveFacts facts, c
 const model::CollectiveCall* call_of_host(const model::CollectiveFacts& facts, base::Rank rank);
 // The same from the records of this rank alone, for callers that ask for every rank.
 const model::CollectiveCall* call_of_host(const std::vector<const model::RankCollectives*>& of_rank);
+// MPI's calls of the rank are recorded.
+bool calls_mpi(const model::CollectiveFacts& facts, base::Rank rank);
+bool calls_mpi(const model::RankCollectives& calls);
 // The record shows an unfinished call of the rank.
 bool has_open_call(const model::CollectiveFacts& facts, base::Rank rank);
 // NCCL's record shows that the GPU has finished every call of the rank. A rank that still waits for its GPU

@@ -316,7 +316,7 @@ std::optional<CallFinding> find_absent(const WaitGraph& graph) {
 
 std::optional<CallFinding> find_stray_message(const WaitGraph& graph) {
   for (const CallWait& message : graph.waits) {
-    if (message.message == nullptr || message.message->sequence != 1 || is_lock_call(message.message->op)) {
+    if (message.message == nullptr || message.message->sequence > 1 || is_lock_call(message.message->op)) {
       continue;
     }
     const auto peer = std::find_if(graph.waits.begin(), graph.waits.end(), [&](const CallWait& w) {

@@ -64,6 +64,9 @@ bool announces(const CrashNotice& n, const ProcessRecord& p) {
   if (gap < -1 || gap > kNoticeToDeathSeconds) {
     return false;
   }
+  if (n.signal == 0) {
+    return true;
+  }
   const base::WaitStatus status = p.death.wait_status;
   if (!status.known() || is_synchronous(n.signal)) {
     return true;
@@ -130,6 +133,8 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const Record
     e.at_s = p.death.happened ? std::min(notice->at_s, p.death.at_s) : notice->at_s;
     e.known = true;
     e.signal = notice->signal;
+    // MPI ends the rank. Its launcher may do so by a signal, before the rank exits.
+    e.exit_code = notice->signal == 0 && status.exited() ? status.exit_code() : e.exit_code;
     if (notice->sender > 0 && notice->sender != p.pid) {
       e.cause = sender_text(records, p.node, notice->sender);
       const ProcessRecord* sender = records.latest(p.node, notice->sender);
@@ -143,7 +148,7 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const Record
     e.known = true;
     e.exit_code = status.exit_code();
   }
-  if (p.death.follower) {
+  if (p.death.follower && (notice == nullptr || notice->signal != 0)) {
     // A rank that crashed by itself and was killed a moment later is still its own root cause.
     e.follower = e.follower || notice == nullptr || !is_synchronous(notice->signal);
   }

@@ -2,6 +2,7 @@
 // connections) are reported as consequences.
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/wire/mpi_functions.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/surroundings.h"
@@ -387,13 +388,35 @@ void say_exception(const Scene& scene, const Ending& e, Verdict& v) {
   v.next.text = advice_on(*e.exception);
 }
 
+// MPI has ended the process: " after MPI_Send had failed with MPI_ERR_RANK in halo (heat.c:40)".
+std::string mpi_words(const Ending& e, const CodeLocation& where) {
+  if (e.notice == nullptr || e.notice->signal != 0 || e.notice->address >= wire::kMpiFunctionCount) {
+    return {};
+  }
+  const std::string_view function = wire::kMpiFunctions[e.notice->address].name;
+  const auto code = static_cast<size_t>(e.notice->code);
+  if (code == 0) {
+    return tr(" by {}{}", function, in_place(where));
+  }
+  return tr(" after {} had failed with {}{}", function,
+            code < wire::kMpiErrorCount ? wire::kMpiErrors[code] : tr("error {}", code), in_place(where));
+}
+
 void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank || !e.known ? id_alone(e) : kExitLauncher;
   v.confidence = e.known ? Confidence::high : Confidence::low;
   // The call that ended the process says more than its status.
-  const std::string how = e.exception != nullptr ? exit_words(*e.exception) : how_it_ended(e);
-  say(v, tr("{} {} {}{}", subject(scene, e), how, after_words(scene.facts.run, e.at_s),
+  std::string how = e.exception != nullptr ? exit_words(*e.exception) : how_it_ended(e);
+  const std::string mpi = mpi_words(e, v.where);
+  if (!mpi.empty() && e.exit_code < 0) {
+    how = tr("was ended");
+  }
+  say(v, tr("{} {}{} {}{}", subject(scene, e), how, mpi, after_words(scene.facts.run, e.at_s),
             consequence(scene, e, v)));
+  if (!mpi.empty()) {
+    v.next.text = tr("look at the arguments and the condition of the call in {}", place(v.where));
+    return;
+  }
   v.next.text = is_plain_command(*e.process) ? tr("read the command's own messages")
                 : e.process->role == model::ProcessRole::rank
                     ? tr("read the end of rank {}'s log for the first error", e.process->rank)

@@ -477,6 +477,25 @@ constexpr Rule kHangRules[] = {
 
 }  // namespace
 
+namespace {
+
+// MPI spins while it waits, and with too few CPUs a rank may need long for the little that it has to do. Only
+// calls that can never meet prove a hang then.
+void doubt_starved(const Scene& scene, Verdict& v) {
+  constexpr double kStarvedShare = 0.2;
+  const bool proved = scene.call_fault && scene.call_fault->fault < CallFault::not_launched;
+  if (v.level != VerdictLevel::confirmed || proved || outlasted(scene)) {
+    return;
+  }
+  const bool starved = std::any_of(scene.ranks.begin(), scene.ranks.end(), [&](const RankView& r) {
+    return r.state == RankState::waiting && r.seen != nullptr && r.seen->main_cpu_share > 0 &&
+           r.seen->main_queue_share >= kStarvedShare && calls_mpi(scene.facts.collectives, r.rank);
+  });
+  v.level = starved ? VerdictLevel::suspected : v.level;
+}
+
+}  // namespace
+
 std::optional<Verdict> hung(const Scene& scene) {
   const model::RunManifest& run = scene.facts.run;
   const model::Stall* stall = stall_that_matters(run);
@@ -501,6 +520,7 @@ std::optional<Verdict> hung(const Scene& scene) {
   for (const Rule rule : kHangRules) {
     if (auto v = rule(scene)) {
       doubt_stall(scene, *v);
+      doubt_starved(scene, *v);
       offer_busy_timeouts(scene, *v);
       if (stall != nullptr && stall->early && run.outcome == model::RunOutcome::running) {
         // A pause of this length is not a hang yet.

@@ -82,6 +82,20 @@ static void crash(void) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void error(void) {
+  if (rank == 1) {
+    MPI_Send(&number, 1, MPI_INT, 77, 1, MPI_COMM_WORLD); /* errs */
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void aborts(void) {
+  if (rank == 1) {
+    MPI_Abort(MPI_COMM_WORLD, 3); /* aborts */
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* Waits that end, each longer than the timeout, while another rank works or polls with a result now and then. */
 static void healthy(void) {
   for (int round = 0; round < 2; ++round) {
@@ -107,7 +121,8 @@ int main(int argc, char **argv) {
     const char *name;
     void (*run)(void);
   } faults[] = {{"collective", collective}, {"ring", ring},   {"tag", tag},     {"wildcard", wildcard},
-                {"window", window},         {"poll", poll},   {"crash", crash}, {"healthy", healthy}};
+                {"window", window},         {"poll", poll},   {"crash", crash}, {"healthy", healthy},
+                {"error", error},           {"aborts", aborts}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -18,10 +18,10 @@ namespace {
 
 constexpr base::MonoNs kNow = 10'000'000'000;
 
-struct WrittenSegment {
+struct WrittenCalls {
   std::unique_ptr<wire::MpiSegment> memory = std::make_unique<wire::MpiSegment>();
 
-  WrittenSegment() {
+  WrittenCalls() {
     std::memset(static_cast<void*>(memory.get()), 0, sizeof *memory);
     wire::MpiComm& world = memory->comms[0];
     world.state = static_cast<uint32_t>(wire::MpiCommState::live);
@@ -58,12 +58,12 @@ struct WrittenSegment {
 }  // namespace
 
 TEST_CASE("a rank inside of a collective of MPI") {
-  WrittenSegment w;
+  WrittenCalls w;
   wire::MpiComm& world = w.memory->comms[0];
   world.called = 2;
   world.open = 1;
-  WrittenSegment::call(world.collectives[1], MpiFunction::MPI_Barrier, wire::kMpiNoRank, 0, 1);
-  WrittenSegment::call(world.collectives[2], MpiFunction::MPI_Bcast, 3, 0, 2);
+  WrittenCalls::call(world.collectives[1], MpiFunction::MPI_Barrier, wire::kMpiNoRank, 0, 1);
+  WrittenCalls::call(world.collectives[2], MpiFunction::MPI_Bcast, 3, 0, 2);
   const model::Communicator c = w.read();
   CHECK(c.source == model::CallSource::mpi);
   CHECK(c.members == std::vector<base::Rank>{0, 1, 2, 3});
@@ -77,7 +77,7 @@ TEST_CASE("a rank inside of a collective of MPI") {
 }
 
 TEST_CASE("a request is awaited while its thread has done nothing else since the wait") {
-  WrittenSegment w;
+  WrittenCalls w;
   wire::MpiRequest& r = w.request(5, MpiFunction::MPI_Irecv, 2, 4);
   r.waited_by = static_cast<uint32_t>(MpiFunction::MPI_Test);
   r.waited_at = 100;
@@ -94,14 +94,14 @@ TEST_CASE("a request is awaited while its thread has done nothing else since the
 }
 
 TEST_CASE("calls of messages, and how many went to each peer") {
-  WrittenSegment w;
+  WrittenCalls w;
   w.channel(1, true, 0, 8, 2);
   w.channel(2, false, 0, 7, 5);
   SUBCASE("a probe looks for the next message") {
-    WrittenSegment::call(w.memory->threads[0].call, MpiFunction::MPI_Probe, 0, 8, 0);
+    WrittenCalls::call(w.memory->threads[0].call, MpiFunction::MPI_Probe, 0, 8, 0);
   }
   SUBCASE("a loop that polls, too") {
-    WrittenSegment::call(w.memory->threads[0].polled, MpiFunction::MPI_Iprobe, 0, 8, 0);
+    WrittenCalls::call(w.memory->threads[0].polled, MpiFunction::MPI_Iprobe, 0, 8, 0);
     w.memory->threads[0].polled_at = 100;
   }
   const model::Communicator c = w.read();
@@ -113,10 +113,10 @@ TEST_CASE("calls of messages, and how many went to each peer") {
 }
 
 TEST_CASE("MPI_Sendrecv is a send and a receive; a small send ends without its receiver") {
-  WrittenSegment w;
+  WrittenCalls w;
   wire::MpiThread& main = w.memory->threads[0];
-  WrittenSegment::call(main.call, MpiFunction::MPI_Sendrecv, 0, 1, 1);
-  WrittenSegment::call(main.other, MpiFunction::MPI_Sendrecv, 2, 1, 1);
+  WrittenCalls::call(main.call, MpiFunction::MPI_Sendrecv, 0, 1, 1);
+  WrittenCalls::call(main.other, MpiFunction::MPI_Sendrecv, 2, 1, 1);
   CHECK(w.read().point_to_point.size() == 1);
   CHECK(w.read().point_to_point[0].op == "recv");
   main.call.count = 1 << 20;
@@ -125,9 +125,9 @@ TEST_CASE("MPI_Sendrecv is a send and a receive; a small send ends without its r
 }
 
 TEST_CASE("any content is read without harm") {
-  WrittenSegment w;
+  WrittenCalls w;
   std::minstd_rand random(5);
-  auto* bytes = reinterpret_cast<unsigned char*>(w.memory.get());
+  auto* bytes = static_cast<unsigned char*>(static_cast<void*>(w.memory.get()));
   for (int round = 0; round < 20; ++round) {
     for (size_t i = 0; i < sizeof *w.memory; i += 1 + random() % 40) {
       bytes[i] = static_cast<unsigned char>(random());

@@ -21,7 +21,7 @@ std::string job_directory() {
 
 std::string text_of_all_jobs() {
   std::string out;
-  for (const char* name : {"collective_faults.py", "gpu_faults.py", "host_faults.py"}) {
+  for (const char* name : {"collective_faults.py", "gpu_faults.py", "host_faults.py", "mpi_faults.py"}) {
     out += base::read_file(job_directory() + "/" + name).value();
   }
   return out;
