@@ -466,11 +466,12 @@ std::optional<Verdict> hung(const Scene& scene) {
   for (const Rule rule : kHangRules) {
     if (auto v = rule(scene)) {
       doubt_idle(scene, *v);
-      offer_busy_timeouts(scene, *v);
       if (stall != nullptr && stall->early && run.outcome == model::RunOutcome::running) {
         // A pause of this length is not a hang yet.
         v->level = std::min(v->level, VerdictLevel::suspected);
         say(*v, v->headline);
+      } else {
+        offer_busy_timeouts(scene, *v);
       }
       return v;
     }
