@@ -228,7 +228,11 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
   o.has_python = position_.has_python;
   o.still_s = still_s(now);
   if (usage_.size() >= 2) {
-    const Usage& first = usage_.front();
+    // What the rank used before it stood still says nothing about the stillness.
+    constexpr std::ptrdiff_t kLeastSamples = 3;
+    const auto still =
+        std::find_if(usage_.begin(), usage_.end(), [this](const Usage& u) { return u.at >= last_progress_; });
+    const Usage& first = usage_.end() - still >= kLeastSamples ? *still : usage_.front();
     const Usage& last = usage_.back();
     o.window_s = base::ns_to_s(last.at - first.at);
     if (o.window_s > 0) {

@@ -521,11 +521,12 @@ std::optional<Verdict> hung(const Scene& scene) {
     if (auto v = rule(scene)) {
       doubt_stall(scene, *v);
       doubt_starved(scene, *v);
-      offer_busy_timeouts(scene, *v);
       if (stall != nullptr && stall->early && run.outcome == model::RunOutcome::running) {
         // A pause of this length is not a hang yet.
         v->level = std::min(v->level, VerdictLevel::suspected);
         say(*v, v->headline);
+      } else {
+        offer_busy_timeouts(scene, *v);
       }
       return v;
     }
