@@ -15,7 +15,7 @@ namespace xpurun::launcher {
 enum class Blame {
   nobody,
   culprit,
-  minority,  // the culprit; none if there are only two ranks, because two calls that differ are a tie
+  minority,  // the culprit; of two ranks nobody, or the culprit where the routine tells
 };
 
 struct Expectation {

@@ -15,6 +15,7 @@ namespace xpurun::launcher {
 struct Expected {
   std::vector<std::string> ids;
   model::RankSet ranks;
+  model::RankSet or_ranks = {};  // as good; empty: none
   std::vector<Place> places;
   std::vector<std::string> words;
   std::vector<std::string> evidence;

@@ -86,6 +86,10 @@ std::string number_of(const CalledBy& row) {
 // "; before, rank 1 had called X there 14 times"
 std::string routine_text(const CallFinding& f, const RankNamer& names) {
   const VerdictCollective& c = f.collective;
+  if (c.departure == Departure::extra && c.departing.sequence < c.sequence && c.departing.peer < 0) {
+    return tr("; {} had made one call more: {}, {}", names(f.accused), call_at_line(c.departing),
+              number_of(c.departing));
+  }
   const bool other = c.departure == Departure::other || c.departure == Departure::extra;
   return !other || c.repeated == 0 || !c.expected.entered()
              ? std::string()

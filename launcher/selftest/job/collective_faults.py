@@ -119,6 +119,33 @@ def lazy_new_group(job):
 
 
 @fault
+def extra_call(job):
+    for step in range(24):
+        dist.all_reduce(job.tensor(16))  # at: metrics-loop
+        job.wait()
+        if job.guilty and step == 12:
+            dist.all_reduce(job.tensor(16))
+            job.wait()
+
+
+@fault
+def wrong_group_list(job):
+    ranks = list(range(job.ranks))
+    group = dist.new_group(ranks[1:] if job.guilty else ranks)  # at: wrong-group-list
+    dist.barrier(group=group)
+
+
+@fault
+def send_send(job):
+    peers = [rank for rank in range(job.ranks) if rank in (job.culprit, (job.culprit + 1) % job.ranks)]
+    if job.rank in peers:
+        other = peers[1 - peers.index(job.rank)]
+        dist.recv(job.tensor(job.elements), src=other)
+        dist.send(job.tensor(job.elements), dst=other)
+        job.wait()
+
+
+@fault
 def nested_groups(job):
     """Ranks 2 and 3 wait for rank 0 and 1 along the data dimension; rank 0 waits for rank 1 along the tensors'."""
     tensor_groups = [dist.new_group([0, 1]), dist.new_group([2, 3])]

@@ -16,7 +16,7 @@ using model::RankSet;
 
 namespace {
 
-constexpr size_t kMajority = 3;  // ranks at least
+constexpr size_t kMajority = 3;  // ranks at least, in all
 constexpr size_t kMajorityPercent = 60;
 
 struct Call {
@@ -115,7 +115,7 @@ Others others_at(const model::CollectiveFacts& facts, const CallNumber& call_num
 }  // namespace
 
 bool is_majority(size_t part, size_t all) {
-  return part >= kMajority && part * 100 >= all * kMajorityPercent;
+  return all >= kMajority && part * 100 >= all * kMajorityPercent;
 }
 
 RankSet common(const RankSet& a, const RankSet& b) {

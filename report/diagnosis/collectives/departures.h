@@ -15,7 +15,7 @@
 namespace xpurun::report {
 
 model::RankSet common(const model::RankSet& a, const model::RankSet& b);
-// At least three ranks, and 60 % of all.
+// 60 % of three ranks or more.
 bool is_majority(size_t part, size_t all);
 
 struct Departed {

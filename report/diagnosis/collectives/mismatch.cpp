@@ -106,7 +106,7 @@ std::vector<SplitFault> split_faults(const CallGroup& group, uint64_t sequence) 
       const auto is_over = [&](const Member& m, const CollectiveCall& call) {
         return is_done(m, sequence) && !call.raised;
       };
-      if (receives == nullptr || is_over(from, *sends) || is_over(to, *receives)) {
+      if (receives == nullptr || (is_over(from, *sends) && is_over(to, *receives))) {
         continue;
       }
       const auto there = static_cast<size_t>(std::max(to.comm->rank, 0));

@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/holders.h"
 #include "report/diagnosis/rank_exceptions.h"
@@ -53,6 +54,17 @@ bool others_departed(const Scene& scene, base::Rank rank) {
   return fault && fault->fault == CallFault::departed && !fault->accused.contains(rank);
 }
 
+// The rank ends, because it has lost the connection to a rank that had ended before.
+bool lost_an_ended_rank(const Scene& scene, const RankView& v) {
+  const auto& all = scene.facts.run.exceptions;
+  const auto lost = std::find_if(all.begin(), all.end(), [&](const model::PythonException& e) {
+    return e.pid == v.pid && e.rank == v.rank && says_peer_is_gone(e);
+  });
+  return lost != all.end() && std::any_of(scene.endings.begin(), scene.endings.end(), [&](const Ending& e) {
+           return e.dead && e.process->rank >= 0 && e.process->rank != v.rank && e.at_s <= lost->at_s;
+         });
+}
+
 // Some ranks wait for peers, and others are dead, held or outside any call: these are the culprits.
 std::optional<Verdict> held_or_outside(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
@@ -64,7 +76,8 @@ std::optional<Verdict> held_or_outside(const Scene& scene) {
   for (const RankView* v :
        scene.in({RankState::dead, RankState::stopped, RankState::uninterruptible, RankState::stuck})) {
     const bool in_peace = v->state == RankState::dead && exited_cleanly(scene, *v);
-    const bool innocent = (in_peace || v->state == RankState::stuck) && others_departed(scene, v->rank);
+    const bool innocent = ((in_peace || v->state == RankState::stuck) && others_departed(scene, v->rank)) ||
+                          (v->state == RankState::stuck && lost_an_ended_rank(scene, *v));
     if (is_outside(scene, *v) && !innocent) {
       (in_peace ? left : sure).push_back(v);
     }

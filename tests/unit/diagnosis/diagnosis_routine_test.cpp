@@ -574,3 +574,25 @@ TEST_CASE("the first call after the loop: who has not come is the culprit, not t
   pair.past(kRoutinePair, 20).enters(0, kRoutinePair, operation("barrier", 90));
   CHECK(find_call_fault(pair.facts)->accused == RankSet{1});
 }
+
+TEST_CASE("one call more of equal shape, met by the next call of the others") {
+  const Group three{.members = {0, 1, 2}};
+  Calls calls;
+  for (const base::Rank r : three.members) {
+    for (int i = 0; i < 24; ++i) {
+      calls.finishes(r, three, all_reduce(16, 124));
+      if (r == 1 && i == 12) {
+        calls.finishes(r, three, all_reduce(16, 127));
+      }
+    }
+  }
+  auto& late = calls.comm(1, three);
+  late.calls.back().stage = CallStage::called;
+  late.done = late.called - 1;
+  calls.enter({0, 2}, three, all_reduce(4096, 75));
+  const Verdict v = hang(calls, 3);
+  CHECK(v.id == "hang.mismatch_size");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("rank 1 had made one call more: all_reduce of 16 float32 (train.py:127), call 14") !=
+        std::string::npos);
+}
