@@ -106,9 +106,9 @@ inline constexpr uint8_t kNoArgument = 31;
   X(MPI_Bcast, 5, collective, "broadcast", 1, 2, 3, 31, 4, 31)                                         \
   X(MPI_Reduce, 7, collective, "reduce", 2, 3, 5, 31, 6, 31)                                           \
   X(MPI_Allreduce, 6, collective, "all_reduce", 2, 3, 31, 31, 5, 31)                                   \
-  X(MPI_Gather, 8, collective, "gather", 31, 31, 6, 31, 7, 31)                                         \
+  X(MPI_Gather, 8, collective, "gather", 1, 2, 6, 31, 7, 31)                                           \
   X(MPI_Gatherv, 9, collective, "gatherv", 31, 31, 7, 31, 8, 31)                                       \
-  X(MPI_Scatter, 8, collective, "scatter", 31, 31, 6, 31, 7, 31)                                       \
+  X(MPI_Scatter, 8, collective, "scatter", 4, 5, 6, 31, 7, 31)                                         \
   X(MPI_Scatterv, 9, collective, "scatterv", 31, 31, 7, 31, 8, 31)                                     \
   X(MPI_Allgather, 7, collective, "all_gather", 4, 5, 31, 31, 6, 31)                                   \
   X(MPI_Allgatherv, 8, collective, "allgatherv", 31, 31, 31, 31, 7, 31)                                \
