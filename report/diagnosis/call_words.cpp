@@ -121,7 +121,7 @@ std::string departed_text(const CallFinding& f, const RankNamer& names) {
 
 std::string mismatch_text(const CallFinding& f, const RankNamer& names) {
   const VerdictCollective& c = f.collective;
-  return f.tie ? tr("ranks wait for each other in {}, called with {}: {}", call_number(c),
+  return f.tie ? tr("ranks have made different calls in {}, with {}: {}", call_number(c),
                     what_differs(f.fault), sides(c.calls, tr(", "), names))
                : tr("{}, {}{}", sides(c.calls, tr(" where "), names), call_number(c), routine_text(f, names));
 }

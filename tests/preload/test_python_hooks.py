@@ -189,9 +189,12 @@ class Hooks(unittest.TestCase):
 
     def test_ends_that_are_no_errors(self):
         for python, _ in self.each():
-            for source in ("pass", "import sys; sys.exit()", "import sys; sys.exit(0)", "raise KeyboardInterrupt",
-                           "import os; os._exit(0)", FORK):
+            for source in ("pass", "import sys; sys.exit()", "import sys; sys.exit(0)", "import os; os._exit(0)",
+                           FORK):
                 self.assertEqual(self.both(python, self.script(source)), [], source)
+            # Ctrl-C is no error, but the verdict names the interrupted place.
+            told = self.one(self.both(python, self.script("raise KeyboardInterrupt")))
+            self.assertEqual((told["kind"], told["chain"][0]["type"]), ("raised", "KeyboardInterrupt"))
             # Of a rank the place is of interest all the same: it may have left early.
             told = self.one(self.both(python, "-c", "import sys; sys.exit(0)", RANK="0", LOCAL_RANK="0"))
             self.assertEqual((told["kind"], told["code"]), ("sys_exit", 0))

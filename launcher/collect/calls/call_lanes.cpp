@@ -194,7 +194,10 @@ void arrange_calls(model::RankCollectives& rank) {
     if (comm.calls.size() > kNewestKept) {
       comm.calls.erase(comm.calls.begin(), comm.calls.end() - static_cast<ptrdiff_t>(kNewestKept));
     }
-    keep_unfinished(comm.point_to_point);
+    // MPI's record counts the ended messages of each peer and tag.
+    if (comm.source != model::CallSource::mpi) {
+      keep_unfinished(comm.point_to_point);
+    }
   }
 }
 

@@ -69,9 +69,7 @@ bool stands_in(const CollectiveCall& call) {
   return call.stage == CallStage::called;
 }
 
-}  // namespace
-
-std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
+std::optional<CallFinding> find_open_fault(const CollectiveFacts& facts) {
   const Departures departures(facts);
   const std::vector<CallGroup> torch = line_up(facts, CallSource::torch);
   const std::vector<CallGroup> nccl = line_up(facts, CallSource::nccl);
@@ -100,6 +98,20 @@ std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
     return by_nccl;
   }
   return by_torch;
+}
+
+}  // namespace
+
+std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
+  auto open = find_open_fault(facts);
+  // NCCL may let different calls meet, and hang in a later one.
+  if (open && open->fault >= CallFault::not_launched) {
+    auto silent = find_silent_mismatch(facts);
+    if (silent && silent->collective.source == CallSource::nccl) {
+      return silent;
+    }
+  }
+  return open;
 }
 
 std::optional<CallFinding> find_fault_of_failure(CollectiveFacts facts, const model::RankSet& failed) {

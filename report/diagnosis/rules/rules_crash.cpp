@@ -5,6 +5,7 @@
 #include "common/wire/mpi_functions.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
@@ -282,38 +283,6 @@ std::string advice_on_signal(const Ending& e) {
   }
   return e.by_itself ? tr("find out why the program sends itself the signal")
                      : tr("find out who sent the signal: the scheduler's log, the cluster's limits");
-}
-
-// "; it had 812 MiB in RAM and was last seen in remember (oom.py:8)": of a rank that left no stack.
-std::string last_seen_words(const Ending& e) {
-  const ProcessRecord& p = *e.process;
-  const std::string at = p.place.empty() ? "" : tr("was last seen in {}", place(p.place));
-  const std::string memory =
-      p.rss_bytes > 0 ? tr("had {} in RAM", base::human_size(static_cast<uint64_t>(p.rss_bytes))) : "";
-  return at.empty() && memory.empty() ? ""
-         : at.empty()                 ? tr("; it {}", memory)
-         : memory.empty()             ? tr("; it {}", at)
-                                      : tr("; it {} and {}", memory, at);
-}
-
-// What the job's memory control group says; whose process was killed is not known from that.
-std::string group_words(const RunManifest& run) {
-  const model::MemoryGroup& group = run.memory;
-  if (group.empty() || run.nodes.size() > 1) {
-    return {};
-  }
-  const std::string limit =
-      group.limit_bytes > 0
-          ? tr(", its limit is {}", base::human_size(static_cast<uint64_t>(group.limit_bytes)))
-          : tr(", it has no limit");
-  return group.oom_kills == 1
-             ? tr("the kernel killed 1 process of the memory control group {} for lack of memory{}",
-                  base::sanitize(group.path), limit)
-         : group.oom_kills > 0
-             ? tr("the kernel killed {} processes of the memory control group {} for lack of memory{}",
-                  group.oom_kills, base::sanitize(group.path), limit)
-             : tr("the kernel killed no process of the memory control group {} for lack of memory{}",
-                  base::sanitize(group.path), limit);
 }
 
 void say_signal(const Scene& scene, const Ending& e, Verdict& v) {

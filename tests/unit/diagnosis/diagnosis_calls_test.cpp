@@ -76,7 +76,7 @@ TEST_CASE("two ranks that differ are a tie: both calls, no rank accused") {
   CHECK(v.ranks.empty());
   CHECK(
       v.sentence ==
-      "hang: ranks wait for each other in call 3 of group \"default\", called with different operations: "
+      "hang: ranks have made different calls in call 3 of group \"default\", with different operations: "
       "rank 0 called all_reduce of 4096 float32 (train.py:33), rank 1 called broadcast of 4096 float32 from "
       "root 0 (train.py:31)");
 }

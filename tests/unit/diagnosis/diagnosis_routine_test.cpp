@@ -390,7 +390,7 @@ TEST_CASE("new_group: who left it out, and who passed another list") {
       .enter({2, 3}, kRoutineFour, group_of("2,3"));
   w = hang(halves);
   CHECK(w.ranks.empty());
-  CHECK(w.sentence.find("called with different lists of ranks") != std::string::npos);
+  CHECK(w.sentence.find("with different lists of ranks") != std::string::npos);
   Calls equal;
   equal.past(kRoutineFour, 2).enter({0, 1, 2, 3}, kRoutineFour, group_of("0,1"));
   CHECK(hang(equal).id == "hang.network");
@@ -521,6 +521,14 @@ TEST_CASE("different calls that ended: the job goes on with wrong data") {
   CHECK(f->collective.sequence == 21);
   CHECK(f->accused == RankSet{1});
   CHECK(f->collective.departure != Departure::none);
+  // NCCL hangs in a later call, which all have entered.
+  for (const base::Rank r : kRoutinePair.members) {
+    calls.enters(r, kNcclPair, kStep[0]);
+  }
+  const Verdict v = hang(calls, 2);
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.collective.sequence == 21);
 }
 
 TEST_CASE("healthy jobs have no silent mismatch") {

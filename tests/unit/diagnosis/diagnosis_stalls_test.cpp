@@ -112,10 +112,10 @@ TEST_CASE("ranks that have only just come to their call are working") {
   Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.busy");
   CHECK(v.level == model::VerdictLevel::suspected);
-  CHECK(
-      v.sentence ==
-      "slow: ranks 0-1 are still working in Stage.forward (train.py:148) after 10 s; ranks 2-3 wait for them "
-      "in barrier (train.py:51)");
+  CHECK(v.sentence ==
+        "stall: ranks 0-1 are still working in Stage.forward (train.py:148) after 10 s; ranks 2-3 wait for "
+        "them "
+        "in barrier (train.py:51)");
   SUBCASE("they may set the call up, for which there is more time") {
     job.rank(0, in_all_reduce()).rank(1, in_all_reduce());
     v = diagnose(job.facts);
@@ -163,7 +163,7 @@ TEST_CASE(
   CHECK(v.id == "hang.lock");
   CHECK(v.ranks == RankSet{1});
   CHECK(v.level == model::VerdictLevel::suspected);
-  CHECK(v.sentence.starts_with("slow: rank 1 "));
+  CHECK(v.sentence.starts_with("stall: rank 1 "));
   SUBCASE("judged again after the timeout") {
     job.seen(1).still_s = 10;
   }

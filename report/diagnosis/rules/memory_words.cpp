@@ -1,0 +1,41 @@
+#include "report/diagnosis/rules/memory_words.h"
+
+#include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "report/diagnosis/waits/code_place.h"
+
+namespace xpurun::report {
+
+using base::tr;
+
+std::string last_seen_words(const Ending& e) {
+  const model::ProcessRecord& p = *e.process;
+  const std::string at = p.place.empty() ? "" : tr("was last seen in {}", place(p.place));
+  const std::string memory =
+      p.rss_bytes > 0 ? tr("had {} in RAM", base::human_size(static_cast<uint64_t>(p.rss_bytes))) : "";
+  return at.empty() && memory.empty() ? ""
+         : at.empty()                 ? tr("; it {}", memory)
+         : memory.empty()             ? tr("; it {}", at)
+                                      : tr("; it {} and {}", memory, at);
+}
+
+std::string group_words(const model::RunManifest& run) {
+  const model::MemoryGroup& group = run.memory;
+  if (group.empty() || run.nodes.size() > 1) {
+    return {};
+  }
+  const std::string limit =
+      group.limit_bytes > 0
+          ? tr(", its limit is {}", base::human_size(static_cast<uint64_t>(group.limit_bytes)))
+          : tr(", it has no limit");
+  return group.oom_kills == 1
+             ? tr("the kernel killed 1 process of the memory control group {} for lack of memory{}",
+                  base::sanitize(group.path), limit)
+         : group.oom_kills > 0
+             ? tr("the kernel killed {} processes of the memory control group {} for lack of memory{}",
+                  group.oom_kills, base::sanitize(group.path), limit)
+             : tr("the kernel killed no process of the memory control group {} for lack of memory{}",
+                  base::sanitize(group.path), limit);
+}
+
+}  // namespace xpurun::report
