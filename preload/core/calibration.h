@@ -13,11 +13,6 @@ namespace xpurun::preload {
 inline constexpr uint64_t kPairGpuNs = 7000;
 // A completion event writes no time stamp. This is an assumption: the cost was too small to measure.
 inline constexpr uint64_t kMarkGpuNs = 500;
-// Host time of a timing or completion event that counts as ours at most; 2 to 5 us are usual. Where the
-// program runs far ahead of its GPU, a longer call waits for a place in the GPU's queue, as the program's
-// next call would have waited. Counted in full, such waits made samples ever rarer in a pipeline on 2 H200,
-// until none was left.
-inline constexpr uint64_t kMostHostNs = 20'000;
 // A collective that NCCL times: NCCL's proxy thread gets one entry per channel, the kernel writes two numbers
 // per channel. The cost of about 20 of them in a step of 67 ms on 2 H200 was below the noise of 0.2 %; this
 // is the bound.

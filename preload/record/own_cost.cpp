@@ -35,10 +35,6 @@ uint64_t clock_ns() {
   return least;
 }
 
-uint64_t own_part(uint64_t host_ns) {
-  return host_ns < kMostHostNs ? host_ns : kMostHostNs;
-}
-
 }  // namespace
 
 uint64_t warm_now_ns() {
@@ -53,7 +49,6 @@ void counted(uint64_t measured_ns, uint32_t every) {
 }
 
 void sampled(uint64_t host_ns) {
-  host_ns = own_part(host_ns);
   add(health().samples, 1);
   add(health().event_host_ns, host_ns);
   add(health().own_ns, host_ns);
@@ -61,7 +56,6 @@ void sampled(uint64_t host_ns) {
 }
 
 void marked(uint64_t host_ns) {
-  host_ns = own_part(host_ns);
   add(health().marks, 1);
   add(health().mark_host_ns, host_ns);
   add(health().own_ns, host_ns);
