@@ -14,7 +14,7 @@ namespace {
 
 // /proc and /sys/fs/cgroup made of files.
 struct Groups {
-  base::TemporaryDirectory root = base::TemporaryDirectory::create("xpurun-test").value();
+  base::TemporaryDirectory root = base::TemporaryDirectory::create("xpurun-memory").value();
 
   void write(const std::string& path, const std::string& text) const {
     const std::string full = root.path() + "/" + path;
