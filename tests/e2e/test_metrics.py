@@ -24,7 +24,7 @@ for r in 0 1; do
 done
 wait
 """
-SCENES = ("memory", "settle", "matmuls", "collectives", "settle", "wait")
+SCENES = ("timed", "matmuls", "collectives", "settle", "wait")
 SAMPLE = re.compile(r'^[a-zA-Z_:][a-zA-Z0-9_:]*(\{([a-z_]+="([^"\\\\]|\\\\.)*",?)*\})? [0-9.e+-]+$')
 
 
@@ -184,8 +184,7 @@ class Metrics(xpurun_test.Case):
             "--control-port",
             "off",
             scenes=(
-                "memory",
-                "settle",
+                "timed",
                 "matmuls",
                 "collectives",
                 "settle",

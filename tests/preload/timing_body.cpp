@@ -443,6 +443,16 @@ void settle() {
   nanosleep(&pause, nullptr);
 }
 
+// Until the supervisor has found this process and has its calls timed: one of the copies was.
+void wait_until_timed() {
+  const timespec moment{0, 5'000'000};
+  for (int i = 0; i < 5'000 && fake_event_calls() == 0; ++i) {
+    memory();
+    nanosleep(&moment, nullptr);
+  }
+  settle();
+}
+
 void wait_for_line() {
   char line[64];
   printf("waiting\n");
@@ -527,6 +537,7 @@ const Scene kScenes[] = {
     {"last-error", last_error},
     {"steps", steps},
     {"settle", settle},
+    {"timed", wait_until_timed},
     {"wait", wait_for_line},
 };
 
