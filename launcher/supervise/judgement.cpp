@@ -32,7 +32,8 @@ Judgement::Judgement(const Parts& p, const Setup& setup, Hooks hooks)
       stalls_({p.journal, p.dumps, p.job, p.options}, stall_nodes(),
               {.request_report = [this] { reports_.request(); },
                .still_s = [this](base::Rank rank) { return parts_.watcher.rank_still_s(rank); },
-               .close = [this](model::Stall& stall) { return verdicts_.stall_ended(stall); }}) {
+               .close = [this](model::Stall& stall) { return verdicts_.stall_ended(stall); },
+               .was_interrupted = hooks_.was_interrupted}) {
   set_report_handlers();
 }
 

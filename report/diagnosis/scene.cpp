@@ -241,7 +241,11 @@ const Stall* stall_that_matters(const RunManifest& run) {
     return nullptr;
   }
   const Ending* failure = first_failure(endings, run);
-  if (failure == nullptr) {
+  // The signal that ended the job raises KeyboardInterrupt in the rank that stood still.
+  const bool by_interrupt = failure != nullptr && run.outcome == model::RunOutcome::interrupted &&
+                            failure->raised() && !failure->exception->chain.empty() &&
+                            failure->exception->chain.front().type == "KeyboardInterrupt";
+  if (failure == nullptr || by_interrupt) {
     return &last;
   }
   if (failure->at_s < last.at_s) {

@@ -110,6 +110,10 @@ void StallHandler::look_again(const StallEvent& event) {
 void StallHandler::ended(const StallEvent& event) {
   model::Stall* stall = record_of(event);
   numbers_.erase(event.stall);
+  // The signal that ends the job has moved the ranks.
+  if (event.change == StallChange::cleared && hooks_.was_interrupted && hooks_.was_interrupted()) {
+    return;
+  }
   if (event.change == StallChange::merged) {
     if (stall != nullptr) {
       parts_.journal.drop_stall(stall->n);

@@ -34,8 +34,9 @@ class StallHandler {
   };
   struct Hooks {
     std::function<void()> request_report;
-    std::function<double(base::Rank)> still_s;  // seconds without progress
-    std::function<bool(model::Stall&)> close;   // closes the stall; true: a report is wanted
+    std::function<double(base::Rank)> still_s;   // seconds without progress
+    std::function<bool(model::Stall&)> close;    // closes the stall; true: a report is wanted
+    std::function<bool()> was_interrupted = {};  // the user has sent a signal that ends jobs
   };
 
   StallHandler(Parts parts, Nodes nodes, Hooks hooks)

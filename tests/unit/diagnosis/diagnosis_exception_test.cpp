@@ -442,3 +442,14 @@ TEST_CASE("a survivor whose interpreter ends is no evidence") {
   frames.push_back({.func = "Py_FinalizeEx"});
   CHECK(lines_of_rank_1() == 0);
 }
+
+TEST_CASE("the KeyboardInterrupt of the rank that stood still is no failure of its own") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  job.facts.run.outcome = model::RunOutcome::interrupted;
+  job.died(2, exited(1), 60);
+  tell(job, 2, ExceptionKind::raised, 59.9, "KeyboardInterrupt", "");
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "interrupted.while_hung");
+  CHECK(v.ranks == RankSet{2});
+}
