@@ -233,7 +233,7 @@ int attach_command(const Invocation& call) {
       return complain_usage(call, base::cli_text("--now ends no job: leave --on-hang out"));
     }
     if (const base::Pid supervisor = supervisor_of_any(named_processes(call)); supervisor > 0) {
-      return judge_supervised(call, supervisor);
+      return judge_supervised(supervisor);
     }
     judge_now(*options);
   }

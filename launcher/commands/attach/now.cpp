@@ -146,7 +146,7 @@ base::Result<FoundJob> newest_job(const base::ProcFs& proc, uint32_t user, base:
   return std::move(best->job);
 }
 
-int judge_supervised(const Invocation& call, base::Pid supervisor) {
+int judge_supervised(base::Pid supervisor) {
   const base::ProcFs proc;
   const std::string path = directory_of(proc, supervisor);
   if (path.empty()) {
@@ -167,19 +167,24 @@ int judge_supervised(const Invocation& call, base::Pid supervisor) {
     return complain(verdict.error(), kExitFailure);
   }
   std::string out = fmt::format("xpurun: {}\n", base::sanitize(verdict->sentence));
+  out += fmt::format("xpurun:   {}\n",
+                     base::cli_text("of the job of xpurun (pid {}) in {}", supervisor, base::sanitize(path)));
   for (const std::string& line : report::evidence_lines(*verdict)) {
     out += fmt::format("xpurun:   {}\n", line);
   }
-  (void)call;
   return print(out);
 }
 
 int now_command(const Invocation& call) {
+  if (!call.words.operands.empty()) {
+    return complain_usage(
+        call, base::cli_text("now takes no arguments; of a given process: xpurun attach --now PID"));
+  }
   const auto job = newest_job(base::ProcFs(), ::geteuid(), ::getpid());
   if (!job) {
     return complain(job.error(), kExitFailure);
   }
-  return job->supervisor > 0 ? judge_supervised(call, job->supervisor) : judge_unwatched(call, job->targets);
+  return job->supervisor > 0 ? judge_supervised(job->supervisor) : judge_unwatched(call, job->targets);
 }
 
 }  // namespace xpurun::launcher

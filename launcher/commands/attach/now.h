@@ -27,7 +27,7 @@ base::Result<FoundJob> newest_job(const base::ProcFs& proc, uint32_t user, base:
 base::Pid supervisor_of(const base::ProcFs& proc, base::Pid pid);
 
 // Asks the supervisor for a dump, judges the dump and prints the verdict. The exit status.
-int judge_supervised(const Invocation& call, base::Pid supervisor);
+int judge_supervised(base::Pid supervisor);
 
 // What `xpurun attach --now` does with these processes, which run without xpurun.
 int judge_unwatched(const Invocation& call, std::vector<base::Pid> targets);
