@@ -87,7 +87,7 @@ std::string directory_of(const base::ProcFs& proc, base::Pid supervisor) {
   for (const base::Pid holder : holders) {
     std::error_code ec;
     for (const auto& entry : std::filesystem::directory_iterator(proc.path(holder, "fd"), ec)) {
-      const std::string target = proc.link(holder, "fd/" + entry.path().filename().string());
+      std::string target = proc.link(holder, "fd/" + entry.path().filename().string());
       const auto run = std::filesystem::is_directory(target, ec)
                            ? model::load_run_manifest(model::RunDir(target).run_json())
                            : base::Result<model::RunManifest>(base::fail("none"));
