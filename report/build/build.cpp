@@ -225,7 +225,8 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   mask_secrets(out.facts.run);
   out.dump = pick_job_dump(job, out.facts.run);
   MergedDump merged = merge_dumps(job, out.facts.run, owners, out.dump);
-  out.collected = collect_from(sources_of(out.dump, owners), Keep::telling_threads, std::move(merged.absent));
+  out.collected =
+      collect_from(sources_of(out.dump, owners), Keep::diagnosed_threads, std::move(merged.absent));
   out.manifest = std::move(merged.manifest);
   if (out.dump.evidence) {
     out.facts.dump = out.manifest;

@@ -55,9 +55,12 @@ struct Call {
   std::vector<Argument> arguments;
   uint64_t work = 0;           // FLOP of a matmul, bytes of the others; 0: unknown
   double bus_factor = 0;       // collective: bus bandwidth / algorithm bandwidth; 0: no bandwidth
-  bool ends_together = false;  // no rank can leave before all have entered, and the end is GPU time
+  bool ends_together = false;  // no rank leaves before all have entered: ends show how clocks differ
   bool open = false;           // a collective that had not ended: its slices end with a dump
   bool captured = false;       // a record of CUPTI: no delay is known
+  bool begin_on_host = false;  // the begin is that of the call on the host
+  std::string place;           // of Python: "train.py:40 (collate)"; empty: unknown
+  std::string group;           // of Python: of a collective or message; empty: none
   std::string function;        // vendor function; empty: none
   model::EventKey key{};       // of work of the GPU, as far as the file says
   int communicator = -1;       // index into Activity::communicators; negative: unknown

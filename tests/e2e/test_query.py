@@ -137,6 +137,8 @@ class Query(xpurun_test.Case):
         self.assertAlmostEqual(late[0]["mean_ms_after_the_first"], 0.1, delta=0.01)
         [collective] = self.rows("--ask", "collectives")
         self.assertEqual(collective["calls"], RANKS * STEPS)
+        places = self.rows("SELECT DISTINCT place FROM spans WHERE stage = 'communication'")
+        self.assertEqual(places, [{"place": "train.py:40 (step)"}])
 
     def test_the_listed_columns_exist(self):
         listed = self.query("--list").stdout.split("Tables")[1]

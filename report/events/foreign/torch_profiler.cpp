@@ -298,7 +298,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     (void)set_collective(call.key, e.collective.empty() ? call.name : e.collective);
     if (e.size > 1 && e.size < base::kHighestRank && !e.group.empty()) {
       const auto size = static_cast<int>(e.size);
-      call.communicator = communicator(base::hash_text(e.group), size);
+      call.communicator = communicator_of(out_, base::hash_text(e.group), size);
       call.bus_factor = model::bus_factor(model::collective_name(call.key), size);
       call.ends_together = ends_together(model::collective_name(call.key));
     }
@@ -309,17 +309,6 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
       call.work = static_cast<uint64_t>(std::clamp<int64_t>(std::max(e.in, e.out), 0, kLatestNs / 8)) *
                   nccl_type_bytes(type);
     }
-  }
-
-  int communicator(uint64_t identity, int size) {
-    const auto found =
-        std::find_if(out_.communicators.begin(), out_.communicators.end(),
-                     [&](const Communicator& c) { return c.identity == identity && c.size == size; });
-    if (found != out_.communicators.end()) {
-      return static_cast<int>(found - out_.communicators.begin());
-    }
-    out_.communicators.push_back({.identity = identity, .size = size});
-    return static_cast<int>(out_.communicators.size() - 1);
   }
 
   // torch says which call of its group a collective was, since version 2.6. Else they are counted from the

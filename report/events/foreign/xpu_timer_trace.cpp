@@ -254,23 +254,11 @@ class Reader {
         call.bus_factor = model::bus_factor(model::collective_name(call.key), static_cast<int>(k.ranks));
       }
       if (k.type == kCollective && k.ranks > 1) {
-        call.communicator = communicator(k);
+        call.communicator = communicator_of(out_, k.communicator, static_cast<int>(k.ranks));
       }
       out_.calls.push_back(std::move(call));
     }
     return at->second;
-  }
-
-  int communicator(const Kernel& k) {
-    const auto size = static_cast<int>(k.ranks);
-    const auto found =
-        std::find_if(out_.communicators.begin(), out_.communicators.end(),
-                     [&](const Communicator& c) { return c.identity == k.communicator && c.size == size; });
-    if (found != out_.communicators.end()) {
-      return static_cast<int>(found - out_.communicators.begin());
-    }
-    out_.communicators.push_back({.identity = k.communicator, .size = size});
-    return static_cast<int>(out_.communicators.size() - 1);
   }
 
   // False: the times come from damage.
