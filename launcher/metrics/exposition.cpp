@@ -340,6 +340,19 @@ void add_cpu_losses(const CpuLosses& cpu, const std::string& rank, Families& out
   }
 }
 
+void add_host_memory(const HostMemory& memory, const std::string& rank, Families& out) {
+  const Labels labels = {{"rank", rank}};
+  if (memory.resident_bytes >= 0) {
+    out.add("xpurun_resident_bytes", gauge, "Host memory of the rank that is in RAM.", labels,
+            static_cast<double>(memory.resident_bytes));
+  }
+  if (memory.helpers_bytes >= 0) {
+    out.add("xpurun_helpers_private_bytes", gauge,
+            "Private host memory of the processes that the rank has started.", labels,
+            static_cast<double>(memory.helpers_bytes));
+  }
+}
+
 }  // namespace
 
 std::string_view content_type(MetricsFormat format) {
@@ -374,6 +387,7 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
     }
     add_lateness(r.lateness, rank_label(r.rank), out);
     add_cpu_losses(r.cpu, rank_label(r.rank), out);
+    add_host_memory(r.memory, rank_label(r.rank), out);
     if (timed) {
       add_matmuls(*r.timing, rank_label(r.rank), node.peaks, out);
       add_collectives(*r.timing, rank_label(r.rank), out);

@@ -19,6 +19,12 @@ struct CpuLosses {
   double stolen_s = -1;     // by the hypervisor
 };
 
+// Host memory of a rank; negative: unknown.
+struct HostMemory {
+  int64_t resident_bytes = -1;  // in RAM
+  int64_t helpers_bytes = -1;   // private memory of the processes that it has started
+};
+
 // One rank of this node, with or without a GPU call.
 struct RankMetrics {
   base::Rank rank = base::kNoRank;
@@ -29,6 +35,7 @@ struct RankMetrics {
   double step_s = -1;     // mean of the last ones; negative: no step was seen
   RankLateness lateness;  // at collectives
   CpuLosses cpu;
+  HostMemory memory;
   uint64_t events_unwritten = 0;       // events lost because no event file could be written
   const RankTiming* timing = nullptr;  // nullptr: no GPU call yet
 };

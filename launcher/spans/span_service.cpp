@@ -149,6 +149,9 @@ bool SpanService::drain(base::Pid pid, base::MonoNs now) {
       load->stolen_ns = stolen_.sample(now);
       files_.add(who, *load);
       reader.latest = load;
+      if (load_consumer_) {
+        load_consumer_(pid, *load);
+      }
     }
   }
   if (!p->alive) {

@@ -30,6 +30,8 @@ class SpanService {
   };
   using Consumer = std::function<void(const SpanSource& who, std::span<const model::Span> spans)>;
 
+  using LoadConsumer = std::function<void(base::Pid pid, const model::LoadSample& load)>;
+
   // Limits for the files of one rank.
   struct Limits {
     uint64_t span_bytes = 0;
@@ -45,6 +47,9 @@ class SpanService {
   // Called with the spans of a rank, without those of traced functions, at each drain that found some. The
   // references are valid during the call.
   void on_spans(Consumer consumer) { consumer_ = std::move(consumer); }
+
+  // Called with each sample of the load of a rank.
+  void on_load(LoadConsumer consumer) { load_consumer_ = std::move(consumer); }
 
   // Call before a process gets its memory, which may replace that of an ended process with the same pid.
   void before_attach(base::Pid pid);
@@ -81,6 +86,7 @@ class SpanService {
   SpanFiles files_;
   SpanFiles functions_;
   Consumer consumer_;
+  LoadConsumer load_consumer_;
   std::map<base::Pid, Reader> readers_;
   StolenCpu stolen_;
   EventLoop::TimerId timer_ = 0;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <unistd.h>
 #include <utility>
 
 namespace xpurun::launcher {
@@ -17,6 +18,7 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
       hooks_(std::move(hooks)),
       python_({p.loop, p.table, p.journal, p.storage, p.options}, setup.host, python_hooks()),
       speed_(p.loop, p.journal, p.options, speed_hooks()),
+      memory_({p.table, p.journal, p.options}, memory_hooks()),
       timing_({p.loop, p.storage, p.table, p.options}, p.journal.dir(), setup.host, timing_hooks()),
       activity_({p.loop, p.storage, p.table, timing_.collector()}, setup.host,
                 {.step_s = [this](base::MonoNs from,
@@ -39,6 +41,7 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
       mismatches_(p.loop, {.calls = [this] { return calls_.all(); }, .say = hooks_.say}),
       metrics_(p.loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }) {
   mismatches_.start();
+  python_.on_load([this](base::Pid pid, const model::LoadSample& load) { memory_.add(pid, load); });
   python_.on_spans([this](const auto& who, auto spans) {
     speed_.add(who.rank, who.process, spans);
     timing_.spans_arrived(who.rank, spans, who.names);
@@ -97,6 +100,16 @@ SlowdownHandler::Hooks Measurement::speed_hooks() {
           .recorded = [this] { return timing_.level() != wire::Level::off && !parts_.job.is_ending(); },
           .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_),
           .look_for_stall = hooks_.look_for_stall};
+}
+
+MemoryWatch::Hooks Measurement::memory_hooks() {
+  return {.steps = [this](base::Rank rank) { return steps().rank(rank).steps; },
+          .room = [] { return read_memory_room(base::ProcFs(), ::getpid()); },
+          .grows =
+              [this](const std::string& sentence, const model::RankSet& ranks) {
+                parts_.notifier.events().memory_grows(sentence, ranks);
+              },
+          .say = hooks_.say};
 }
 
 // Who is to blame at the moment: for a stall, else for slow steps.

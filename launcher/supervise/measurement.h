@@ -13,6 +13,7 @@
 #include "launcher/mpi/mpi_segments.h"
 #include "launcher/notify/notifier.h"
 #include "launcher/options/run_options.h"
+#include "launcher/supervise/handlers/memory_watch.h"
 #include "launcher/supervise/handlers/mismatch_watch.h"
 #include "launcher/supervise/handlers/recorded_calls.h"
 #include "launcher/supervise/handlers/slowdown_handler.h"
@@ -79,6 +80,7 @@ class Measurement {
  private:
   PythonReports::Hooks python_hooks();
   SlowdownHandler::Hooks speed_hooks();
+  MemoryWatch::Hooks memory_hooks();
   TimingService::Hooks timing_hooks();
   std::vector<Culprit> culprits() const;
   std::function<void(base::Pid)> helper_started();
@@ -89,6 +91,7 @@ class Measurement {
   PythonReports python_;
   MpiSegments mpi_;
   SlowdownHandler speed_;
+  MemoryWatch memory_;
   TimingService timing_;
   ActivitySession activity_;
   CaptureRunner captures_;

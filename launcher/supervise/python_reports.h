@@ -54,6 +54,7 @@ class PythonReports {
   base::Status change_traced(const std::vector<std::string>& add, const std::vector<std::string>& remove);
   TracedState traced() const;
   void on_spans(SpanService::Consumer consumer) { spans_.on_spans(std::move(consumer)); }
+  void on_load(SpanService::LoadConsumer consumer) { spans_.on_load(std::move(consumer)); }
 
  private:
   void discover(base::Pid pid);

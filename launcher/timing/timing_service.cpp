@@ -228,6 +228,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
         .step_s = progress.step_s,
         .lateness = lateness_.of(p.record.rank),
         .cpu = progress.cpu,
+        .memory = progress.memory,
         .events_unwritten = event_files_.failed(p.record.rank),
         .timing = collector_.read({p.record.pid, p.record.rank, p.record.local_rank, p.alive})};
   };

@@ -41,6 +41,7 @@ class TimingService {
     uint64_t steps = 0;  // of training
     double step_s = -1;  // mean of the last ones; negative: no step was seen
     CpuLosses cpu;
+    HostMemory memory;
   };
   struct DumpActivity {
     bool dumping = false;

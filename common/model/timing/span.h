@@ -67,7 +67,7 @@ struct ShortCalls {
   uint32_t thread = 0;
 };
 
-// Totals of a process since its start, about once a second.
+// The load of a process, about once a second: totals since its start, and its memory.
 struct LoadSample {
   base::MonoNs at_ns = 0;
   int64_t cpu_ns = 0;        // CPU time of all threads
@@ -76,6 +76,10 @@ struct LoadSample {
   // Since the first sample; negative: unknown. The limits of the process's control groups throttled it for:
   int64_t throttled_ns = -1;
   int64_t stolen_ns = -1;  // the hypervisor took from a thread that had a CPU
+  // Memory in RAM at this moment; negative: unknown.
+  int64_t resident_bytes = -1;
+  int64_t private_bytes = -1;  // the part of it that belongs to no file and to no shared memory
+  int64_t helpers_bytes = -1;  // private memory of the processes that its main thread has started
 };
 
 struct SpanFile {

@@ -38,6 +38,8 @@ class SpanFileParser {
         return load(in);
       case records::kLostCpu:
         return lost_cpu(in);
+      case records::kMemory:
+        return memory(in);
       case records::kShortCalls:
         return short_calls(in);
       case records::kInferredName:
@@ -113,8 +115,9 @@ class SpanFileParser {
     }
     load_ = next;
     out_.loads.push_back(next);
-    out_.loads.back().throttled_ns = -1;
-    out_.loads.back().stolen_ns = -1;
+    LoadSample& read = out_.loads.back();
+    read.throttled_ns = read.stolen_ns = -1;
+    read.resident_bytes = read.private_bytes = read.helpers_bytes = -1;
     return true;
   }
 
@@ -131,6 +134,23 @@ class SpanFileParser {
     return true;
   }
 
+  bool memory(Fields in) {
+    LoadSample next = load_;
+    const auto add_known = [&](int64_t& to) { return add(in, to) || to == -1; };
+    const bool resident = add_known(next.resident_bytes);
+    const bool own = add_known(next.private_bytes);
+    const bool helpers = add_known(next.helpers_bytes);
+    if (!in.ok() || !resident || !own || !helpers || out_.loads.empty()) {
+      return false;
+    }
+    load_ = next;
+    LoadSample& read = out_.loads.back();
+    read.resident_bytes = next.resident_bytes;
+    read.private_bytes = next.private_bytes;
+    read.helpers_bytes = next.helpers_bytes;
+    return true;
+  }
+
   // False if the sum is no time.
   static bool add(Fields& in, int64_t& to) {
     const uint64_t sum = static_cast<uint64_t>(to) + static_cast<uint64_t>(in.signed_varint());
@@ -143,7 +163,8 @@ class SpanFileParser {
   uint32_t thread_ = 0;
   std::set<uint32_t> inferred_;             // names
   std::map<uint32_t, uint64_t> sequences_;  // of the latest call, by group
-  LoadSample load_{.throttled_ns = 0, .stolen_ns = 0};
+  LoadSample load_{
+      .throttled_ns = 0, .stolen_ns = 0, .resident_bytes = 0, .private_bytes = 0, .helpers_bytes = 0};
 };
 
 }  // namespace

@@ -103,6 +103,7 @@ NodeMetrics node_of(const RankTiming& timing) {
        .step_s = 0.171,
        .lateness = {.looked_s = 20, .late_s = 2.5, .cost_s = 1.25, .late_share = 0.125, .exposed_share = 0.3},
        .cpu = {.ready_s = 1.5, .throttled_s = 6.2, .stolen_s = 0.25},
+       .memory = {.resident_bytes = 3'221'225'472, .helpers_bytes = 536'870'912},
        .timing = &timing});
   return node;
 }
