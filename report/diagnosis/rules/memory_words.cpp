@@ -2,7 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
-#include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/wording.h"
 
 #include <algorithm>
 

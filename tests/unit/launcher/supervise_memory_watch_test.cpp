@@ -53,8 +53,7 @@ TEST_CASE("memory watch: the growth of one rank is recorded and said once") {
   REQUIRE(s.lines.size() == 1);
   CHECK(s.lines[0].starts_with("the memory of rank 1 grows by "));
   CHECK(s.lines[0].find("819 KiB a step") != std::string::npos);
-  CHECK(s.lines[0].find("the limit of 16.0 GiB of /sys/fs/cgroup/job is reached in 1") !=
-        std::string::npos);
+  CHECK(s.lines[0].find("the limit of 16.0 GiB of /sys/fs/cgroup/job is reached in 1") != std::string::npos);
 }
 
 TEST_CASE("memory watch: a limit that is far away, or unknown, is not said") {
