@@ -13,6 +13,8 @@ import tempfile
 import unittest
 
 SPEED_TOOL, REPORT_TOOL, MAKE_RUN, XPURUN = sys.argv[1:5]
+sys.path.insert(0, str(pathlib.Path(MAKE_RUN).parent))
+import schemas  # noqa: E402
 
 
 def captured(rank, waiting):
@@ -76,6 +78,7 @@ class Speed(unittest.TestCase):
 
     def test_a_capture_names_the_function(self):
         told = json.loads(self.analyze("--format", "json", self.run_dir))
+        schemas.check(self, "speed", told)
         self.assertEqual([c["dir"] for c in told["captures"]], ["captures/1"])
         slow = [f for f in told["findings"] if f["problem"] == "slow_rank"]
         self.assertEqual([f["function"] for f in slow], ["<read> (data.py:40)"])
