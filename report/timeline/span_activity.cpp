@@ -32,7 +32,8 @@ Call describe(const model::SpanFile& file, const model::Span& span) {
     call.arguments.push_back({"group", base::sanitize(model::whole_group(text_of(file, span.group)))});
   }
   if (span.bytes != 0) {
-    call.arguments.push_back({"bytes", static_cast<int64_t>(span.bytes)});
+    call.arguments.push_back(
+        {span.stage == model::Stage::garbage ? "collected" : "bytes", static_cast<int64_t>(span.bytes)});
   }
   return call;
 }
