@@ -73,7 +73,12 @@ class Speed(unittest.TestCase):
         self.assertEqual(steps["anomaly_count_times"], len(steps["anomaly_info"]))
         self.assertRegex(steps["anomaly_info"][0]["anomaly_time"], r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
         self.assertEqual((nodes["resultCode"], nodes["storage"], nodes["network"]), (201, True, False))
-        self.assertEqual([item["objectId"] for item in nodes["abnormalDetail"]], ["3"])
+        self.assertEqual([(item["objectId"], item["deviceInfo"], item["relaIds"]) for item in nodes["abnormalDetail"]],
+                         [("3", "rank_3", [0, 1, 2])])
+        # The loader became slow in the middle of the run.
+        own = nodes["abnormalDetail"][0]["kpiData"]
+        self.assertGreater(own[-1], 1.1 * own[0])
+        self.assertEqual(len(own), len(nodes["normalDetail"][0]["kpiData"]))
         self.assertEqual(len(nodes["normalDetail"]), 3)
 
     def test_a_capture_names_the_function(self):
