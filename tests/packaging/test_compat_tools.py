@@ -40,12 +40,12 @@ class CompatToolsTest(unittest.TestCase):
     def test_gen_trace_timeline(self):
         everything = "matmul,collective,memory,kernel,graph,host,python"
         self.assertEqual(self.words("xpu_timer_gen_trace_timeline"),
-                         ["timeline", ".", "-o", "trace_dp2.bin", "--only", everything])
+                         ["timeline", ".", "-o", "./trace_dp2.bin", "--only", everything])
         self.assertEqual(self.words("xpu_timer_gen_trace_timeline", "-p", "x", "-c", "16", "--timeline-version=2",
                                     "--no-launchtime", "--no-matmul", "--no-nccl", "--groups", "tp2-dp4"),
-                         ["timeline", "x", "-o", "trace_tp2-dp4.bin", "--only", "memory,kernel,graph,host,python",
+                         ["timeline", "x", "-o", "x/trace_tp2_dp4.bin", "--only", "memory,kernel,graph,host,python",
                           "--groups", "tp2-dp4", "--first-group"])
-        self.assertEqual(self.words("xpu_timer_gen_trace_timeline", "--output=mine")[3], "trace_mine.bin")
+        self.assertEqual(self.words("xpu_timer_gen_trace_timeline", "--output=mine")[3], "./trace_mine.bin")
         self.assertIn("usage", self.words("xpu_timer_gen_trace_timeline", "--what", status=2))
 
 
