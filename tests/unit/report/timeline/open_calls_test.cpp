@@ -75,7 +75,7 @@ struct Hang {
     stacks.pid = 101;
     stacks.rank = 1;
     stacks.role = model::ProcessRole::rank;
-    stacks.threads.push_back({.tid = 101});
+    stacks.threads.push_back({.tid = 101, .main = true});
     const auto frame = [&](model::FrameKind kind, const char* function, int line) {
       stacks.threads[0].frames.push_back({.kind = kind, .func = function, .file = "train.py", .line = line});
     };
