@@ -118,7 +118,7 @@ class PipelineExtra : public report::TimelineExtra {
   explicit PipelineExtra(const report::TimelineOptions& options) : finder_({.groups = options.groups}) {}
 
   void add(const report::Activity& activity) override { finder_.add(activity); }
-  std::vector<report::TimelineRows> rows(const report::ClockAlignment& clocks) override {
+  std::vector<report::TimelineRows> rows(const report::JobClocks& clocks) override {
     const auto found = finder_.finish([&](const std::string& host) { return clocks.offset_ns(host); });
     return found ? report::pipeline_rows(*found) : std::vector<report::TimelineRows>();
   }
@@ -127,7 +127,7 @@ class PipelineExtra : public report::TimelineExtra {
   report::PipelineFinder finder_;
 };
 
-std::string clocks_text(const report::ClockAlignment::Residual& clocks) {
+std::string clocks_text(const report::JobClocks::Residual& clocks) {
   if (clocks.collectives == 0) {
     return "clocks: as the hosts have them; no collective with GPU times on several ranks\n";
   }

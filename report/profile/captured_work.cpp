@@ -183,8 +183,8 @@ void RankEvents::add(const model::TimedEvent& event) {
   by_kind_[static_cast<size_t>(keys_[i.key].kind)].push_back(i);
 }
 
-// What goes before: kernels hide collectives, both hide memory operations, all of them calls. Of two of a
-// kind, the one that began first.
+// Which of several works at the same time is on the critical path: a kernel before a collective, a collective
+// before a memory operation, and a call on the host last. Of two of a kind, the first to begin.
 int64_t RankEvents::find_path() {
   int64_t busy = 0;
   Cover cover;

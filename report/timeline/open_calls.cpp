@@ -1,13 +1,12 @@
 #include "report/timeline/open_calls.h"
 
-#include "common/base/hash.h"
 #include "common/base/strings.h"
 #include "common/model/collectives.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stacks/stack_file.h"
-#include "report/timeline/activity/event_activity.h"
+#include "report/events/event_activity.h"
 
 #include <fmt/format.h>
 
@@ -55,7 +54,7 @@ uint64_t size_of_type(std::string_view dtype) {
 // NCCL's identity is written in hexadecimal; that of a process group is any text.
 uint64_t meeting_of_call(const model::Communicator& comm, uint64_t sequence) {
   if (comm.source == CallSource::torch) {
-    return comm.id.empty() ? 0 : meeting_of(base::hash_text(comm.id), -1, sequence);
+    return comm.id.empty() ? 0 : meeting_of(comm.id, sequence);
   }
   uint64_t identity = 0;
   const char* end = comm.id.data() + comm.id.size();

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/base/ids.h"
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 
 #include <map>
 #include <string>

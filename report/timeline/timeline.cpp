@@ -51,8 +51,8 @@ void for_each_source(const std::vector<const TraceSource*>& sources, std::string
 std::string chrome_file_name(const TraceSource& source, const Activity& activity) {
   std::string out = source.rank == base::kNoRank ? fmt::format("process-{}", activity.pid)
                                                  : fmt::format("rank-{}", source.rank);
-  if (source.format != TraceFormat::xpurun) {
-    out += fmt::format("-{}", model::name_of(source.format));
+  if (!source.importer->is_ours()) {
+    out += fmt::format("-{}", source.importer->name);
   }
   return out + ".json";
 }
@@ -98,8 +98,7 @@ std::string title_of(const TraceSource& source, const Activity& activity, const 
   for (const std::string& part : {activity.host, activity.gpu}) {
     out += part.empty() ? "" : ", " + base::sanitize(part);
   }
-  return source.format == TraceFormat::xpurun ? out
-                                              : fmt::format("{}, {}", out, model::name_of(source.format));
+  return source.importer->is_ours() ? out : fmt::format("{}, {}", out, source.importer->name);
 }
 
 // From run.json, else as far as the ranks are known.
@@ -168,7 +167,7 @@ void take(std::vector<base::Error>& from, std::vector<base::Error>& to) {
 
 // What the first reading of all ranks gives.
 struct Survey {
-  ClockAlignment clocks;
+  JobClocks clocks;
   GroupFinder groups;
   Meetings meetings;
   int64_t first_ns = 0;  // wall time of the first slice; 0: there is none

@@ -4,8 +4,8 @@
 
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
-#include "report/timeline/activity/clock_alignment.h"
-#include "report/timeline/activity/groups.h"
+#include "report/events/groups.h"
+#include "report/events/job_clocks.h"
 #include "report/timeline/output/perfetto_writer.h"
 
 #include <optional>
@@ -30,7 +30,7 @@ class TimelineExtra {
   // Each rank once, in ascending order.
   virtual void add(const Activity& activity) = 0;
   // After all ranks. Times are those of the trace: with the offsets of `clocks`.
-  virtual std::vector<TimelineRows> rows(const ClockAlignment& clocks) = 0;
+  virtual std::vector<TimelineRows> rows(const JobClocks& clocks) = 0;
 };
 
 struct TimelineOptions {
@@ -53,7 +53,7 @@ struct TimelineResult {
   size_t processes = 0;
   TraceCounts counts;
   uint64_t lost = 0;  // events that the ranks could not record
-  ClockAlignment::Residual clocks;
+  JobClocks::Residual clocks;
   std::vector<GroupFinder::Family> families;  // inferred; empty if the groups were given
   std::vector<std::string>
       missing;  // what traces do not hold (coverage/trace_gaps.h), and what the format cannot

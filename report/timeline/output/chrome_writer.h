@@ -2,7 +2,7 @@
 // HolisticTraceAnalysis and torch's TensorBoard plugin.
 #pragma once
 
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 #include "report/timeline/output/output_file.h"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // (names), and matmul_dpW.bin (protobuf RankMatmulInfo). Field numbers are those of its hook.proto. Pure.
 #pragma once
 
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 
 #include <cstdint>
 #include <map>

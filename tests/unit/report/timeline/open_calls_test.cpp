@@ -1,6 +1,6 @@
 // Collectives that had not ended at a dump, in the traces and on the page.
 #include "common/model/stacks/stack_file.h"
-#include "report/timeline/activity/event_activity.h"
+#include "report/events/event_activity.h"
 #include "report/timeline/inputs.h"
 #include "report/timeline/page/page_timeline.h"
 #include "report/timeline/timeline.h"

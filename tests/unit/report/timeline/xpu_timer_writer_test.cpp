@@ -1,4 +1,4 @@
-#include "report/timeline/foreign/xpu_timer_trace.h"
+#include "report/events/foreign/xpu_timer_trace.h"
 #include "report/timeline/timeline.h"
 #include "tests/unit/report/timeline/samples.h"
 

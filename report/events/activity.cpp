@@ -1,4 +1,4 @@
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "report/timeline/activity/groups.h"
+#include "report/events/groups.h"
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"

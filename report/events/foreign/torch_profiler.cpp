@@ -1,8 +1,11 @@
-#include "report/timeline/foreign/torch_profiler.h"
+#include "report/events/foreign/torch_profiler.h"
 
+#include "common/base/hash.h"
 #include "common/base/strings.h"
-#include "report/timeline/activity/event_activity.h"
-#include "report/timeline/foreign/trace_text.h"
+#include "common/model/timing/op_names.h"
+#include "report/events/foreign/operation_names.h"
+#include "report/events/foreign/trace_text.h"
+#include "report/events/op_facts.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,6 +18,9 @@
 #include <istream>
 #include <map>
 #include <optional>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -49,6 +55,29 @@ constexpr std::array<std::string_view, 9> kKept{
     "Collective name",    "In msg nelems", "Out msg nelems",          "Group size", "dtype",
     "Process Group Name", "bytes",         "memory bandwidth (GB/s)", "External id"};
 
+constexpr std::string_view kStep = "ProfilerStep#";
+
+// The stages of a step, as torch annotates them.
+model::Stage stage_of(std::string_view annotation) {
+  return annotation.starts_with(kStep)                      ? model::Stage::mark
+         : annotation.starts_with("Optimizer.step#")        ? model::Stage::optimizer
+         : annotation.starts_with("enumerate(DataLoader)#") ? model::Stage::data
+                                                            : model::Stage::other;
+}
+
+// What torch says of the call of a collective, beside the kernel.
+struct Exchange {
+  std::string collective;
+  std::string type;
+  std::string group;  // name and ranks
+  int64_t in = 0;     // elements; of a memory operation its bytes
+  int64_t out = 0;
+  int64_t size = 0;    // ranks of the group
+  int64_t number = 0;  // of the call in its group; 0: unknown
+
+  auto operator<=>(const Exchange&) const = default;
+};
+
 // Decimal microseconds to ns, without the rounding of a double. Empty: no such number.
 std::optional<int64_t> ns_of(std::string_view text) {
   const size_t dot = text.find('.');
@@ -60,6 +89,22 @@ std::optional<int64_t> ns_of(std::string_view text) {
   fraction.resize(3, '0');
   const auto ns = base::parse_int(fraction);
   return ns ? std::optional(*us * 1'000 + (text.starts_with('-') ? -*ns : *ns)) : std::nullopt;
+}
+
+// Of "HOST_PID.NUMBER.pt.trace.json"; empty for other names.
+RecordOwner worker_of(std::string_view name) {
+  const size_t suffix = name.find(".pt.trace.json");
+  const std::string_view worker =
+      name.substr(0, suffix == std::string_view::npos ? 0 : name.rfind('.', suffix - 1));
+  const size_t mark = worker.rfind('_');
+  if (worker.size() >= suffix || mark == std::string_view::npos || mark == 0 ||
+      !base::parse_int(name.substr(worker.size() + 1, suffix - worker.size() - 1))) {
+    return {};
+  }
+  const auto pid = base::parse_int(worker.substr(mark + 1));
+  return pid && *pid > 0 ? RecordOwner{.host = base::sanitize(worker.substr(0, mark)),
+                                       .pid = static_cast<base::Pid>(*pid)}
+                         : RecordOwner{};
 }
 
 // The events are at depth 3: object, array "traceEvents", object; their arguments at depth 4.
@@ -84,7 +129,9 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool string(string_t& text) override {
-    if (is_event()) {
+    if (in_devices_ && depth_ == 3 && key_ == "name" && out_.gpu.empty()) {
+      out_.gpu = base::sanitize(text);
+    } else if (is_event()) {
       if (key_ == "name") {
         event_.name = base::sanitize(text);
       } else if (key_ == "cat") {
@@ -93,6 +140,12 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
         event_.complete = text == "X";
       }
     } else if (is_argument()) {
+      Exchange& e = event_.exchange;
+      if (key_ == "Process Group Name" || key_ == "Process Group Ranks") {
+        e.group += text + ' ';
+      } else if (key_ == "Collective name" || key_ == "dtype") {
+        (key_ == "dtype" ? e.type : e.collective) = text;
+      }
       keep(base::sanitize(text));
     }
     return true;
@@ -117,11 +170,13 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override {
     ++depth_;
     in_events_ = in_events_ || (depth_ == 2 && key_ == "traceEvents");
+    in_devices_ = in_devices_ || (depth_ == 2 && key_ == "deviceProperties");
     found_ = found_ || in_events_;
     return true;
   }
   bool end_array() override {
     in_events_ = in_events_ && depth_ != 2;
+    in_devices_ = in_devices_ && depth_ != 2;
     --depth_;
     return true;
   }
@@ -141,6 +196,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     for (size_t i = first_; i < out_.slices.size(); ++i) {
       out_.slices[i].begin_ns = std::clamp<int64_t>(out_.slices[i].begin_ns + base_ns_, 0, kLatestNs);
     }
+    number_collectives();
   }
 
  private:
@@ -153,7 +209,15 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     int64_t pid = 0;
     int64_t tid = 0;
     uint32_t correlation = 0;
+    Exchange exchange;
     std::vector<Argument> arguments;
+  };
+  struct KnownCall {
+    std::string_view kind;
+    std::string name;
+    Exchange exchange;
+
+    auto operator<=>(const KnownCall&) const = default;
   };
 
   bool is_event() const { return in_events_ && depth_ == 3; }
@@ -184,6 +248,15 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
       if (key_ == "correlation" && n > 0 && n < UINT32_MAX) {
         event_.correlation = static_cast<uint32_t>(n);
       }
+      Exchange& e = event_.exchange;
+      const std::array<std::pair<std::string_view, int64_t*>, 5> numbers{{{"In msg nelems", &e.in},
+                                                                          {"Out msg nelems", &e.out},
+                                                                          {"Group size", &e.size},
+                                                                          {"Seq", &e.number},
+                                                                          {"bytes", &e.in}}};
+      for (const auto& [name, to] : numbers) {
+        *to = key_ == name ? n : *to;
+      }
       keep(n);
     }
     return true;
@@ -201,14 +274,85 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   uint32_t call_of(const Kind& kind, Category category) {
-    const auto [at, is_new] =
-        calls_.emplace(std::pair(kind.name, event_.name), static_cast<uint32_t>(out_.calls.size()));
+    KnownCall known{kind.name, event_.name, event_.exchange};
+    known.exchange.number = 0;
+    const auto [at, is_new] = calls_.emplace(std::move(known), static_cast<uint32_t>(out_.calls.size()));
     if (is_new) {
       kept_ += sizeof(Call) + 2 * event_.name.size() + kNodeBytes;
-      out_.calls.push_back(
-          {.name = event_.name, .category = category, .arguments = {{"kind", std::string(kind.name)}}});
+      Call call{.name = event_.name, .category = category, .arguments = {{"kind", std::string(kind.name)}}};
+      call.key = key_of_category(category);
+      if (category == Category::collective) {
+        describe_collective(call);
+      } else if (category == Category::memory) {
+        call.work = static_cast<uint64_t>(std::max<int64_t>(event_.exchange.in, 0));
+      } else if (category == Category::python) {
+        call.stage = stage_of(call.name);
+      }
+      out_.calls.push_back(std::move(call));
     }
     return at->second;
+  }
+
+  void describe_collective(Call& call) {
+    const Exchange& e = event_.exchange;
+    (void)set_collective(call.key, e.collective.empty() ? call.name : e.collective);
+    if (e.size > 1 && e.size < base::kHighestRank && !e.group.empty()) {
+      const auto size = static_cast<int>(e.size);
+      call.communicator = communicator(base::hash_text(e.group), size);
+      call.bus_factor = model::bus_factor(model::collective_name(call.key), size);
+      call.ends_together = ends_together(model::collective_name(call.key));
+    }
+    if (const int type = nccl_type(e.type); type >= 0) {
+      // Beside an all-gather or a reduce-scatter the larger side is the whole.
+      call.key.dtype[0] = static_cast<uint8_t>(type);
+      call.key.k = std::max<int64_t>(std::min(e.in, e.out), 0);
+      call.work = static_cast<uint64_t>(std::clamp<int64_t>(std::max(e.in, e.out), 0, kLatestNs / 8)) *
+                  nccl_type_bytes(type);
+    }
+  }
+
+  int communicator(uint64_t identity, int size) {
+    const auto found =
+        std::find_if(out_.communicators.begin(), out_.communicators.end(),
+                     [&](const Communicator& c) { return c.identity == identity && c.size == size; });
+    if (found != out_.communicators.end()) {
+      return static_cast<int>(found - out_.communicators.begin());
+    }
+    out_.communicators.push_back({.identity = identity, .size = size});
+    return static_cast<int>(out_.communicators.size() - 1);
+  }
+
+  // torch says which call of its group a collective was, since version 2.6. Else they are counted from the
+  // first one that was called in the trace: ranks whose traces begin with the same step count alike.
+  void number_collectives() {
+    std::vector<Slice*> collectives;
+    std::unordered_set<uint32_t> called;
+    for (size_t i = first_; i < out_.slices.size(); ++i) {
+      Slice& s = out_.slices[i];
+      if (out_.tracks[s.track].kind == TrackKind::host) {
+        called.insert(s.launch);
+      }
+      const Call& call = out_.calls[s.call];
+      if (call.communicator >= 0 && model::collective_name(call.key) != "SendRecv") {
+        collectives.push_back(&s);
+      }
+    }
+    std::stable_sort(collectives.begin(), collectives.end(),
+                     [](const Slice* a, const Slice* b) { return a->begin_ns < b->begin_ns; });
+    std::map<int, uint32_t> counts;
+    for (Slice* s : collectives) {
+      if (s->sequence == 0 && s->launch != 0 && called.contains(s->launch)) {
+        s->sequence = ++counts[out_.calls[s->call].communicator];
+      }
+    }
+    for (const auto& [index, count] : counts) {
+      Communicator& c = out_.communicators[static_cast<size_t>(index)];
+      c.identity = base::hash_words(c.identity, {first_step_});
+    }
+    for (Slice* s : collectives) {
+      const Communicator& c = out_.communicators[static_cast<size_t>(out_.calls[s->call].communicator)];
+      s->meeting = s->sequence == 0 ? 0 : meeting_of(c.identity, c.size, s->sequence);
+    }
   }
 
   void add() {
@@ -229,7 +373,14 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
                 .duration_ns = duration,
                 .call = call_of(*e.kind, category),
                 .track = out_.track(kind, static_cast<uint32_t>(e.tid)),
+                .sequence = category == Category::collective && e.exchange.number > 0
+                                ? static_cast<uint32_t>(e.exchange.number)
+                                : 0,
                 .launch = e.correlation};
+    if (out_.calls[slice.call].stage == model::Stage::mark) {
+      const auto number = base::parse_int(std::string_view(e.name).substr(kStep.size())).value_or(0);
+      first_step_ = std::min(first_step_, static_cast<uint64_t>(std::max<int64_t>(number, 0)));
+    }
     if (kind == TrackKind::host) {
       out_.pid = static_cast<base::Pid>(e.pid);
     }
@@ -246,23 +397,26 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   int depth_ = 0;
   bool in_events_ = false;
   bool in_arguments_ = false;
+  bool in_devices_ = false;
   bool found_ = false;
   std::string key_;
   Event event_;
   int64_t base_ns_ = 0;
-  size_t kept_ = 0;  // bytes of what was added, about
-  std::map<std::pair<std::string_view, std::string>, uint32_t> calls_;
+  size_t kept_ = 0;                   // bytes of what was added, about
+  uint64_t first_step_ = UINT64_MAX;  // number of the first step of the trace
+  std::map<KnownCall, uint32_t> calls_;
 };
 
 }  // namespace
 
-base::Result<base::Rank> rank_of_torch_file(const std::string& path) {
+base::Result<RecordOwner> owner_of_torch_file(const std::string& path) {
+  RecordOwner out = worker_of(base::base_name(path));
   XPURUN_TRY_ASSIGN(const auto text, TraceText::open(path));
   std::string head(kHead, '\0');
   head.resize(static_cast<size_t>(text->sgetn(head.data(), static_cast<std::streamsize>(kHead))));
   size_t at = head.find(kRank);
   if (at == std::string::npos) {
-    return base::kNoRank;
+    return out;
   }
   at += kRank.size();
   while (at < head.size() && std::isspace(static_cast<unsigned char>(head[at])) != 0) {
@@ -273,7 +427,11 @@ base::Result<base::Rank> rank_of_torch_file(const std::string& path) {
     ++end;
   }
   const auto rank = base::parse_int(std::string_view(head).substr(at, end - at));
-  return rank && *rank < 10'000'000 ? static_cast<base::Rank>(*rank) : base::kNoRank;
+  if (rank && *rank < base::kHighestRank) {
+    out.rank = static_cast<base::Rank>(*rank);
+    out.pid = 0;
+  }
+  return out;
 }
 
 base::Status parse_torch_trace(Activity& out, std::istream& json) {

@@ -1,15 +1,20 @@
 // Field numbers are those of xpu_timer/protos/hook.proto in github.com/intelligent-machine-learning/dlrover.
-#include "report/timeline/foreign/xpu_timer_trace.h"
+#include "report/events/foreign/xpu_timer_trace.h"
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
-#include "report/timeline/activity/event_activity.h"
+#include "common/model/timing/op_names.h"
+#include "report/events/foreign/operation_names.h"
+#include "report/events/op_facts.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <protozero/pbf_reader.hpp>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace xpurun::report {
 
@@ -56,12 +61,19 @@ struct Kernel {
   uint64_t sequence = 0;
   int64_t ranks = 0;
   bool point_to_point = false;
+  model::EventKey key{};
   std::vector<Argument> arguments;
 };
 
-void put_text(Kernel& k, const char* name, pbf_reader& r) {
+std::string put_text(Kernel& k, const char* name, pbf_reader& r) {
   const auto view = r.get_view();
-  k.arguments.push_back({name, base::sanitize({view.data(), view.size()})});
+  const std::string text = base::sanitize({view.data(), view.size()});
+  k.arguments.push_back({name, text});
+  return text;
+}
+
+uint8_t number_or_none(int number) {
+  return static_cast<uint8_t>(number < 0 ? 0xff : number);
 }
 
 void put_number(Kernel& k, const char* name, uint64_t number) {
@@ -74,7 +86,9 @@ void read_matmul(Kernel& k, pbf_reader r) {
       case field(1, kBytes): {
         uint64_t flop = 2;
         std::string shape;
+        std::vector<int64_t> sizes;  // batch, m, n, k
         for (const uint32_t n : r.get_packed_uint32()) {
+          sizes.push_back(n);
           flop *= n;
           shape += fmt::format("{}{}", shape.empty() ? "" : "x", n);
           if (shape.size() > 100) {
@@ -82,15 +96,28 @@ void read_matmul(Kernel& k, pbf_reader r) {
           }
         }
         k.work = flop;
+        if (sizes.size() == 4) {
+          k.key.batch = static_cast<uint32_t>(sizes[0]);
+          k.key.m = sizes[1];
+          k.key.n = sizes[2];
+          k.key.k = sizes[3];
+        }
         k.arguments.push_back({"shape", shape});
         break;
       }
-      case field(2, kBytes):
-        put_text(k, "dtype", r);
+      case field(2, kBytes): {
+        const uint8_t type = number_or_none(cuda_type(put_text(k, "dtype", r)));
+        std::fill(std::begin(k.key.dtype), std::end(k.key.dtype), type);
         break;
-      case field(3, kBytes):
-        put_text(k, "transposes", r);
+      }
+      case field(3, kBytes): {
+        const std::string letters = put_text(k, "transposes", r);
+        const auto number = [&](size_t at) -> unsigned {
+          return letters[at] == 'T' ? 1 : letters[at] == 'C' ? 2 : 0;
+        };
+        k.key.trans = static_cast<uint8_t>(letters.size() < 2 ? 0 : number(0) | number(1) << 4U);
         break;
+      }
       case field(7, kBytes):
         put_text(k, "function", r);
         break;
@@ -112,7 +139,7 @@ void read_collective(Kernel& k, pbf_reader r) {
         put_number(k, "bytes", k.work);
         break;
       case field(5, kBytes):
-        put_text(k, "dtype", r);
+        k.key.dtype[0] = number_or_none(nccl_type(put_text(k, "dtype", r)));
         break;
       case field(6, kVarint):
         k.ranks = r.get_uint32();
@@ -207,18 +234,43 @@ class Reader {
   }
 
  private:
-  uint32_t call_of(uint64_t type, uint64_t code, uint64_t work) {
-    const auto [at, is_new] =
-        calls_.emplace(std::tuple(type, code, work), static_cast<uint32_t>(out_.calls.size()));
+  uint32_t call_of(const Kernel& k) {
+    const auto [at, is_new] = calls_.emplace(std::tuple(k.type, k.code, k.work, k.communicator, k.key),
+                                             static_cast<uint32_t>(out_.calls.size()));
     if (is_new) {
-      const auto name = names_.find(code);
-      out_.calls.push_back({.name = name != names_.end() ? name->second : fmt::format("kernel {}", code),
-                            .category = type == kMatmul       ? Category::matmul
-                                        : type == kCollective ? Category::collective
-                                                              : Category::memory,
-                            .work = work});
+      const auto name = names_.find(k.code);
+      Call call{.name = name != names_.end() ? name->second : fmt::format("kernel {}", k.code),
+                .category = k.type == kMatmul       ? Category::matmul
+                            : k.type == kCollective ? Category::collective
+                                                    : Category::memory,
+                .work = k.work};
+      call.key = k.key;
+      const model::EventKey general = key_of_category(call.category);
+      call.key.api = general.api;
+      call.key.op_class = general.op_class;
+      call.key.comm = general.comm;
+      call.key.peer = general.peer;
+      if (k.type == kCollective && set_collective(call.key, call.name)) {
+        call.bus_factor = model::bus_factor(model::collective_name(call.key), static_cast<int>(k.ranks));
+      }
+      if (k.type == kCollective && k.ranks > 1) {
+        call.communicator = communicator(k);
+      }
+      out_.calls.push_back(std::move(call));
     }
     return at->second;
+  }
+
+  int communicator(const Kernel& k) {
+    const auto size = static_cast<int>(k.ranks);
+    const auto found =
+        std::find_if(out_.communicators.begin(), out_.communicators.end(),
+                     [&](const Communicator& c) { return c.identity == k.communicator && c.size == size; });
+    if (found != out_.communicators.end()) {
+      return static_cast<int>(found - out_.communicators.begin());
+    }
+    out_.communicators.push_back({.identity = k.communicator, .size = size});
+    return static_cast<int>(out_.communicators.size() - 1);
   }
 
   // False: the times come from damage.
@@ -238,7 +290,7 @@ class Reader {
       out_.complete = false;
       return;
     }
-    slice.call = call_of(k.type, k.code, k.work);
+    slice.call = call_of(k);
     const TrackKind kind = k.type == kMatmul       ? TrackKind::compute
                            : k.type == kCollective ? TrackKind::communication
                                                    : TrackKind::memory;
@@ -292,16 +344,17 @@ class Reader {
 
   Activity& out_;
   Meta names_;
-  std::map<std::tuple<uint64_t, uint64_t, uint64_t>, uint32_t> calls_;
+  std::map<std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, model::EventKey>, uint32_t> calls_;
   std::map<std::string, uint32_t> host_calls_;
 };
 
 }  // namespace
 
-base::Rank rank_of_xpu_timer_name(std::string_view path) {
+base::Result<RecordOwner> owner_of_xpu_timer_file(const std::string& path) {
   const std::string_view name = base::base_name(path);
   const auto rank = base::parse_int(name.substr(0, name.find('-')));
-  return rank && *rank >= 0 && *rank < 10'000'000 ? static_cast<base::Rank>(*rank) : base::kNoRank;
+  const bool known = rank && *rank >= 0 && *rank < base::kHighestRank;
+  return RecordOwner{.rank = known ? static_cast<base::Rank>(*rank) : base::kNoRank};
 }
 
 bool parse_xpu_timer_trace(Activity& out, std::string_view timeline, std::string_view meta) {

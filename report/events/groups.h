@@ -3,7 +3,7 @@
 
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 
 #include <map>
 #include <string>

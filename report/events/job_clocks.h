@@ -2,7 +2,7 @@
 // the same time. The differences of the ends are the differences of the clocks.
 #pragma once
 
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 
 #include <cstdint>
 #include <map>
@@ -11,11 +11,19 @@
 
 namespace xpurun::report {
 
-// Add the activity of every rank, then solve() once. Memory is bounded: of too many collectives a part is
-// kept, the same on every rank.
-class ClockAlignment {
+// The only place that compares clocks of hosts. Add the ends of every rank, then solve() once. Memory and
+// time are bounded: of too many collectives a part is kept, the same on every rank.
+class JobClocks {
  public:
+  // A host with fewer ends at collectives of several ranks keeps its clock.
+  explicit JobClocks(size_t least_ends = 1) : least_ends_(least_ends) {}
+
   void add(const Activity& activity);
+  // A number for add(); the first host is the one whose clock counts.
+  uint32_t host(const std::string& name);
+  // `meeting` ends on the host, by its clock. Only of collectives that no rank leaves before all have
+  // entered.
+  void add(uint32_t host, uint64_t meeting, int64_t end_ns);
   void solve();
 
   // Nanoseconds to add to wall times of the host; 0 before solve() and for a host without a common
@@ -50,8 +58,10 @@ class ClockAlignment {
   // end.
   bool consensus(const Meeting& meeting, uint32_t except, int64_t& at_ns);
   bool move_host(uint32_t host, const std::vector<Meeting>& meetings);
+  void leave_some(std::vector<Meeting>& meetings) const;
   void measure(const std::vector<Meeting>& meetings);
 
+  size_t least_ends_;
   std::map<std::string, uint32_t> hosts_;
   std::vector<int64_t> offsets_;  // by host
   std::vector<bool> aligned_;

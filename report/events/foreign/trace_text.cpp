@@ -1,4 +1,4 @@
-#include "report/timeline/foreign/trace_text.h"
+#include "report/events/foreign/trace_text.h"
 
 #include "common/base/os/io.h"
 

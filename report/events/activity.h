@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/model/names.h"
 #include "common/model/timing/span.h"
+#include "common/model/timing/timed_event.h"
 
 #include <array>
 #include <cstdint>
@@ -58,6 +59,8 @@ struct Call {
   bool open = false;           // a collective that had not ended: its slices end with a dump
   bool captured = false;       // a record of CUPTI: no delay is known
   std::string function;        // vendor function; empty: none
+  model::EventKey key{};       // of work of the GPU, as far as the file says
+  int communicator = -1;       // index into Activity::communicators; negative: unknown
   model::Stage stage = model::Stage::other;  // of Python
 };
 

@@ -3,15 +3,16 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
+#include "report/events/record_owner.h"
 
 #include <string>
 #include <string_view>
 
 namespace xpurun::report {
 
-// The rank in the file's name, or kNoRank.
-base::Rank rank_of_xpu_timer_name(std::string_view path);
+// The rank in the file's name.
+base::Result<RecordOwner> owner_of_xpu_timer_file(const std::string& path);
 
 // Adds the events of a .timeline file. A missing .meta file leaves kernels without names.
 base::Status add_xpu_timer_trace(Activity& out, const std::string& path);

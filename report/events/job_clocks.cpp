@@ -1,4 +1,4 @@
-#include "report/timeline/activity/clock_alignment.h"
+#include "report/events/job_clocks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,8 @@ namespace {
 
 constexpr size_t kMostEnds = 400'000;
 constexpr int kRounds = 3;
+// Ends that a round looks at: each host looks at all ends of its collectives.
+constexpr size_t kMostLooks = 100'000'000;
 
 int64_t median(std::vector<int64_t>& values) {
   const auto middle = values.begin() + static_cast<long>(values.size() / 2);
@@ -18,7 +20,7 @@ int64_t median(std::vector<int64_t>& values) {
 
 }  // namespace
 
-void ClockAlignment::thin_out() {
+void JobClocks::thin_out() {
   while (ends_.size() > kMostEnds) {
     mask_ = mask_ << 1 | 1;
     ends_.erase(std::remove_if(ends_.begin(), ends_.end(), [&](const End& e) { return !keeps(e.meeting); }),
@@ -26,20 +28,48 @@ void ClockAlignment::thin_out() {
   }
 }
 
-void ClockAlignment::add(const Activity& activity) {
-  const auto [at, is_new] = hosts_.emplace(activity.host, static_cast<uint32_t>(hosts_.size()));
+uint32_t JobClocks::host(const std::string& name) {
+  const auto [at, is_new] = hosts_.emplace(name, static_cast<uint32_t>(hosts_.size()));
   if (is_new) {
     offsets_.push_back(0);
   }
-  for (const Slice& s : activity.slices) {
-    if (s.meeting != 0 && keeps(s.meeting) && activity.calls[s.call].ends_together) {
-      ends_.push_back({s.meeting, at->second, s.end_ns()});
-    }
-  }
-  thin_out();
+  return at->second;
 }
 
-std::vector<ClockAlignment::Meeting> ClockAlignment::meetings() {
+void JobClocks::add(uint32_t host, uint64_t meeting, int64_t end_ns) {
+  if (keeps(meeting)) {
+    ends_.push_back({meeting, host, end_ns});
+    if (ends_.size() > kMostEnds) {
+      thin_out();
+    }
+  }
+}
+
+void JobClocks::add(const Activity& activity) {
+  const uint32_t number = host(activity.host);
+  for (const Slice& s : activity.slices) {
+    if (s.meeting != 0 && activity.calls[s.call].ends_together) {
+      add(number, s.meeting, s.end_ns());
+    }
+  }
+}
+
+void JobClocks::leave_some(std::vector<Meeting>& meetings) const {
+  size_t looks = 0;
+  size_t kept = 0;
+  std::vector<bool> there(hosts_.size());
+  for (; kept < meetings.size() && looks < kMostLooks; ++kept) {
+    there.assign(hosts_.size(), false);
+    for (size_t i = meetings[kept].first; i < meetings[kept].last; ++i) {
+      there[ends_[i].host] = true;
+    }
+    looks += static_cast<size_t>(std::count(there.begin(), there.end(), true)) *
+             (meetings[kept].last - meetings[kept].first);
+  }
+  meetings.resize(kept);
+}
+
+std::vector<JobClocks::Meeting> JobClocks::meetings() {
   std::sort(ends_.begin(), ends_.end(), [](const End& a, const End& b) { return a.meeting < b.meeting; });
   std::vector<Meeting> out;
   for (size_t first = 0; first < ends_.size();) {
@@ -55,7 +85,7 @@ std::vector<ClockAlignment::Meeting> ClockAlignment::meetings() {
   return out;
 }
 
-bool ClockAlignment::consensus(const Meeting& meeting, uint32_t except, int64_t& at_ns) {
+bool JobClocks::consensus(const Meeting& meeting, uint32_t except, int64_t& at_ns) {
   scratch_.clear();
   for (size_t i = meeting.first; i < meeting.last; ++i) {
     const End& e = ends_[i];
@@ -71,7 +101,7 @@ bool ClockAlignment::consensus(const Meeting& meeting, uint32_t except, int64_t&
 }
 
 // Sets the offset of a host by its collectives with aligned ones. False: there is none.
-bool ClockAlignment::move_host(uint32_t host, const std::vector<Meeting>& meetings) {
+bool JobClocks::move_host(uint32_t host, const std::vector<Meeting>& meetings) {
   std::vector<int64_t> differences;
   for (const Meeting& m : meetings) {
     int64_t at_ns = 0;
@@ -87,14 +117,14 @@ bool ClockAlignment::move_host(uint32_t host, const std::vector<Meeting>& meetin
       }
     }
   }
-  if (differences.empty()) {
+  if (differences.size() < least_ends_) {
     return false;
   }
   offsets_[host] = median(differences);
   return true;
 }
 
-void ClockAlignment::find_offsets(const std::vector<Meeting>& meetings) {
+void JobClocks::find_offsets(const std::vector<Meeting>& meetings) {
   aligned_.assign(hosts_.size(), false);
   aligned_[0] = true;
   // The collectives of each host.
@@ -127,7 +157,7 @@ void ClockAlignment::find_offsets(const std::vector<Meeting>& meetings) {
   }
 }
 
-void ClockAlignment::measure(const std::vector<Meeting>& meetings) {
+void JobClocks::measure(const std::vector<Meeting>& meetings) {
   std::vector<int64_t> apart;
   for (const Meeting& m : meetings) {
     scratch_.clear();
@@ -146,11 +176,12 @@ void ClockAlignment::measure(const std::vector<Meeting>& meetings) {
   }
 }
 
-void ClockAlignment::solve() {
+void JobClocks::solve() {
   if (hosts_.empty()) {
     return;
   }
-  const std::vector<Meeting> all = meetings();
+  std::vector<Meeting> all = meetings();
+  leave_some(all);
   find_offsets(all);
   measure(all);
   for (const auto& [name, index] : hosts_) {
@@ -162,7 +193,7 @@ void ClockAlignment::solve() {
   ends_ = {};
 }
 
-int64_t ClockAlignment::offset_ns(const std::string& host) const {
+int64_t JobClocks::offset_ns(const std::string& host) const {
   const auto found = hosts_.find(host);
   return found == hosts_.end() ? 0 : offsets_[found->second];
 }

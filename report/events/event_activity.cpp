@@ -1,6 +1,5 @@
-#include "report/timeline/activity/event_activity.h"
+#include "report/events/event_activity.h"
 
-#include "common/base/hash.h"
 #include "common/base/strings.h"
 #include "common/model/speed/kernel_name.h"
 #include "common/model/timing/op_names.h"
@@ -50,36 +49,17 @@ bool is_point_to_point(std::string_view collective) {
   return collective == "SendRecv";
 }
 
-// Operations that no rank can leave before all have entered.
-bool ends_together(std::string_view collective) {
-  return collective == "AllReduce" || collective == "AllGather" || collective == "ReduceScatter" ||
-         collective == "AlltoAll";
-}
-
-bool is_gpu_time(uint8_t source) {
-  const auto s = static_cast<wire::Source>(source);
-  return s == wire::Source::events || s == wire::Source::nccl_profiler;
-}
-
-std::string transposes(uint8_t trans) {
-  constexpr std::string_view kLetters = "NTC";
-  const size_t a = trans & 15u;
-  const size_t b = trans >> 4;
-  return {a < kLetters.size() ? kLetters[a] : '?', b < kLetters.size() ? kLetters[b] : '?'};
-}
-
 int64_t signed_of(uint64_t n) {
   return static_cast<int64_t>(n);
 }
 
 void describe_matmul(Call& call, const model::EventKey& key) {
-  const std::string shape =
-      fmt::format("{}{}x{}x{}", key.batch > 1 ? fmt::format("{} x ", key.batch) : "", key.m, key.n, key.k);
+  const std::string shape = shape_text(key);
   const std::string type = model::cuda_type_name(key.dtype[0]);
   call.name = fmt::format("matmul {} {}", shape, type);
   call.arguments.push_back({"shape", shape});
   call.arguments.push_back({"dtype", type});
-  call.arguments.push_back({"transposes", transposes(key.trans)});
+  call.arguments.push_back({"transposes", transposes_text(key)});
   call.arguments.push_back({"flop", signed_of(call.work)});
 }
 
@@ -126,6 +106,7 @@ Call describe_captured(const EventFile::Op& op) {
   call.function = base::sanitize(op.function);
   call.name = model::kernel_name(op.function);
   call.work = op.work;
+  call.key = op.key;
   if (call.category == Category::kernel && model::is_nccl_kernel(op.function)) {
     call.category = Category::collective;
   }
@@ -142,6 +123,7 @@ Call describe(const EventFile::Op& op, const model::TimedEvent& event, const Com
   Call call;
   call.category = category_of(key.op_class);
   call.work = op.work;
+  call.key = key;
   call.function = (key.flags & wire::kOpOther) != 0 ? "other" : base::sanitize(op.function);
   call.name = call.function;
   if (call.category == Category::host) {
@@ -152,7 +134,6 @@ Call describe(const EventFile::Op& op, const model::TimedEvent& event, const Com
     describe_matmul(call, key);
   } else if (call.category == Category::collective) {
     describe_collective(call, key, event.how, comm);
-    call.ends_together = is_gpu_time(event.source) && ends_together(model::collective_name(key));
   } else if (call.category == Category::memory) {
     const std::string_view direction = model::copy_direction(key);
     call.name = direction.empty() ? call.function : fmt::format("{} {}", call.function, direction);
@@ -218,9 +199,7 @@ class CallTable {
     uint8_t flags = 0;
     model::EventHow how{};
     uint32_t call = 0;
-    bool meets = false;  // has a meeting
-    uint64_t identity = 0;
-    int size = 0;
+    OpFacts facts;
   };
 
   const Known& of(const EventFile::Entry& entry) {
@@ -238,14 +217,18 @@ class CallTable {
     const Communicator* comm =
         entry.communicator < 0 ? nullptr
                                : &out_.communicators[first_comm_ + static_cast<size_t>(entry.communicator)];
-    Known known{e.op, entry.communicator, e.source, e.flags, e.how, static_cast<uint32_t>(out_.calls.size())};
+    Known known{.op = e.op,
+                .communicator = entry.communicator,
+                .source = e.source,
+                .flags = e.flags,
+                .how = e.how,
+                .call = static_cast<uint32_t>(out_.calls.size()),
+                .facts = facts_of(file_, op, entry)};
     out_.calls.push_back(is_captured(e) ? describe_captured(op) : describe(op, e, comm));
+    out_.calls.back().ends_together = known.facts.ends_together;
     if (comm != nullptr) {
-      known.identity = comm->identity;
-      known.size = comm->size;
+      out_.calls.back().communicator = static_cast<int>(comm - out_.communicators.data());
     }
-    known.meets = comm != nullptr && comm->size > 1 && !is_point_to_point(model::collective_name(op.key)) &&
-                  out_.calls.back().category == Category::collective;
     return by_op_[e.op].emplace_back(known);
   }
 
@@ -265,11 +248,6 @@ int64_t WallClock::wall_ns(uint64_t mono_ns) {
   }
   return static_cast<int64_t>(static_cast<uint64_t>(pairs_[at_].wall_ns) + mono_ns -
                               static_cast<uint64_t>(pairs_[at_].mono_ns));
-}
-
-uint64_t meeting_of(uint64_t communicator, int size, uint64_t sequence) {
-  const uint64_t hash = base::hash_words(0, {communicator, static_cast<uint64_t>(size), sequence});
-  return hash == 0 ? 1 : hash;
 }
 
 void add_events(Activity& activity, const EventFile& file) {
@@ -303,7 +281,7 @@ void add_events(Activity& activity, const EventFile& file) {
     activity.slices.push_back(
         {.begin_ns = begin,
          .duration_ns = static_cast<int64_t>(duration),
-         .meeting = known.meets ? meeting_of(known.identity, known.size, e.sequence) : 0,
+         .meeting = known.facts.meets ? meeting_of(known.facts.identity, known.facts.size, e.sequence) : 0,
          .call = known.call,
          .track = last[k].second,
          .sequence = call.category == Category::collective && !captured ? e.sequence : 0,
