@@ -30,10 +30,12 @@ struct RankMetrics {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
   bool hung = false;
-  double still_s = -1;    // seconds since the last progress; negative: not watched
-  uint64_t steps = 0;     // steps of training that were seen
-  double step_s = -1;     // mean of the last ones; negative: no step was seen
-  RankLateness lateness;  // at collectives
+  double still_s = -1;       // seconds since the last progress; negative: not watched
+  uint64_t steps = 0;        // steps of training that were seen
+  double step_s = -1;        // mean of the last ones; negative: no step was seen
+  uint64_t collections = 0;  // of Python's garbage, as of at most a second before the latest one
+  uint64_t batches = 0;      // that the program asked its data loaders for
+  RankLateness lateness;     // at collectives
   CpuLosses cpu;
   HostMemory memory;
   uint64_t events_unwritten = 0;       // events lost because no event file could be written

@@ -2,7 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
-#include "launcher/options/traced_functions.h"
+#include "launcher/options/values/traced_functions.h"
 #include "launcher/supervise/command_start.h"
 
 #include <nlohmann/json.hpp>

@@ -19,6 +19,7 @@
 #include "launcher/timing/trace_session.h"
 
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -127,6 +128,12 @@ class TimingService {
   TraceSession trace_;
   Timelines timelines_;
   bool every_call_ = false;
+  // Of Python, for metrics.
+  struct Counts {
+    uint64_t collections = 0;
+    uint64_t batches = 0;
+  };
+  std::map<base::Rank, Counts> python_;
   EventLoop::TimerId drain_timer_ = 0;
 };
 

@@ -4,9 +4,9 @@
 #include "common/base/strings.h"
 #include "common/model/timing/op_names.h"
 #include "common/model/timing/peaks.h"
+#include "report/events/groups.h"
 #include "report/speed/duration_rows.h"
 #include "report/speed/primitives/statistics.h"
-#include "report/timeline/activity/groups.h"
 
 #include <fmt/format.h>
 
@@ -191,7 +191,7 @@ void OperationAnalysis::merge(const OperationRow& from, const RankOperations& of
   }
 }
 
-void OperationAnalysis::add(const RankInput& rank) {
+void OperationAnalysis::add(const RankRecord& rank) {
   RankOperations of = operations_of(rank);
   roles_.add(rank.rank, counts_of(of));
   std::vector<uint32_t> numbers;  // of the rows, in the tables

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "common/model/speed/operations.h"
+#include "report/events/rank_record.h"
 #include "report/operations/meetings.h"
 #include "report/operations/operation_key.h"
-#include "report/speed/primitives/rank_input.h"
 
 #include <string>
 #include <vector>
@@ -33,6 +33,6 @@ struct RankOperations {
   int64_t lost = 0;
 };
 
-RankOperations operations_of(const RankInput& rank);
+RankOperations operations_of(const RankRecord& rank);
 
 }  // namespace xpurun::report

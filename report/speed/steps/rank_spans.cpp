@@ -11,7 +11,7 @@ constexpr int64_t kLongest = int64_t{30} * 86400 * 1'000'000'000;  // of a span
 
 }  // namespace
 
-RankSpans join_spans(const RankInput& rank, Functions functions) {
+RankSpans join_spans(const RankRecord& rank, Functions functions) {
   RankSpans out;
   std::unordered_map<std::string, uint32_t> known{{"", 0}};
   std::vector<const model::SpanFile*> files;

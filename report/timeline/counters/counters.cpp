@@ -4,8 +4,8 @@
 #include "common/model/resources/resource_file.h"
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/speed/resource_use.h"
+#include "report/events/event_activity.h"
 #include "report/gpu_work/queue_length.h"
-#include "report/timeline/activity/event_activity.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -40,7 +40,7 @@ class Program {
   }
   StepEnds ends() const { return find_step_ends(join_spans(input), input); }
 
-  RankInput input;
+  RankRecord input;
   int64_t now = 1'000'000'000;
 };
 
@@ -216,7 +216,7 @@ TEST_CASE("a later clock shifts the boundaries and nothing else") {
 TEST_CASE("nested spans are counted once, the stages of a step add up to its duration") {
   tests::MadeJob job{.ranks = 2, .steps = 50, .visible_calls = true, .seed = 9};
   job.change = [](int, int step, tests::StepParts& p) { p.garbage = step % 5 == 0 ? 12 : 0; };
-  for (const RankInput& rank : tests::make_ranks(job)) {
+  for (const RankRecord& rank : tests::make_ranks(job)) {
     const RankSteps steps = steps_of(rank, 1000);
     REQUIRE(steps.steps.size() == 49);
     CHECK(steps.cpu_known);
