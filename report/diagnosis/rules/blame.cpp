@@ -117,7 +117,7 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
     words = lock_words(v);
   }
   if (words.empty()) {
-    words = dead_helper_clause(scene, v);
+    words = lost_helper_clause(scene, v);
   }
   if (words.empty()) {
     words = helper_clause(scene, v);
@@ -225,7 +225,12 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {.text = tr(
                 "read the child's output before waiting for its end: subprocess's communicate() does both")};
   }
-  if (!dead_helper_clause(scene, v).empty()) {
+  if (const auto lost = lost_helper(scene, v); lost && lost->exception != nullptr) {
+    return {.text =
+                tr("mend the exception in the process that rank {} waits for; concurrent.futures raises it "
+                   "in the rank, instead of a wait without end",
+                   v.rank)};
+  } else if (lost) {
     return {.text = tr("the work of the dead process is lost: find out why it died, and use "
                        "concurrent.futures, which raises then"),
             .command = "dmesg | grep -i 'killed process'"};
