@@ -1,6 +1,7 @@
 #include "report/query/run_tables.h"
 
 #include "common/base/strings.h"
+#include "common/model/evidence/machine.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "common/model/timing/span_file.h"
@@ -45,6 +46,14 @@ CREATE TABLE idle(record TEXT, source TEXT, rank INTEGER, window_s REAL, works I
   others_void REAL, outlier INTEGER);
 CREATE TABLE gaps(record TEXT, rank INTEGER, begin_s REAL, seconds REAL, kernel_wait_s REAL, after_work TEXT,
   before_work TEXT, python TEXT, call TEXT);
+CREATE TABLE machine(host TEXT, fact TEXT, object TEXT, rank INTEGER, first REAL, last REAL, times INTEGER,
+  begin_s REAL, until_s REAL, amount REAL, detail TEXT);
+CREATE VIEW io AS SELECT * FROM machine WHERE fact IN ('space', 'inodes', 'mount_silent', 'storage_wait',
+  'io_pressure');
+CREATE VIEW links AS SELECT * FROM machine WHERE fact IN ('link_downed', 'link_recoveries', 'symbol_errors',
+  'receive_errors', 'retransmissions', 'congestion', 'carrier_changes', 'packet_errors', 'packets_dropped',
+  'tcp_retransmissions', 'tcp_segments', 'pcie_corrected', 'pcie_uncorrected', 'pcie_narrow', 'pcie_slow',
+  'port_down');
 CREATE TABLE counters(rank INTEGER, name TEXT, unit TEXT, at_s REAL, value REAL);
 BEGIN;
 )";
@@ -205,6 +214,30 @@ RankInput input_of(const TraceSource& source, int64_t shift_ns) {
   return out;
 }
 
+// One row for each time in which a fact passed its limit, and one for what never did.
+void add_machine(Database& database, const model::RunManifest& run, const std::string& path) {
+  const auto machine = model::load_machine_history(path);
+  if (!machine) {
+    return;  // a short run, or an older xpurun
+  }
+  Inserter rows = database.inserter("machine", 11);
+  const auto seconds = [&](int64_t wall_ns) {
+    return (static_cast<double>(wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
+  };
+  for (const model::MachineSeries& s : machine->series) {
+    std::vector<model::MachineSpell> spells = s.spells;
+    spells.resize(std::max<size_t>(spells.size(), 1));
+    for (const model::MachineSpell& spell : spells) {
+      const bool passed = !s.spells.empty();
+      rows.add({base::sanitize(run.host), std::string(model::name_of(s.fact)), base::sanitize(s.object),
+                rank_value(s.rank), s.first, s.last, s.times,
+                passed ? SqlValue(seconds(spell.begin_wall_ns)) : SqlValue(),
+                passed ? SqlValue(seconds(spell.end_wall_ns)) : SqlValue(),
+                passed ? SqlValue(spell.amount) : SqlValue(), text_or_null(base::sanitize(s.detail))});
+    }
+  }
+}
+
 void add_run(Database& database, const std::string& operand) {
   const model::RunDir dir(operand);
   const auto run = model::load_run_manifest(dir.run_json());
@@ -214,6 +247,7 @@ void add_run(Database& database, const std::string& operand) {
   database.inserter("run", 5).add({base::sanitize(operand), run->started_wall_ns, run->elapsed_s,
                                    std::string(model::name_of(run->outcome)),
                                    base::sanitize(run->verdict.sentence)});
+  add_machine(database, *run, dir.file(model::kMachineFile));
   Inserter deaths = database.inserter("deaths", 4);
   for (const model::ProcessRecord& p : run->processes) {
     if (p.death.happened) {

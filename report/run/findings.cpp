@@ -7,7 +7,9 @@
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/flamegraph/palette.h"
+#include "report/run/machine_findings.h"
 #include "report/run/next_command.h"
+#include "report/run/occurrences.h"
 
 #include <fmt/format.h>
 
@@ -200,6 +202,8 @@ std::vector<Finding> find_findings(const RunReport& report) {
                    .evidence = report.notes});
   }
   add_stalls(report, out);
+  add_machine_findings(report, out);
+  add_occurrences(report, out);
   if (!report.run.preload_reason.empty()) {
     out.push_back({.severity = Severity::note,
                    .id = "preload.off",
