@@ -287,6 +287,28 @@ void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out)
           number(r.events_unwritten));
 }
 
+void add_machine(const model::MachineSeries& s, Families& out) {
+  Labels labels{{"fact", std::string(name_of(s.fact))}, {"object", s.object}};
+  if (s.rank >= 0) {
+    labels.emplace_back("rank", rank_label(s.rank));
+  }
+  switch (unit_of(s.fact)) {
+    case model::MachineUnit::events:
+      out.add("xpurun_host_events", counter, "Events that the kernel has counted about the host.", labels,
+              s.last);
+      break;
+    case model::MachineUnit::time:
+      out.add("xpurun_host_wait_seconds", counter, "Time that the kernel has counted about the host.", labels,
+              s.last / 1e6);
+      break;
+    case model::MachineUnit::level:
+    case model::MachineUnit::state:
+      out.add("xpurun_host_level", gauge, "Used share of a file system, or 1 while a state holds.", labels,
+              s.last);
+      break;
+  }
+}
+
 void add_throttling(const GpuThrottling& gpu, Families& out) {
   out.add("xpurun_gpu_clock_observed_seconds", counter, "Time for which a GPU's clock was watched.",
           {{"gpu_uuid", gpu.uuid}}, gpu.observed_s);
@@ -402,6 +424,9 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
   }
   for (const GpuThrottling& gpu : node.gpus) {
     add_throttling(gpu, out);
+  }
+  for (const model::MachineSeries& series : node.machine) {
+    add_machine(series, out);
   }
   out.add("xpurun_slow_events", counter, "Times that the job was found to have become slower.", {},
           number(node.slow_events));

@@ -1,6 +1,7 @@
 // NodeMetrics: the data of one scrape, before the data become text.
 #pragma once
 
+#include "common/model/evidence/machine.h"
 #include "common/model/speed/throttle_reason.h"
 #include "common/model/timing/peaks.h"
 #include "launcher/collect/lateness.h"
@@ -65,9 +66,10 @@ struct NodeMetrics {
   double last_dump_s = 0;  // duration of the last dump; 0: no dump yet
   bool shapes = false;     // also serve the atorch_* names
   model::Peaks peaks;
-  uint64_t slow_events = 0;         // times that the job became slower
-  std::vector<GpuThrottling> gpus;  // of the node
-  std::vector<Culprit> culprits;    // at the moment
+  uint64_t slow_events = 0;                        // times that the job became slower
+  std::vector<GpuThrottling> gpus;                 // of the node
+  std::vector<model::MachineSeries> machine = {};  // what the kernel counts about the node
+  std::vector<Culprit> culprits;                   // at the moment
   std::vector<RankMetrics> ranks;
 };
 

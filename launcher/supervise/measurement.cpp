@@ -34,6 +34,13 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
                   .signal_mask = setup.signal_mask,
                   .stderr_fd = setup.stderr_fd,
                   .started = helper_started()}),
+      machine_({.loop = p.loop,
+                .storage = p.storage,
+                .run_dir = setup.directory,
+                .signal_mask = setup.signal_mask,
+                .stderr_fd = setup.stderr_fd,
+                .started = helper_started(),
+                .ranks = [this] { return watched_ranks(); }}),
       calls_({p.table, p.storage},
              {.nccl = [this] { return timing_.calls(); },
               .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); },
@@ -42,6 +49,7 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
       metrics_(p.loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }) {
   mismatches_.start();
   python_.on_load([this](base::Pid pid, const model::LoadSample& load) { memory_.add(pid, load); });
+  machine_.start();
   python_.on_spans([this](const auto& who, auto spans) {
     speed_.add(who.rank, who.process, spans);
     timing_.spans_arrived(who.rank, spans, who.names);
@@ -51,12 +59,24 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
 void Measurement::add_helpers(HelperList& helpers) {
   helpers.add_busy(captures_);
   helpers.add_known(gpu_watch_);
+  helpers.add_known(machine_);
 }
 
 model::CollectiveFacts Measurement::save(const std::string& directory) {
+  machine_.look();
   timing_.save(directory);
   python_.save_spans();
   return calls_.save(fmt::format("{}/{}", directory, model::kCollectivesFile));
+}
+
+std::vector<WatchedRank> Measurement::watched_ranks() const {
+  std::vector<WatchedRank> out;
+  for (const TrackedProcess* p : parts_.table.living()) {
+    if (p->record.role == model::ProcessRole::rank && p->record.rank >= 0) {
+      out.push_back({.rank = p->record.rank, .local_rank = p->record.local_rank, .pid = p->record.pid});
+    }
+  }
+  return out;
 }
 
 void Measurement::add_mpi_calls(model::CollectiveFacts& facts) const {
@@ -78,6 +98,7 @@ void Measurement::finish_files() {
   mismatches_.stop();
   timing_.finish();
   gpu_watch_.finish();
+  machine_.finish();
   python_.save_spans();
 }
 
@@ -151,6 +172,7 @@ TimingService::Hooks Measurement::timing_hooks() {
           .slow_rank = std::bind_front(&SlowdownHandler::found_slow_rank, &speed_),
           .slow_events = [this] { return steps().slow_events(); },
           .culprits = [this] { return culprits(); },
+          .machine = [this] { return machine_.history().series; },
           .gpus = [this] { return gpu_watch_.throttling(); }};
 }
 

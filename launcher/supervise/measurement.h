@@ -10,6 +10,7 @@
 #include "launcher/ending/helper_list.h"
 #include "launcher/ending/job_state.h"
 #include "launcher/journal/journal.h"
+#include "launcher/machine/machine_watch.h"
 #include "launcher/mpi/mpi_segments.h"
 #include "launcher/notify/notifier.h"
 #include "launcher/options/run_options.h"
@@ -84,6 +85,7 @@ class Measurement {
   TimingService::Hooks timing_hooks();
   std::vector<Culprit> culprits() const;
   std::function<void(base::Pid)> helper_started();
+  std::vector<WatchedRank> watched_ranks() const;
   void add_mpi_calls(model::CollectiveFacts& facts) const;
 
   Parts parts_;
@@ -96,6 +98,7 @@ class Measurement {
   ActivitySession activity_;
   CaptureRunner captures_;
   GpuWatch gpu_watch_;
+  MachineWatch machine_;
   RecordedCalls calls_;
   MismatchWatch mismatches_;
   MetricsServer metrics_;

@@ -221,6 +221,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
                    .peaks = parts_.options.peaks,
                    .slow_events = hooks_.slow_events(),
                    .gpus = hooks_.gpus(),
+                   .machine = hooks_.machine(),
                    .culprits = hooks_.culprits(),
                    .ranks = {}};
   std::map<base::Rank, RankMetrics> ranks;

@@ -64,6 +64,9 @@ class TimingService {
     // Times that the job became slower.
     std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
     std::function<std::vector<Culprit>()> culprits = [] { return std::vector<Culprit>(); };
+    std::function<std::vector<model::MachineSeries>()> machine = [] {
+      return std::vector<model::MachineSeries>();
+    };
     std::function<std::vector<GpuThrottling>()> gpus = [] { return std::vector<GpuThrottling>(); };
   };
   enum class WhichRanks { living, all };

@@ -8,7 +8,9 @@
 #include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/flamegraph/palette.h"
+#include "report/run/machine_findings.h"
 #include "report/run/next_command.h"
+#include "report/run/occurrences.h"
 
 #include <fmt/format.h>
 
@@ -238,6 +240,8 @@ std::vector<Finding> find_findings(const RunReport& report) {
   }
   add_stalls(report, out);
   add_memory_growth(report, out);
+  add_machine_findings(report, out);
+  add_occurrences(report, out);
   if (!report.run.preload_reason.empty()) {
     out.push_back({.severity = Severity::note,
                    .id = "preload.off",

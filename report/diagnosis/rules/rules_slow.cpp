@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/rules/machine_words.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/speed/wording.h"
 
@@ -61,6 +62,25 @@ std::string headline_of(const Scene& scene, const SpeedFinding& f, const Verdict
             percent(f.share), short_seconds(f.lost_s), since, where);
 }
 
+// "; rank 4 was in calls to the file system for 63 % of the time (read() of /data/x, /data
+// (nfs4 10.0.0.7:/ds))", of the slow ranks, or of any rank where the whole job is slow.
+std::string storage_words(const Scene& scene, const SpeedFinding& f) {
+  const model::MachineSeries* worst = nullptr;
+  double most = 0;
+  for (const model::MachineHistory& machine : scene.facts.machines) {
+    for (const model::MachineSeries& s : machine.series) {
+      if (s.fact != model::MachineFact::storage_wait || (!f.ranks.empty() && !f.ranks.contains(s.rank))) {
+        continue;
+      }
+      for (const model::MachineSpell& spell : telling_spells(s)) {
+        worst = spell.amount > most ? &s : worst;
+        most = std::max(most, spell.amount);
+      }
+    }
+  }
+  return worst == nullptr ? std::string() : tr("; ") + machine_words(*worst, most);
+}
+
 }  // namespace
 
 std::optional<Verdict> was_slow(const Scene& scene) {
@@ -93,9 +113,10 @@ std::optional<Verdict> was_slow(const Scene& scene) {
     }
   }
   const std::string normally = ended->headline;
-  say(v, headline_of(scene, f, v));
+  const std::string headline = headline_of(scene, f, v);
+  say(v, headline + storage_words(scene, f));
   for (const SpeedFinding& other : all) {
-    if (words_of(other) != v.headline && counts(other)) {
+    if (words_of(other) != headline && counts(other)) {
       v.evidence.push_back(words_of(other));
     }
   }
