@@ -82,12 +82,13 @@ class Measurement {
   TimingService::Hooks timing_hooks();
   std::vector<Culprit> culprits() const;
   std::function<void(base::Pid)> helper_started();
-  void add_mpi_calls(model::CollectiveFacts& facts) const;
+  void add_mpi_calls(model::CollectiveFacts& facts);
 
   Parts parts_;
   Hooks hooks_;
-  PythonReports python_;
   MpiSegments mpi_;
+  CallPlaces places_;
+  PythonReports python_;
   SlowdownHandler speed_;
   TimingService timing_;
   ActivitySession activity_;
