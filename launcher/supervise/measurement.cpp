@@ -16,7 +16,11 @@ namespace xpurun::launcher {
 Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
     : parts_(p),
       hooks_(std::move(hooks)),
-      python_({p.loop, p.table, p.journal, p.storage, p.options}, setup.host, python_hooks()),
+      places_({.loop = p.loop,
+               .signal_mask = setup.signal_mask,
+               .stderr_fd = setup.stderr_fd,
+               .started = helper_started()}),
+      python_({p.loop, p.table, p.journal, p.storage, p.options, mpi_, places_}, setup.host, python_hooks()),
       speed_(p.loop, p.journal, p.options, speed_hooks()),
       memory_({p.table, p.journal, p.options}, memory_hooks()),
       timing_({p.loop, p.storage, p.table, p.options}, p.journal.dir(), setup.host, timing_hooks()),
@@ -60,6 +64,7 @@ void Measurement::add_helpers(HelperList& helpers) {
   helpers.add_busy(captures_);
   helpers.add_known(gpu_watch_);
   helpers.add_known(machine_);
+  helpers.add_known(places_);
 }
 
 model::CollectiveFacts Measurement::save(const std::string& directory) {
@@ -79,11 +84,13 @@ std::vector<WatchedRank> Measurement::watched_ranks() const {
   return out;
 }
 
-void Measurement::add_mpi_calls(model::CollectiveFacts& facts) const {
+void Measurement::add_mpi_calls(model::CollectiveFacts& facts) {
   for (const base::Pid pid : mpi_.pids()) {
     const TrackedProcess* p = parts_.table.find(pid);
     if (p != nullptr && p->record.role == model::ProcessRole::rank) {
-      mpi_.add_to(facts, pid, p->record.rank, parts_.loop.now());
+      mpi_.add_to(facts, pid, p->record.rank, parts_.loop.now(), [this, pid](uint64_t address) {
+        return model::location_of(places_.find(pid, address).value_or(""));
+      });
     }
   }
 }
@@ -99,6 +106,8 @@ void Measurement::finish_files() {
   timing_.finish();
   gpu_watch_.finish();
   machine_.finish();
+  python_.save_spans();
+  places_.settle();
   python_.save_spans();
 }
 

@@ -86,12 +86,13 @@ class Measurement {
   std::vector<Culprit> culprits() const;
   std::function<void(base::Pid)> helper_started();
   std::vector<WatchedRank> watched_ranks() const;
-  void add_mpi_calls(model::CollectiveFacts& facts) const;
+  void add_mpi_calls(model::CollectiveFacts& facts);
 
   Parts parts_;
   Hooks hooks_;
-  PythonReports python_;
   MpiSegments mpi_;
+  CallPlaces places_;
+  PythonReports python_;
   SlowdownHandler speed_;
   MemoryWatch memory_;
   TimingService timing_;

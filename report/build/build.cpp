@@ -239,6 +239,7 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   }
   // Who ended well may have been slow. Other verdicts come first, so that they do not wait for the files.
   if (out.facts.run.outcome == model::RunOutcome::exit && out.facts.run.child_status.succeeded()) {
+    read_calls_at_end(job, owners, out.facts, result.notes);
     out.speed = read_speed(job, {.language = language});
     out.facts.slow = out.speed->report.findings;
   }

@@ -99,6 +99,11 @@ void drop_doubles(const model::RunManifest& run, std::vector<model::KernelEvent>
 
 }  // namespace
 
+void read_calls_at_end(const JobRuns& job, const RankOwners& owners, Facts& facts,
+                       std::vector<std::string>& notes) {
+  facts.at_end = calls_at_the_end(job, {}, owners, notes);
+}
+
 void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
                         std::vector<std::string>& notes) {
   const std::vector<double> shifts = shifts_of(job);

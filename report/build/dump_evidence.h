@@ -12,6 +12,10 @@ namespace xpurun::report {
 
 // Of all parts of the dump. Missing files leave the facts empty; unreadable ones are named in `notes`. The
 // Flight Recorder's dumps count where no other source has torch's calls.
+// The calls of a job that ended well, as of its end.
+void read_calls_at_end(const JobRuns& job, const RankOwners& owners, Facts& facts,
+                       std::vector<std::string>& notes);
+
 void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
                         std::vector<std::string>& notes);
 

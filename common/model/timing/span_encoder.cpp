@@ -125,6 +125,8 @@ void SpanEncoder::add(const ShortCalls& calls) {
   records::put_varint(body_, calls.calls);
   records::put_varint(body_, calls.name);
   records::put_varint(body_, calls.thread);
+  records::put_varint(body_, calls.place);
+  records::put_varint(body_, calls.bytes);
   put_record(records::kShortCalls);
 }
 

@@ -1,6 +1,7 @@
 #include "common/model/timing/span_file.h"
 
 #include "common/base/os/io.h"
+#include "common/base/strings.h"
 #include "common/model/timing/span_records.h"
 
 #include <fmt/format.h>
@@ -95,6 +96,8 @@ class SpanFileParser {
     c.calls = in.varint();
     c.name = static_cast<uint32_t>(in.below(out_.names.size()));
     c.thread = static_cast<uint32_t>(in.varint());
+    c.place = static_cast<uint32_t>(in.below(out_.names.size()));
+    c.bytes = in.varint();
     if (!in.ok() || begin >= kSpanTimeLimit || duration >= kSpanTimeLimit - begin) {
       return false;
     }
@@ -185,6 +188,22 @@ base::Result<SpanFile> load_span_file(const std::string& path) {
     return base::fail(base::Error(parsed.error()).context(path));
   }
   return parsed;
+}
+
+CodeLocation location_of(std::string_view place) {
+  CodeLocation out;
+  const size_t name = place.find(" (");
+  const std::string_view at = place.substr(0, name);
+  const size_t colon = at.rfind(':');
+  if (colon == std::string_view::npos) {
+    return out;
+  }
+  out.file = std::string(at.substr(0, colon));
+  out.line = static_cast<int>(base::parse_int(at.substr(colon + 1)).value_or(0));
+  if (name != std::string_view::npos && place.ends_with(')')) {
+    out.function = std::string(place.substr(name + 2, place.size() - name - 3));
+  }
+  return out;
 }
 
 std::string pair_group(std::string_view group, uint64_t from, uint64_t to, bool objects) {
