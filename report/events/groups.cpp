@@ -1,8 +1,10 @@
 #include "report/events/groups.h"
 
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -58,6 +60,55 @@ base::Result<GroupOrder> GroupOrder::parse(std::string_view text) {
   }
   out.world_ = static_cast<base::Rank>(world);
   return out;
+}
+
+base::Result<GroupOrder> GroupOrder::parse_domains(std::string_view json) {
+  using Domains = std::map<std::string, std::vector<std::vector<base::Rank>>>;
+  Domains domains;
+  try {
+    domains = nlohmann::json::parse(json).get<Domains>();
+  } catch (const nlohmann::json::exception&) {
+    return base::fail("the file does not have the form {\"tp\": [[0,1], [2,3]], \"dp\": [[0,2], [1,3]]}");
+  }
+  std::map<base::Rank, GroupType> by_stride;  // the fastest first
+  for (const auto& [name, groups] : domains) {
+    if (groups.empty() || groups.front().size() < 2) {
+      continue;  // a type of size 1 changes nothing
+    }
+    const base::Rank stride = stride_of(groups.front());
+    if (stride <= 0 ||
+        !by_stride.emplace(stride, GroupType{name, static_cast<int>(groups.front().size())}).second) {
+      return base::fail(fmt::format("the groups of {} are not evenly spaced, or as those of another type",
+                                    base::sanitize(name)));
+    }
+  }
+  std::string text;
+  for (const auto& [stride, type] : by_stride) {
+    text += fmt::format("{}{}{}", text.empty() ? "" : "-", type.name, type.size);
+  }
+  XPURUN_TRY_ASSIGN(GroupOrder out, parse(text));
+  for (const auto& [name, groups] : domains) {
+    for (const std::vector<base::Rank>& group : groups) {
+      const bool fits = std::all_of(group.begin(), group.end(), [&, type = name](base::Rank rank) {
+        return !out.label(rank).empty() && out.label(rank, type) == out.label(group.front(), type);
+      });
+      if (!fits) {
+        return base::fail(
+            fmt::format("the groups do not have the order {}, which their first ones have", text));
+      }
+    }
+  }
+  return out;
+}
+
+base::Result<GroupOrder> GroupOrder::read(const std::string& value) {
+  constexpr size_t kLargest = size_t{64} << 20;
+  if (!value.ends_with(".json")) {
+    return parse(value);
+  }
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(value, kLargest));
+  auto groups = parse_domains(text);
+  return groups ? groups : base::fail(base::Error(groups.error()).context(value));
 }
 
 base::Status GroupOrder::check(const model::RankSet& ranks, int world_size) const {

@@ -292,6 +292,14 @@ CapturedWork CapturedWorkTable::summary(const WorkKey& key) const {
     (is_slow ? out.ranks_share : out.share) += shares[i].share / (is_slow ? slow : all - slow);
     out.path += paths[i] / all;
   }
+  for (const RankShare& one : shares) {
+    const bool nearer = out.normal_rank == base::kNoRank ||
+                        std::abs(one.share - out.share) < std::abs(out.normal_share - out.share);
+    if (count > 0 && !out.ranks.contains(one.rank) && nearer) {
+      out.normal_rank = one.rank;
+      out.normal_share = one.share;
+    }
+  }
   const auto calls = static_cast<double>(out.count);
   out.total_s = total / all;
   out.mean_s = calls > 0 ? durations / calls : 0;

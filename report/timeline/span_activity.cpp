@@ -33,7 +33,8 @@ Call describe(const model::SpanFile& file, const model::Span& span) {
     call.arguments.push_back({"group", call.group});
   }
   if (span.bytes != 0) {
-    call.arguments.push_back({"bytes", static_cast<int64_t>(span.bytes)});
+    call.arguments.push_back(
+        {span.stage == model::Stage::garbage ? "collected" : "bytes", static_cast<int64_t>(span.bytes)});
   }
   return call;
 }

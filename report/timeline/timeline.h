@@ -15,7 +15,7 @@
 
 namespace xpurun::report {
 
-enum class TimelineFormat : uint8_t { perfetto, chrome };
+enum class TimelineFormat : uint8_t { perfetto, chrome, xpu_timer };
 
 // A process of the trace beside the ranks. Slices in order.
 struct TimelineRows {
@@ -35,7 +35,7 @@ class TimelineExtra {
 
 struct TimelineOptions {
   TimelineFormat format = TimelineFormat::perfetto;
-  std::string out;  // perfetto: file, "-" is standard output; chrome: directory
+  std::string out;  // perfetto: file, "-" is standard output; others: directory
   Compression compression = Compression::none;
   std::optional<model::RankSet> ranks;
   // Seconds of the run; what lies outside is left out. `until_s` 0: to the end.
@@ -55,8 +55,9 @@ struct TimelineResult {
   uint64_t lost = 0;  // events that the ranks could not record
   JobClocks::Residual clocks;
   std::vector<GroupFinder::Family> families;  // inferred; empty if the groups were given
-  std::vector<std::string> missing;           // what traces do not hold (coverage/trace_gaps.h)
-  std::vector<base::Error> problems;          // files that are left out or damaged
+  std::vector<std::string>
+      missing;  // what traces do not hold (coverage/trace_gaps.h), and what the format cannot
+  std::vector<base::Error> problems;  // files that are left out or damaged
 };
 
 // An error means that no trace was written.

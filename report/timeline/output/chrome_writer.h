@@ -14,6 +14,7 @@ namespace xpurun::report {
 struct ChromeOptions {
   int64_t shift_ns = 0;              // added to all times
   int64_t base_ns = 0;               // times count from here; equal for all ranks
+  int world_size = 0;                // number of ranks of the job
   std::vector<std::string> missing;  // what traces do not hold
 };
 

@@ -216,9 +216,11 @@ Activity read_last(TraceSource source, double seconds) {
 }  // namespace
 
 PageTimeline page_timeline(const std::vector<std::string>& run_dirs, const PageTimelineLimits& limits) {
-  const TraceInputs inputs = find_inputs(run_dirs);
+  TraceInputs inputs = find_inputs(run_dirs);
   Builder builder(limits);
-  for (const TraceSource& source : inputs.sources) {
+  for (TraceSource& source : inputs.sources) {
+    // The page has the stacks of a hang elsewhere.
+    std::erase_if(source.open, [](const OpenCall& call) { return call.row == OpenRow::stack; });
     if (source.rank != base::kNoRank && source.importer->is_ours()) {
       builder.add(read_last(source, limits.seconds));
     }

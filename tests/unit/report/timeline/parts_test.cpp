@@ -223,6 +223,21 @@ TEST_CASE("Megatron's order: the first type varies fastest") {
   }
 }
 
+TEST_CASE("groups from a file that lists their ranks") {
+  const auto order = GroupOrder::parse_domains(
+      R"({"dp": [[0,4],[1,5],[2,6],[3,7]], "tp": [[0,1,2,3],[4,5,6,7]], "pp": [[0],[1]]})");
+  REQUIRE(order);
+  CHECK(order->world() == 8);
+  CHECK(order->label(6) == "tp2 dp1");
+  for (const char* wrong :
+       {"", "[]", "{}", R"({"tp": 4})", R"({"tp": [[0,1,3]]})", R"({"tp": [[0,1]], "dp": [[0,1]]})",
+        R"({"tp": [[0,1],[2,3]], "dp": [[0,2],[1,9]]})", R"({"tp": [[0,2],[1,3]]})",
+        R"({"tp": [[0,1],[1,2]], "dp": [[0,2],[1,3]]})", R"({"TP": [[0,1]]})"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(GroupOrder::parse_domains(wrong));
+  }
+}
+
 TEST_CASE("groups are inferred from communicators") {
   GroupFinder finder;
   for (int rank = 0; rank < 4; ++rank) {

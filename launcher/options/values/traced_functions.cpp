@@ -1,4 +1,4 @@
-#include "launcher/options/traced_functions.h"
+#include "launcher/options/values/traced_functions.h"
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
@@ -29,6 +29,20 @@ bool is_dotted(std::string_view text) {
   return std::all_of(words.begin(), words.end(), is_identifier);
 }
 
+// Without a colon: xpu_timer's forms.
+std::string in_one_form(std::string name) {
+  if (name.find(':') != std::string::npos) {
+    return name;
+  }
+  const size_t first = name.find(name.find('@') != std::string::npos ? '@' : '.');
+  if (first == std::string::npos) {
+    return fmt::format("__main__:{}", name);
+  }
+  std::replace(name.begin(), name.end(), '@', '.');
+  name[first] = ':';
+  return name;
+}
+
 }  // namespace
 
 base::Result<std::string> traced_functions(std::string_view list) {
@@ -38,12 +52,7 @@ base::Result<std::string> traced_functions(std::string_view list) {
     if (given.empty()) {
       continue;
     }
-    std::string name(given);
-    if (const size_t first = name.find('@');
-        first != std::string::npos && name.find(':') == std::string::npos) {
-      std::replace(name.begin(), name.end(), '@', '.');
-      name[first] = ':';
-    }
+    const std::string name = in_one_form(std::string(given));
     const size_t colon = name.find(':');
     if (colon == std::string::npos || !is_dotted(std::string_view(name).substr(0, colon)) ||
         !is_dotted(std::string_view(name).substr(colon + 1))) {
@@ -51,7 +60,7 @@ base::Result<std::string> traced_functions(std::string_view list) {
           base::cli_text("'{}' is not module:function or module:Class.method", base::sanitize(given)));
     }
     if (std::find(out.begin(), out.end(), name) == out.end()) {
-      out.push_back(std::move(name));
+      out.push_back(name);
     }
   }
   if (out.size() > kMostNames) {

@@ -1,4 +1,4 @@
-#include "launcher/options/timeline_specs.h"
+#include "launcher/options/values/timeline_specs.h"
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
@@ -33,7 +33,15 @@ base::Status check_length(uint64_t steps, const std::string& shown) {
 base::Result<TimelineSpec> first_steps(std::string_view value, const std::string& shown) {
   const auto last = number(value);
   if (!last) {
-    return base::fail(base::cli_text("'{}': first: needs a number of steps, as in first:10", shown));
+    // A number without a unit is one of steps, also where it is wrong.
+    const bool has_unit = value.find_first_of("smhd") != std::string_view::npos;
+    const auto seconds = has_unit ? base::parse_duration_s(value) : std::nullopt;
+    if (!seconds || *seconds <= 0 || *seconds > kLongestFirstS) {
+      return base::fail(base::cli_text(
+          "'{}': first: needs a number of steps, or a time of at most 10 minutes, as in first:10 or first:2s",
+          shown));
+    }
+    return TimelineSpec{.first = 1, .last = 1, .first_s = *seconds};
   }
   XPURUN_TRY(check_length(*last, shown));
   return TimelineSpec{.first = 1, .last = *last};
@@ -85,7 +93,8 @@ base::Result<TimelineSpec> spec_of(std::string_view entry) {
   if (word == "every") {
     return every(value, shown);
   }
-  return base::fail(base::cli_text("'{}' is not first:N, steps:A-B or every:DURATION", shown));
+  return base::fail(
+      base::cli_text("'{}' is not first:N, first:DURATION, steps:A-B or every:DURATION", shown));
 }
 
 }  // namespace
