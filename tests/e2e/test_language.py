@@ -110,6 +110,11 @@ class Language(xpurun_test.Case):
             self.assertIn(words, text)
         self.assertEqual([line for line in text.splitlines() if width(line) > 80 and "XPURUN_" not in line], [])
         self.assertIn("用法：", self.ask("--lang", "zh", "--help").stdout)
+        # Every command, before its name and after it.
+        for words in (["--lang", "zh", "doctor"], ["--lang=zh", "runs"], ["runs", "--lang", "zh"]):
+            self.assertTrue(CHINESE.search(self.ask(*words).stdout), words)
+        self.assertEqual(self.ask("version", "--lang", "zh").returncode, 0)
+        self.assertIn("option --lang", self.ask("version", "--lang", "fr").stderr)
         wrong = self.ask("help", "--lang", "fr")
         self.assertEqual(wrong.returncode, 2)
         self.assertIn("--lang: 'fr' is not one of auto, en, zh", wrong.stderr)

@@ -463,6 +463,8 @@ std::optional<Verdict> file_locked(const Scene& scene) {
   const std::string file = base::sanitize(base::base_name(victims.front()->thread->lock.path));
   const bool circle = holder->state == RankState::waiting && holder->wait;
   const std::string others = waiting_clause(v.waiting, 1);
+  v.waiting.insert(v.waiting.begin(),
+                   {.ranks = ranks_of(victims), .what = "lock", .where = victims.front()->where});
   say(v,
       tr("{} holds the lock on {} in {}; {} {} waited for the lock in {} for {}{}",
          scene.names({holder->rank}), file,
