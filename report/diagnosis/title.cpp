@@ -168,6 +168,12 @@ Choices of_end(const Verdict& v) {
                ? Choices{died}
                : with_places(v.where, [&](const std::string& at) { return tr("{} in {}", died, at); });
   }
+  if (v.id == kExitError && v.exit_code >= 0) {
+    const std::string ended = tr("{} exited with status {}", who(v), v.exit_code);
+    return v.where.empty()
+               ? Choices{ended}
+               : with_places(v.where, [&](const std::string& at) { return tr("{} in {}", ended, at); });
+  }
   return {};
 }
 

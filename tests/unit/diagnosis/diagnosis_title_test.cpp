@@ -82,6 +82,13 @@ TEST_CASE("titles of calls, ends and slow ranks") {
   crash.kind = model::VerdictKind::crash;
   crash.signal = 11;
   CHECK(title_of(crash) == "rank 1 died of SIGSEGV in Images.read_image (dataload.py:13) at 21:45:28 UTC");
+  Verdict exit = crash;
+  exit.id = report::kExitError;
+  exit.kind = model::VerdictKind::exit;
+  exit.signal = 0;
+  exit.exit_code = 3;
+  CHECK(title_of(exit) ==
+        "rank 1 exited with status 3 in Images.read_image (dataload.py:13) at 21:45:28 UTC");
   Verdict slow = exception;
   slow.exception = {};
   slow.id = report::kSlowRank;
