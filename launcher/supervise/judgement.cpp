@@ -2,6 +2,7 @@
 
 #include "common/base/tr.h"
 #include "common/model/run_dir.h"
+#include "report/diagnosis/title.h"
 
 #include <utility>
 
@@ -140,7 +141,13 @@ VerdictHandler::Hooks Judgement::verdict_hooks() {
           .publish =
               [this](const model::Verdict& v) { publish(v, parts_.options.termination_log, dir_.absolute); },
           .reported = [this] { nodes_.verdict_reported(); },
-          .say_sentence = [this](const model::Verdict& v) { parts_.messages.say(v.sentence, colour_of(v)); },
+          .say_sentence =
+              [this](const model::Verdict& v) {
+                const base::Speaking speaking(parts_.options.language);
+                for (const std::string& line : report::sentence_lines(v)) {
+                  parts_.messages.say(line, line.starts_with(' ') ? std::nullopt : colour_of(v));
+                }
+              },
           .say_report =
               [this] {
                 if (parts_.options.report) {

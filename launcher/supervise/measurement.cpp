@@ -7,11 +7,37 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <set>
 #include <unistd.h>
 #include <utility>
 
 namespace xpurun::launcher {
+
+namespace {
+
+// Seconds that the ranks of this node have lost together: all of a stall, and of slower steps what they take
+// longer. `now_s`: since the start of the run.
+double lost_rank_s(const model::RunManifest& run, double now_s) {
+  std::set<base::Rank> ranks;
+  for (const model::ProcessRecord& p : run.processes) {
+    if (p.role == model::ProcessRole::rank && p.rank != base::kNoRank) {
+      ranks.insert(p.rank);
+    }
+  }
+  double lost_s = 0;
+  for (const model::Stall& s : run.stalls) {
+    lost_s += std::max(0.0, (s.cleared_s < 0 ? now_s : s.cleared_s) - (s.since_s < 0 ? s.at_s : s.since_s));
+  }
+  for (const model::Slowdown& s : run.slowdowns) {
+    const double slow_s = std::max(0.0, (s.cleared_s < 0 ? now_s : s.cleared_s) - s.at_s);
+    lost_s += s.share > 0 ? slow_s * s.share / (1 + s.share) : 0;
+  }
+  return lost_s * static_cast<double>(ranks.size());
+}
+
+}  // namespace
 
 Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
     : parts_(p),
@@ -180,6 +206,11 @@ TimingService::Hooks Measurement::timing_hooks() {
               },
           .slow_rank = std::bind_front(&SlowdownHandler::found_slow_rank, &speed_),
           .slow_events = [this] { return steps().slow_events(); },
+          .lost_rank_s =
+              [this] {
+                const Journal& journal = parts_.journal;
+                return lost_rank_s(journal.manifest(), journal.elapsed_s());
+              },
           .culprits = [this] { return culprits(); },
           .machine = [this] { return machine_.history().series; },
           .gpus = [this] { return gpu_watch_.throttling(); }};

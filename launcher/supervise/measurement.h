@@ -73,6 +73,7 @@ class Measurement {
   PythonReports& python() { return python_; }
   MpiSegments& mpi() { return mpi_; }
   const StepWatch& steps() const { return speed_.watch(); }
+  const model::RankSet& slow_ranks() const { return speed_.slow_ranks(); }
   ActivitySession& activity() { return activity_; }
   CaptureRunner& captures() { return captures_; }
   const RecordedCalls& calls() const { return calls_; }

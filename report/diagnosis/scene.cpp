@@ -95,6 +95,13 @@ void Scene::set_apart() {
   }
 }
 
+double Scene::dump_at_s() const {
+  const auto& dumps = facts.run.dumps;
+  const auto dump = std::find_if(dumps.begin(), dumps.end(),
+                                 [&](const model::DumpRecord& d) { return d.dir == facts.dump_dir; });
+  return dump == dumps.end() ? facts.run.elapsed_s : dump->at_s;
+}
+
 bool Scene::others_work() const {
   return std::any_of(ranks.begin(), ranks.end(), [&](const RankView& v) {
     const bool polls = v.seen != nullptr && v.seen->outside == model::OutsideWait::polling;

@@ -10,6 +10,7 @@
 #include "report/diagnosis/rules/gpu_errors.h"
 #include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/several_nodes.h"
+#include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -74,7 +75,7 @@ bool is_ending(const RankView& v) {
 
 // "stuck: rank 2 (1 of 4) in load_batch (train.py:31: time.sleep) for 10 s (since 14:03:12 UTC), using 0 %
 // CPU"
-void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
+void add_classes(const Scene& scene, Verdict& verdict) {
   struct Class {
     RankSet ranks;
     const RankView* first = nullptr;
@@ -104,7 +105,7 @@ void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::st
   size_t shown = 0;
   for (const auto& [key, c] : sorted) {
     if (shown++ == kMostClasses) {
-      out.push_back(tr("and {} more groups of ranks", sorted.size() - kMostClasses));
+      verdict.evidence.push_back(tr("and {} more groups of ranks", sorted.size() - kMostClasses));
       break;
     }
     const bool with_pid = verdict.kind == VerdictKind::hang && verdict.ranks == c.ranks &&
@@ -121,7 +122,11 @@ void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::st
       line += tr("{}, using {:.0f} % CPU",
                  moved ? tr(", last progress {} ago", seconds_words(c.seconds)) : still, c.cpu * 100);
     }
-    out.push_back(std::move(line));
+    // The sentence has said where these ranks wait.
+    const bool said = verdict.kind == VerdictKind::hang && key.first == RankState::waiting &&
+                      std::any_of(verdict.waiting.begin(), verdict.waiting.end(),
+                                  [&ranks = c.ranks](const model::Waiting& w) { return w.ranks == ranks; });
+    (said ? verdict.details : verdict.evidence).push_back(std::move(line));
   }
 }
 
@@ -383,8 +388,10 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
       verdict.kind == VerdictKind::exception) {
     add_endings(scene, verdict, out);
   }
+  // The sentence about different calls names two sides.
+  const bool two_sides = verdict.id == kHangMismatch && verdict.collective.calls.size() == 2;
   for (std::string& line : call_evidence(verdict.collective)) {
-    out.push_back(std::move(line));
+    (two_sides ? verdict.details : out).push_back(std::move(line));
   }
   add_silent_mismatch(scene, verdict, out);
   if (verdict.kind != VerdictKind::none) {
@@ -392,9 +399,9 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
     add_surroundings(scene, out);
   }
   if (scene.facts.dump && verdict.kind != VerdictKind::none) {
-    add_native_frame(scene, verdict, out);
+    add_native_frame(scene, verdict, verdict.details);
     add_threads(scene, verdict, out);
-    add_classes(scene, verdict, out);
+    add_classes(scene, verdict);
     add_helpers(scene, verdict, out);
     add_dump(scene, verdict, out);
   }
@@ -403,8 +410,10 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   }
   add_earlier_attempts(scene, out);
   add_past_stalls(scene, out);
-  for (std::string& line : out) {
-    line = base::tidied(std::move(line));
+  for (std::vector<std::string>* lines : {&out, &verdict.details}) {
+    for (std::string& line : *lines) {
+      line = base::tidied(std::move(line));
+    }
   }
 }
 

@@ -46,8 +46,8 @@ TEST_CASE("a null pointer in C: signal, address and the Python line that called 
         "crash: rank 1 died of SIGSEGV (address 0x0) in boom (train.py:20: string_at) "
         "after 12 s; "
         "ranks 0,2-3 were ended after it");
-  CHECK(std::find(v.evidence.begin(), v.evidence.end(),
-                  "innermost C function of rank 1: strlen (libc.so.6)") != v.evidence.end());
+  CHECK(std::find(v.details.begin(), v.details.end(), "innermost C function of rank 1: strlen (libc.so.6)") !=
+        v.details.end());
 }
 
 TEST_CASE("a stack overflow is told apart from another SIGSEGV") {
@@ -311,8 +311,9 @@ void crash_in_handler(Job& job, base::Rank r, const Stack& frames) {
 }
 
 bool says(const Verdict& v, std::string_view words) {
-  return std::any_of(v.evidence.begin(), v.evidence.end(),
-                     [&](const std::string& e) { return e.find(words) != std::string::npos; });
+  const auto has = [&](const std::string& line) { return line.find(words) != std::string::npos; };
+  return std::any_of(v.evidence.begin(), v.evidence.end(), has) ||
+         std::any_of(v.details.begin(), v.details.end(), has);
 }
 
 }  // namespace
