@@ -391,6 +391,9 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
   }
   out.add("xpurun_slow_events", counter, "Times that the job was found to have become slower.", {},
           number(node.slow_events));
+  out.add("xpurun_silent_mismatches", counter,
+          "Communicators in which ranks of this node made different calls that ended: their data are wrong.",
+          {}, number(node.mismatches));
   add_xpu_timer(node, out);
   if (node.shapes) {
     add_atorch(node, out);

@@ -57,6 +57,7 @@ struct NodeMetrics {
   bool shapes = false;     // also serve the atorch_* names
   model::Peaks peaks;
   uint64_t slow_events = 0;         // times that the job became slower
+  uint64_t mismatches = 0;          // communicators in which different calls have ended
   std::vector<GpuThrottling> gpus;  // of the node
   std::vector<Culprit> culprits;    // at the moment
   std::vector<RankMetrics> ranks;

@@ -39,6 +39,8 @@ class JobEvents {
   void raised(const model::PythonException& exception);
   // The steps take longer than before.
   void slower(const std::string& sentence, const model::RankSet& ranks = {});
+  // Ranks have made different calls that ended: the job goes on with wrong data.
+  void mismatched(const std::string& sentence, const model::RankSet& ranks);
   // The last verdict has been made.
   void ended();
 

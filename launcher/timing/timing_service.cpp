@@ -213,6 +213,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
                    .shapes = parts_.options.shape_metrics,
                    .peaks = parts_.options.peaks,
                    .slow_events = hooks_.slow_events(),
+                   .mismatches = hooks_.mismatches(),
                    .gpus = hooks_.gpus(),
                    .culprits = hooks_.culprits(),
                    .ranks = {}};

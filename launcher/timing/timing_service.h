@@ -61,6 +61,7 @@ class TimingService {
     std::function<void(base::Rank, double share)> slow_rank = [](base::Rank, double) {};
     // Times that the job became slower.
     std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
+    std::function<uint64_t()> mismatches = [] { return uint64_t{0}; };  // communicators with wrong data
     std::function<std::vector<Culprit>()> culprits = [] { return std::vector<Culprit>(); };
     std::function<std::vector<GpuThrottling>()> gpus = [] { return std::vector<GpuThrottling>(); };
   };

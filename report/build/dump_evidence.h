@@ -15,4 +15,8 @@ namespace xpurun::report {
 void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
                         std::vector<std::string>& notes);
 
+// The calls of the moment at which a node found a silent mismatch.
+void read_mismatches(const JobRuns& job, const RankOwners& owners, Facts& facts,
+                     std::vector<std::string>& notes);
+
 }  // namespace xpurun::report
