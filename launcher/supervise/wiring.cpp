@@ -77,6 +77,7 @@ DumpCoordinator::Hooks Supervisor::dump_hooks() {
       .observations = [this] { return watcher_.observations(); },
       .save_calls = [this](const std::string& directory) { return measurement_.save(directory); },
       .release = [this](base::Pid pid) { notices_.release(pid); },
+      .gpu_processes = [this] { return measurement_.gpus().processes(); },
       .begun = [this](const model::DumpManifest& dump,
                       const std::string& directory) { judgement_.evidence().dump_begun(dump, directory); },
       .stacks_written = [this] { judgement_.stalls().report(); },

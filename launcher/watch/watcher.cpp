@@ -2,6 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/watch/rank_watch.h"
 
 #include <algorithm>
@@ -115,12 +116,12 @@ void Watcher::look_at(base::Pid pid, bool executed) {
 
 void Watcher::process_known() {
   const base::MonoNs now = parts_.loop.now();
-  // True for a launcher whose ranks have not started yet, for example because it waits for other nodes.
-  bool ranks_to_come = false;
+  // A launcher whose ranks have not started yet, for example because it waits for other nodes.
+  const TrackedProcess* launcher = nullptr;
   for (const TrackedProcess* p : parts_.table.living_ranks()) {
-    const bool launcher = starts_ranks(p->record.cmdline);
-    ranks_to_come |= launcher;
-    const bool watchable = (p->record.identity != model::RankSource::single || p->record.python) && !launcher;
+    const bool starts = starts_ranks(p->record.cmdline);
+    launcher = starts ? p : launcher;
+    const bool watchable = (p->record.identity != model::RankSource::single || p->record.python) && !starts;
     const auto it = probes_.find(p->record.pid);
     if (watchable && (it == probes_.end() || it->second->rank() != p->record.rank)) {
       probes_.insert_or_assign(
@@ -133,8 +134,14 @@ void Watcher::process_known() {
     const TrackedProcess* p = parts_.table.find(entry.first);
     return p == nullptr || !p->alive || p->record.role != model::ProcessRole::rank;
   });
+  if (launcher == nullptr || !probes_.empty() || !gone_.empty()) {
+    launcher_.reset();
+  } else if (launcher_ == nullptr || launcher_pid_ != launcher->record.pid) {
+    launcher_pid_ = launcher->record.pid;
+    launcher_ = make_probe_(base::kNoRank, launcher_pid_, now, 0);
+  }
   const TrackedProcess* command = parts_.table.find(parts_.table.main());
-  if (const auto warning = unwatched_.look(since_start_s(now), !probes_.empty() || ranks_to_come,
+  if (const auto warning = unwatched_.look(since_start_s(now), !probes_.empty() || launcher != nullptr,
                                            command != nullptr ? command->record.comm : std::string())) {
     listener_.warn(*warning);
   }
@@ -209,18 +216,47 @@ void Watcher::sample_ranks(base::MonoNs now) {
   for (auto& [pid, probe] : probes_) {
     probe->watch_place(some_still);
     probe->sample(now, [&, below = pid] { return parts_.table.descendants_of(below); });
+    note_position(*probe, pid);
     if (TrackedProcess* p = parts_.table.find(pid)) {
-      p->record.function = probe->position().function;
-      p->record.file = probe->position().file;
-      p->record.line = probe->position().line;
-      if (!probe->user_place().empty()) {
-        p->record.place = probe->user_place();  // after the end of a process, its last place
-      }
       p->record.rss_bytes = probe->rss_bytes();
       note_progress(p->record, since_start_s(probe->last_progress()));
     }
   }
+  sample_launcher(now);
   find_stalls(now);
+}
+
+void Watcher::note_position(const RankProbe& probe, base::Pid pid) {
+  if (TrackedProcess* p = parts_.table.find(pid)) {
+    p->record.function = probe.position().function;
+    p->record.file = probe.position().file;
+    p->record.line = probe.position().line;
+    if (!probe.user_place().empty()) {
+      p->record.place = probe.user_place();  // after the end of a process, its last place
+    }
+  }
+}
+
+// A launcher that waits for other nodes has no rank. It may wait for any time, so that this is no stall.
+void Watcher::sample_launcher(base::MonoNs now) {
+  if (launcher_ == nullptr) {
+    return;
+  }
+  launcher_->sample(now, [] { return std::vector<Descendant>(); });
+  note_position(*launcher_, launcher_pid_);
+  const TrackedProcess* p = parts_.table.find(launcher_pid_);
+  const double waited_s = p == nullptr ? 0 : since_start_s(now) - p->record.seen_s;
+  const double timeout_s = parts_.options.hang_timeout_s;
+  if (p == nullptr || said_rendezvous_ || timeout_s <= 0 || waited_s < timeout_s ||
+      !model::waits_for_nodes(p->record)) {
+    return;
+  }
+  said_rendezvous_ = true;
+  const base::Speaking speaking(parts_.options.language);
+  const std::string wanted = model::nodes_wanted(p->record);
+  listener_.warn(base::tr("the launcher has started no rank for {}: it waits in rendezvous for other nodes{}",
+                          base::human_duration(waited_s),
+                          wanted.empty() ? "" : base::tr(" (--nnodes {})", base::sanitize(wanted))));
 }
 
 void Watcher::find_stalls(base::MonoNs now) {

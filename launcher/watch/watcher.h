@@ -95,6 +95,8 @@ class Watcher {
   void forgive_lateness(base::MonoNs now);
   void find_spawners_and_discover(base::MonoNs now);
   void sample_ranks(base::MonoNs now);
+  void sample_launcher(base::MonoNs now);
+  void note_position(const RankProbe& probe, base::Pid pid);
   void find_stalls(base::MonoNs now);
   std::vector<StillRank> still_ranks(base::MonoNs now);
   void mark_proved(base::MonoNs now, std::vector<StillRank>& ranks);
@@ -109,6 +111,9 @@ class Watcher {
   UnwatchedJob unwatched_;
   std::map<base::Pid, std::unique_ptr<RankProbe>> probes_;  // of living ranks
   std::map<base::Pid, model::RankObservation> gone_;        // the last observation of dead ranks
+  std::unique_ptr<RankProbe> launcher_;                     // which has not started a rank yet
+  base::Pid launcher_pid_ = 0;
+  bool said_rendezvous_ = false;
   // Still ranks for which the proof was asked last, with the times of their last progress, and the answer.
   std::map<base::Rank, base::MonoNs> asked_;
   model::RankSet proved_;

@@ -25,7 +25,8 @@ constexpr Rule kRules[] = {
     not_started,         // nothing ran
     interrupted,         // the user ended the run, perhaps because it hung
     looked_at,           // the user has asked where the job stands
-    was_slow,            // all ranks exited cleanly
+    computed_wrongly,    // all ranks exited cleanly
+    was_slow,            // likewise
     finished,            // likewise
     hung,                // ended by xpurun, still lasting, or the cause of later failures
     failed_by_mismatch,  // before the failures that it caused

@@ -240,10 +240,9 @@ namespace {
 // The ranks that wait for this rank have been still for the timeout; the rank itself was seen to work since
 // then. Where somebody cannot wait for the timeout, less is enough.
 bool moved_lately(const Scene& scene, const RankView& v) {
-  const double timeout_s = scene.facts.dump ? scene.facts.dump->hang_timeout_s : 0;
   const bool by_stillness = v.state == RankState::stuck || v.state == RankState::uninterruptible;
-  return by_stillness && timeout_s >= scene.facts.run.hang_timeout_s && v.seen != nullptr &&
-         v.seen->still_s < timeout_s;
+  return by_stillness && scene.facts.dump &&
+         scene.facts.dump->hang_timeout_s >= scene.facts.run.hang_timeout_s && v.still_share < 1;
 }
 
 bool all_moved_lately(const Scene& scene, const model::RankSet& ranks) {

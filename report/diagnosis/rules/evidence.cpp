@@ -3,7 +3,6 @@
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/call_words.h"
-#include "report/diagnosis/collectives/mismatch.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
@@ -367,7 +366,7 @@ namespace {
 
 // Calls that differed and ended all the same, before those of the verdict.
 void add_silent_mismatch(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
-  const auto f = find_silent_mismatch(scene.facts.collectives);
+  const auto& f = scene.silent_mismatch;
   if (f &&
       (f->collective.id != verdict.collective.id || f->collective.sequence != verdict.collective.sequence)) {
     out.push_back(tr("before, ranks went on with wrong data: {}",
