@@ -51,6 +51,14 @@ std::string shortened(std::string_view text) {
   return line;
 }
 
+// Of a job whose launcher has restarted the ranks.
+void name_attempt(const Scene& scene, Verdict& verdict) {
+  const int n = attempts(scene.facts.run);
+  if (n > 1 && !verdict.headline.empty()) {
+    say(verdict, tr("{}; this was attempt {} of the ranks", verdict.headline, n));
+  }
+}
+
 }  // namespace
 
 Verdict diagnose(const Facts& facts) {
@@ -62,6 +70,7 @@ Verdict diagnose(const Facts& facts) {
       break;
     }
   }
+  name_attempt(scene, verdict);
   add_calls(scene, verdict);
   doubt_gaps(scene, verdict);
   name_hosts(scene, verdict);

@@ -68,6 +68,14 @@ std::optional<model::Verdict> still_running(const Scene& scene);
 // rules_hang.cpp: any verdict of kind hang, if the run hung
 std::optional<model::Verdict> hung(const Scene& scene);
 
+// rules_locks.cpp
+// Ranks each of which waits for a lock that the next one holds, the last one for that of the first.
+std::optional<model::Verdict> lock_circle(const Scene& scene);
+// Ranks wait for a lock that another rank holds: the holder is the culprit.
+std::optional<model::Verdict> locked(const Scene& scene);
+// Ranks that wait for locks of multiprocessing whose holders are not known.
+model::Verdict shared_locks(const Scene& scene, const Views& living, model::VerdictLevel level);
+
 // gpu_errors.cpp: the kernel reported an error of a rank's GPU
 std::optional<model::Verdict> gpu_failed(const Scene& scene);
 

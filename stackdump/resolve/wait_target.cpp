@@ -3,7 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
-#include "stackdump/cpython/shared_locks.h"
+#include "stackdump/cpython/waits/shared_locks.h"
 
 #include <fmt/format.h>
 
