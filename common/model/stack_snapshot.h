@@ -105,6 +105,16 @@ struct AsyncTask {
   std::vector<Frame> frames;  // its chain of coroutines, innermost first
 };
 
+// What a path lies on (stacks/file_system.h).
+struct FileSystem {
+  std::string mount;    // mount point in the process's namespace: "/data"; empty: unknown
+  std::string type;     // "nfs4", "fuse.sshfs", "ext4"
+  std::string source;   // the server's export "10.0.0.7:/ds", a device, or a name without meaning
+  int unanswered = -1;  // NFS: requests to the server without an answer; negative: unknown
+
+  bool empty() const { return mount.empty(); }
+};
+
 struct ThreadStack {
   base::Tid tid = 0;
   uint64_t thread_id = 0;   // pthread_self(), threading.get_ident(); 0 if unknown
@@ -122,6 +132,7 @@ struct ThreadStack {
   std::string syscall_file;           // the file of a system call that may wait on a descriptor:
                                       // "pipe:[4711]", "socket:[99]" or a path; empty if unknown
   std::string target;           // what that call is about, for people: a path, "10.0.0.7:443", "worker.sock"
+  FileSystem file_system;       // that the path in `target` lies on; empty if it is no path, or unknown
   LockHolder lock;              // of the lock that it waits for; may be empty
   ExceptionLink handling;       // Python: the exception handled by an `except`, `finally` or `with` of
                                 // the thread; may be empty

@@ -338,10 +338,11 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::list,
      .metavar = "WHEN",
      .group = kTiming,
-     .help =
-         "trace every timed call of all ranks in the first N steps (first:N), from step A to step B "
-         "(steps:A-B) or for ten steps every 10m (every:10m); +host at the end adds the calls on the host; "
-         "for several, repeat the option or use commas",
+     .help = "trace every timed call of all ranks in the first N steps (first:N) or seconds (first:2s), from "
+             "step A "
+             "to step B (steps:A-B) or for ten steps every 10m (every:10m); +host at the end adds the calls "
+             "on the host; "
+             "for several, repeat the option or use commas",
      .scope = Scope::everywhere},
     {.name = "peak",
      .kind = ValueKind::text,

@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
+#include "common/model/stacks/file_system.h"
 #include "stackdump/cpython/waits/shared_locks.h"
 
 #include <fmt/format.h>
@@ -228,24 +229,24 @@ model::LockHolder lock_holders(std::string_view locks, base::Pid waiter) {
   return out;
 }
 
-void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view) {
-  const auto call = call_of(view.syscall_text);
-  if (!call) {
-    return;
-  }
+namespace {
+
+void name_target(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, const Call& call,
+                 KernelView& view) {
   const auto path_at = [&](size_t argument) {
-    return memory.c_string(call->args[argument], kLongestPath).value_or("");
+    return memory.c_string(call.args[argument], kLongestPath).value_or("");
   };
-  if (waits_for_file_lock(*call)) {
-    view.syscall_file = base::read_link(fmt::format("/proc/{}/fd/{}", pid, call->args[0])).value_or("");
+  if (waits_for_file_lock(call)) {
+    view.syscall_file = base::read_link(fmt::format("/proc/{}/fd/{}", pid, call.args[0])).value_or("");
     view.lock = lock_holders(base::read_file("/proc/locks", kLargestTable).value_or(""), pid);
     view.lock.path = view.syscall_file;
     view.target = view.syscall_file;
     return;
   }
-  switch (call->number) {
+  switch (call.number) {
     case SYS_openat:
     case SYS_newfstatat:
+    case SYS_statx:
       view.target = path_at(1);
       return;
 #ifdef SYS_open
@@ -256,10 +257,10 @@ void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, Kernel
 #endif
     case SYS_connect:
       view.target = address_words(
-          memory.bytes(call->args[1], std::min<uint64_t>(call->args[2], sizeof(sockaddr_un))).value_or(""));
+          memory.bytes(call.args[1], std::min<uint64_t>(call.args[2], sizeof(sockaddr_un))).value_or(""));
       return;
     case SYS_futex:
-      view.lock = futex_lock(memory, maps, *call);
+      view.lock = futex_lock(memory, maps, call);
       return;
     default:
       break;
@@ -268,6 +269,37 @@ void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, Kernel
     view.target = socket_target(pid, view.syscall_file);
   } else if (view.syscall_file.starts_with('/')) {
     view.target = view.syscall_file;
+  }
+}
+
+// The path of the target for the process: a relative path begins at a directory that the call names, or at
+// the working directory. Empty if the target is no path.
+std::string absolute_target(base::Pid pid, const Call& call, const KernelView& view) {
+  if (view.target.starts_with('/') || view.target.empty() || call.number == SYS_connect ||
+      view.syscall_file.starts_with("socket:[")) {
+    return call.number == SYS_connect ? std::string() : view.target;
+  }
+  const bool at = call.number == SYS_openat || call.number == SYS_newfstatat || call.number == SYS_statx;
+  const int directory = at ? static_cast<int>(call.args[0]) : AT_FDCWD;
+  const std::string from = directory == AT_FDCWD ? std::string("cwd") : fmt::format("fd/{}", directory);
+  return fmt::format("{}/{}", base::ProcFs().link(pid, from), view.target);
+}
+
+}  // namespace
+
+void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view) {
+  const auto call = call_of(view.syscall_text);
+  if (!call) {
+    return;
+  }
+  name_target(pid, memory, maps, *call, view);
+  if (const std::string path = absolute_target(pid, *call, view); path.starts_with('/')) {
+    const base::ProcFs proc;
+    model::FileSystem& fs = view.file_system;
+    fs = model::file_system_of(proc.text(pid, "mountinfo"), path);
+    if (fs.type.starts_with("nfs")) {
+      fs.unanswered = model::unanswered_requests(proc.text(pid, "mountstats"), fs.mount);
+    }
   }
 }
 

@@ -12,7 +12,7 @@
 
 namespace xpurun::stackdump {
 
-// Sets `target` and `lock` of the view.
+// Sets `target`, `file_system` and `lock` of the view.
 void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view);
 
 // Of the lock in /proc/locks that `waiter` waits for: its kind ("flock", "fcntl") and holders. Empty if it

@@ -64,6 +64,14 @@ void fields(V& visit, L& l) {
   visit("thread_id", l.thread_id);
 }
 
+template <typename V, Self<FileSystem> F>
+void fields(V& visit, F& f) {
+  visit("mount", f.mount);
+  visit("type", f.type);
+  visit("source", f.source);
+  visit.optional("unanswered", f.unanswered);
+}
+
 template <typename V, Self<AsyncTask> T>
 void fields(V& visit, T& t) {
   visit.hex("id", t.id);
@@ -90,6 +98,7 @@ void fields(V& visit, T& t) {
   visit("syscall", t.syscall, WhenEmpty::omit);
   visit("syscall_file", t.syscall_file, WhenEmpty::omit);
   visit("target", t.target, WhenEmpty::omit);
+  visit("file_system", t.file_system, WhenEmpty::omit);
   visit("lock", t.lock, WhenEmpty::omit);
   visit("motion", t.motion, WhenEmpty::omit);
   visit("handling", t.handling, WhenEmpty::omit);
