@@ -82,7 +82,10 @@ class Answer {
     }
   }
 
+  bool empty() const { return empty_; }
+
   bool add(const std::vector<SqlValue>& row) {
+    empty_ = false;
     if (format_ == "table") {
       rows_.emplace_back();
       for (const SqlValue& value : row) {
@@ -145,6 +148,7 @@ class Answer {
   std::vector<std::vector<std::string>> rows_;
   std::vector<bool> numbers_;  // columns without text are aligned to the right
   std::string out_;
+  bool empty_ = true;
 };
 
 std::string list_text() {
@@ -208,7 +212,8 @@ int query_command(const Invocation& call) {
     return print(form != nullptr && form->value == "json" ? list_json() : list_text());
   }
   std::vector<std::string> operands = call.words.operands;
-  std::string sql;  // empty with --save alone
+  std::string sql;             // empty with --save alone
+  std::string_view why_empty;  // of a ready question
   const Setting* save = settings.find("save");
   if (const Setting* ask = settings.find("ask")) {
     const auto questions = report::ready_questions();
@@ -219,6 +224,7 @@ int query_command(const Invocation& call) {
                                                  base::sanitize(ask->value)));
     }
     sql = it->sql;
+    why_empty = it->empty;
   } else if (save == nullptr) {
     if (operands.empty()) {
       return complain_usage(call, base::cli_text("no question; give SQL, --ask NAME or --list"));
@@ -266,6 +272,9 @@ int query_command(const Invocation& call) {
     return complain(read.error(), kExitFailure);
   }
   const int printed = print(answer.text());
+  if (answer.empty() && !why_empty.empty()) {
+    base::write_stderr(fmt::format("xpurun: no rows: {}\n", why_empty));
+  }
   return status != 0 ? status : printed;
 }
 

@@ -61,13 +61,18 @@ Watcher::Listener Supervisor::watch_listener() {
                 }
                 return report::proved_to_stand(measurement_.calls().all(), gone);
               },
+          .steps_seen = [this] { return measurement_.steps().last_end() > 0; },
           .rank_found =
               [this] {
                 judgement_.rank_found();
                 listeners_.open_metrics();
                 journal_.changed();
               },
-          .table_updated = [this] { journal_.processes_polled(table_.records(), table_.world_size()); },
+          .table_updated =
+              [this] {
+                journal_.processes_polled(table_.records(), table_.world_size());
+                judgement_.processes_known();
+              },
           .warn = say()};
 }
 

@@ -45,9 +45,14 @@ Watcher::MakeProbe make_rank_watch(const Watcher::Listener& listener) {
 // The other ranks' places are watched once a rank has been still for this share of the timeout: early,
 // because many samples tell a function that is often called from the one that works.
 constexpr double kWatchPlaceShare = 0.125;
+constexpr double kWatchPlaceS = 8;  // or after this time: a signal may end the job
 
 // A time without progress of this length is shown in the time line of a run. Seconds.
 constexpr double kShownStillS = 2;
+// When a job without steps is looked at: a share of the hang timeout, and at least this.
+constexpr double kEarlyS = 16;
+constexpr double kEarlyShare = 0.2;
+constexpr double kNoCpu = 0.1;          // of one core
 constexpr size_t kMostStillTimes = 32;  // of one process
 
 void note_progress(model::ProcessRecord& record, double at_s) {
@@ -169,6 +174,7 @@ void Watcher::poll() {
   forgive_lateness(now);
   if (!ranks_are_held_()) {
     sample_ranks(now);
+    look_early(now);
   }
   listener_.table_updated();
   schedule();
@@ -209,7 +215,7 @@ void Watcher::find_spawners_and_discover(base::MonoNs now) {
 }
 
 void Watcher::sample_ranks(base::MonoNs now) {
-  const double after_s = parts_.options.hang_timeout_s * kWatchPlaceShare;
+  const double after_s = std::min(parts_.options.hang_timeout_s * kWatchPlaceShare, kWatchPlaceS);
   const bool some_still = after_s > 0 && std::any_of(probes_.begin(), probes_.end(), [&](const auto& entry) {
                             return entry.second->still_s(now) >= after_s;
                           });
@@ -262,6 +268,29 @@ void Watcher::sample_launcher(base::MonoNs now) {
 void Watcher::find_stalls(base::MonoNs now) {
   for (const StallEvent& event : detector_.update(now, still_ranks(now))) {
     listener_.stall_changed(event);
+  }
+}
+
+// Without steps nothing says how long is usual. A rank that neither works nor waits for an event outside of
+// the job is looked at after a part of the timeout, once for each time that it stands still.
+void Watcher::look_early(base::MonoNs now) {
+  const double after_s = std::max(kEarlyS, parts_.options.hang_timeout_s * kEarlyShare);
+  if (after_s >= parts_.options.hang_timeout_s || !listener_.steps_seen || listener_.steps_seen()) {
+    return;
+  }
+  bool look = false;
+  for (const auto& [pid, probe] : probes_) {
+    if (probe->still_s(now) < after_s) {
+      looked_at_.erase(pid);
+      continue;
+    }
+    const model::RankObservation seen = probe->observe(now);
+    const bool stands = seen.outside == model::OutsideWait::none && seen.main_cpu_share < kNoCpu &&
+                        seen.helper_life == model::HelperLife::still;
+    look |= stands && looked_at_.insert(pid).second;
+  }
+  if (look) {
+    look_for_stall(after_s, Look::before);
   }
 }
 

@@ -200,7 +200,11 @@ void classify(RankView& v, bool uses_mpi, double timeout_s) {
   } else if (v.seen != nullptr && v.seen->has_python) {
     v.wait = find_wait_at(v.seen->function, v.seen->file, {.idle = !uses_cpu(v)});
     v.where = {.function = v.seen->function, .file = v.seen->file, .line = v.seen->line};
-    if (v.wait) {
+    const bool called = v.record != nullptr && v.record->function == v.seen->function &&
+                        owner_of(v.seen->file) != CodeOwner::user && !v.record->place.empty();
+    if (called) {
+      v.where = v.record->place;
+    } else if (v.wait) {
       v.where = {};
     }
   }

@@ -77,6 +77,14 @@ std::optional<model::Verdict> not_all_joined(const Scene& scene);
 // known.
 model::RankSet not_come(const Scene& scene);
 
+// rules_locks.cpp
+// Ranks each of which waits for a lock that the next one holds, the last one for that of the first.
+std::optional<model::Verdict> lock_circle(const Scene& scene);
+// Ranks wait for a lock that another rank holds: the holder is the culprit.
+std::optional<model::Verdict> locked(const Scene& scene);
+// Ranks that wait for locks of multiprocessing whose holders are not known.
+model::Verdict shared_locks(const Scene& scene, const Views& living, model::VerdictLevel level);
+
 // gpu_errors.cpp: the kernel reported an error of a rank's GPU
 std::optional<model::Verdict> gpu_failed(const Scene& scene);
 

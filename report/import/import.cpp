@@ -119,7 +119,7 @@ ForeignFormat sniff(std::string_view file_name, std::string_view content) {
   if (head.find("Traceback for thread ") != std::string_view::npos) {
     return ForeignFormat::pystack_text;
   }
-  if (head.find("\nPython v") != std::string_view::npos || head.starts_with("Python v")) {
+  if (is_python_text(head)) {
     return ForeignFormat::pyspy_text;
   }
   if (head.find("(LWP ") != std::string_view::npos || head.starts_with("#0 ") ||

@@ -56,6 +56,7 @@ struct FakeProbe final : RankProbe {
 struct WatcherScene : test::JobScene {
   std::map<base::Rank, Rank> ranks;
   bool held = false;
+  bool steps = true;
   std::map<base::Rank, model::RankSet> calls;
   std::optional<Watcher> watcher;
 
@@ -84,6 +85,7 @@ struct WatcherScene : test::JobScene {
         Watcher::Parts{loop, table, options, test::kStart, "node-a"},
         Watcher::Listener{.stall_changed = [this](const StallEvent& event) { tell(words_of(event)); },
                           .open_calls = [this] { return calls; },
+                          .steps_seen = [this] { return steps; },
                           .rank_found = teller("found"),
                           .table_updated = [] {},
                           .warn = [this](const std::string& text) { tell(text); }},
@@ -120,6 +122,29 @@ TEST_CASE("a stall is raised, escalates and is cleared") {
   CHECK(s.table.find(kRank1)->record.place.function == "step");
   CHECK(s.table.find(kRank1)->record.place.line == 12);
   CHECK(s.table.find(kRank1)->record.last_progress_s > 30);
+}
+
+TEST_CASE("a rank that stands still in a job without steps is looked at before the timeout") {
+  WatcherScene s;
+  s.options.hang_timeout_s = 200;
+  s.steps = false;
+  s.start();
+  (void)s.told();
+  s.ranks[1].moves = false;
+  s.run_for(38);
+  CHECK(s.told().empty());
+  s.run_for(5);
+  REQUIRE(s.told() == Told{"raised 1 at 40"});
+  s.run_for(60);
+  CHECK(s.told().empty());
+  s.ranks[1].moves = true;
+  s.run_for(3);
+  CHECK(s.told() == Told{"cleared"});
+  // Somebody else looks where steps are seen.
+  s.steps = true;
+  s.ranks[1].moves = false;
+  s.run_for(60);
+  CHECK(s.told().empty());
 }
 
 TEST_CASE("times without progress are recorded, the longest ones") {

@@ -1,4 +1,4 @@
-#include "stackdump/cpython/greenlets.h"
+#include "stackdump/cpython/waits/greenlets.h"
 
 #include "stackdump/cpython/dict.h"
 

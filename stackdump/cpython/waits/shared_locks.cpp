@@ -1,4 +1,4 @@
-#include "stackdump/cpython/shared_locks.h"
+#include "stackdump/cpython/waits/shared_locks.h"
 
 #include "stackdump/cpython/dict.h"
 
@@ -50,7 +50,7 @@ std::string shared_semaphore(const ProcMaps& maps, Addr address) {
 }
 
 std::vector<model::SharedLock> read_held_locks(RemoteMemory& memory, const PythonRuntime& runtime,
-                                             const ProcMaps& maps, base::MonoNs deadline) {
+                                               const ProcMaps& maps, base::MonoNs deadline) {
   const Offsets& o = runtime.offsets;
   std::vector<model::SharedLock> out;
   std::unordered_set<Addr> seen;

@@ -1,4 +1,4 @@
-#include "stackdump/cpython/async_tasks.h"
+#include "stackdump/cpython/waits/async_tasks.h"
 
 #include "stackdump/cpython/dict.h"
 #include "stackdump/cpython/object.h"

@@ -19,6 +19,6 @@ std::string shared_semaphore(const ProcMaps& maps, Addr address);
 // Knows the locks that the process or the parent that it was forked from has made, and those among the
 // arguments of a process of multiprocessing. The process may run meanwhile. Stops at `deadline`.
 std::vector<model::SharedLock> read_held_locks(RemoteMemory& memory, const PythonRuntime& runtime,
-                                             const ProcMaps& maps, base::MonoNs deadline);
+                                               const ProcMaps& maps, base::MonoNs deadline);
 
 }  // namespace xpurun::stackdump
