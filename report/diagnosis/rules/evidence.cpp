@@ -403,6 +403,9 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   }
   add_earlier_attempts(scene, out);
   add_past_stalls(scene, out);
+  if (verdict.kind != VerdictKind::none && !scene.facts.kernel_gap.empty()) {
+    out.push_back(tr("the kernel's messages are missing: {}", tr(scene.facts.kernel_gap)));
+  }
   for (std::string& line : out) {
     line = base::tidied(std::move(line));
   }
