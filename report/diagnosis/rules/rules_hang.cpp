@@ -466,10 +466,6 @@ constexpr Rule kHangRules[] = {
     recorded,             // no readable dump
 };
 
-}  // namespace
-
-namespace {
-
 // MPI spins while it waits, and with too few CPUs a rank may need long for the little that it has to do. Only
 // calls that can never meet prove a hang then.
 void doubt_starved(const Scene& scene, Verdict& v) {
