@@ -1,6 +1,7 @@
 // NodeMetrics: the data of one scrape, before the data become text.
 #pragma once
 
+#include "common/model/evidence/machine.h"
 #include "common/model/speed/throttle_reason.h"
 #include "common/model/timing/peaks.h"
 #include "launcher/collect/lateness.h"
@@ -19,6 +20,12 @@ struct CpuLosses {
   double stolen_s = -1;     // by the hypervisor
 };
 
+// Host memory of a rank; negative: unknown.
+struct HostMemory {
+  int64_t resident_bytes = -1;  // in RAM
+  int64_t helpers_bytes = -1;   // private memory of the processes that it has started
+};
+
 // One rank of this node, with or without a GPU call.
 struct RankMetrics {
   base::Rank rank = base::kNoRank;
@@ -31,6 +38,7 @@ struct RankMetrics {
   uint64_t batches = 0;      // that the program asked its data loaders for
   RankLateness lateness;     // at collectives
   CpuLosses cpu;
+  HostMemory memory;
   uint64_t events_unwritten = 0;       // events lost because no event file could be written
   const RankTiming* timing = nullptr;  // nullptr: no GPU call yet
 };
@@ -58,9 +66,10 @@ struct NodeMetrics {
   double last_dump_s = 0;  // duration of the last dump; 0: no dump yet
   bool shapes = false;     // also serve the atorch_* names
   model::Peaks peaks;
-  uint64_t slow_events = 0;         // times that the job became slower
-  std::vector<GpuThrottling> gpus;  // of the node
-  std::vector<Culprit> culprits;    // at the moment
+  uint64_t slow_events = 0;                        // times that the job became slower
+  std::vector<GpuThrottling> gpus;                 // of the node
+  std::vector<model::MachineSeries> machine = {};  // what the kernel counts about the node
+  std::vector<Culprit> culprits;                   // at the moment
   std::vector<RankMetrics> ranks;
 };
 

@@ -39,6 +39,8 @@ class JobEvents {
   void raised(const model::PythonException& exception);
   // The steps take longer than before.
   void slower(const std::string& sentence, const model::RankSet& ranks = {});
+  // The memory of these ranks grows and will reach its limit.
+  void memory_grows(const std::string& sentence, const model::RankSet& ranks);
   // The last verdict has been made.
   void ended();
 

@@ -72,6 +72,14 @@ std::optional<base::MonoNs> InferredSteps::take_batch(const Span& span) {
 }
 
 std::optional<base::MonoNs> InferredSteps::take_call(const Span& span) {
+  if (span.mpi_collective && !std::exchange(mpi_, true)) {
+    first_ += calls_.size();
+    calls_.clear();
+    period_ = different_ = 0;
+  }
+  if (mpi_ && !span.mpi_collective) {
+    return std::nullopt;
+  }
   const uint64_t token = base::hash_words(span.bytes, {span.name, span.place, span.group});
   calls_.push_back({span.begin_ns, end_of(span), token});
   if (calls_.size() > kCalls) {
@@ -101,7 +109,7 @@ std::optional<base::MonoNs> InferredSteps::take_call(const Span& span) {
 
 void InferredSteps::find_sequence() {
   const report::CallCycle found = report::find_cycle({calls_.begin(), calls_.end()});
-  if (found.period.length < 2 || calls_.size() < 3 * found.period.length) {
+  if (found.period.length < (mpi_ ? 1u : 2u) || calls_.size() < 3 * found.period.length) {
     return;
   }
   period_ = found.period.length;

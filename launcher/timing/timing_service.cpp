@@ -221,6 +221,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
                    .peaks = parts_.options.peaks,
                    .slow_events = hooks_.slow_events(),
                    .gpus = hooks_.gpus(),
+                   .machine = hooks_.machine(),
                    .culprits = hooks_.culprits(),
                    .ranks = {}};
   std::map<base::Rank, RankMetrics> ranks;
@@ -237,6 +238,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
         .batches = python_[p.record.rank].batches,
         .lateness = lateness_.of(p.record.rank),
         .cpu = progress.cpu,
+        .memory = progress.memory,
         .events_unwritten = event_files_.failed(p.record.rank),
         .timing = collector_.read({p.record.pid, p.record.rank, p.record.local_rank, p.alive})};
   };

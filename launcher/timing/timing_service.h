@@ -42,6 +42,7 @@ class TimingService {
     uint64_t steps = 0;  // of training
     double step_s = -1;  // mean of the last ones; negative: no step was seen
     CpuLosses cpu;
+    HostMemory memory;
   };
   struct DumpActivity {
     bool dumping = false;
@@ -63,6 +64,9 @@ class TimingService {
     // Times that the job became slower.
     std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
     std::function<std::vector<Culprit>()> culprits = [] { return std::vector<Culprit>(); };
+    std::function<std::vector<model::MachineSeries>()> machine = [] {
+      return std::vector<model::MachineSeries>();
+    };
     std::function<std::vector<GpuThrottling>()> gpus = [] { return std::vector<GpuThrottling>(); };
   };
   enum class WhichRanks { living, all };

@@ -90,6 +90,7 @@ void add_to(RowSums& row, Gathering all, const std::vector<RankPlace>& ranks) {
     wait += std::max<int64_t>(std::min(last.begin_ns, one.end_ns) - one.begin_ns, 0);
   }
   ++row.out.meetings;
+  row.out.mean_ranks += static_cast<double>(all.size());  // a sum until the end
   row.out.wait_s += static_cast<double>(wait) * 1e-9;
   const auto transfer = static_cast<double>(last_end(all) - last.begin_ns);
   row.transfers.add(transfer);
@@ -163,6 +164,7 @@ std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPla
   arrivals_ = {};
   std::map<uint32_t, model::Lateness> out;
   for (auto& [number, row] : rows) {
+    row.out.mean_ranks /= static_cast<double>(std::max<int64_t>(row.out.meetings, 1));
     row.out.transfer_s = row.transfers.quantile_s(0.5);
     transfer_blocks_[number] = blocks_of(row.series);
     skew_blocks_[number] = blocks_of(row.skews);

@@ -210,6 +210,12 @@ class EventReader {
   std::optional<uint32_t> launch_row_;
 };
 
+OperationKey program_call(const model::SpanFile& file, uint32_t name, uint32_t place) {
+  return {.kind = OperationKind::program_call,
+          .name = base::sanitize(file.names[name]),
+          .type = base::sanitize(file.names[place])};
+}
+
 void read_spans(const RankRecord& rank, RankOperations& out, Rows& rows) {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = std::numeric_limits<int64_t>::min();
@@ -229,9 +235,7 @@ void read_spans(const RankRecord& rank, RankOperations& out, Rows& rows) {
       }
       const auto [row, added] = known.emplace(uint64_t{span.name} << 32 | span.place, 0);
       if (added) {
-        row->second = rows.of({.kind = OperationKind::program_call,
-                               .name = base::sanitize(file.names[span.name]),
-                               .type = base::sanitize(file.names[span.place])});
+        row->second = rows.of(program_call(file, span.name, span.place));
       }
       rows.add(row->second, static_cast<double>(span.duration_ns), span.bytes);
       if (span.group != 0 && span.sequence != 0) {
@@ -254,7 +258,15 @@ void read_spans(const RankRecord& rank, RankOperations& out, Rows& rows) {
   }
   for (OperationRow& row : out.rows) {
     if (row.key.kind == OperationKind::program_call) {
-      row.calls = static_cast<double>(row.ns.size());  // all are recorded
+      row.calls = std::max(row.calls, 0.0) + static_cast<double>(row.ns.size());
+    }
+  }
+  for (const model::SpanFile& file : rank.spans) {
+    for (const model::ShortCalls& others : file.short_calls) {
+      OperationRow& row = out.rows[rows.of(program_call(file, others.name, others.place))];
+      row.calls = std::max(row.calls, 0.0) + static_cast<double>(others.calls);
+      row.untimed_s += static_cast<double>(others.total_ns) * 1e-9;
+      last = std::max(last, others.begin_ns + others.duration_ns);
     }
   }
   out.span_window_s = last > first ? static_cast<double>(last - first) * 1e-9 : 0;

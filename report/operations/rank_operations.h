@@ -19,6 +19,7 @@ struct OperationRow {
   uint64_t least_work = 0;
   uint64_t most_work = 0;
   double calls = -1;     // of all calls meanwhile; negative: unknown
+  double untimed_s = 0;  // of program calls that have no duration each
   uint32_t sources = 0;  // bit 1 << wire::Source
   model::EventKey wire_key{};
 };

@@ -1,6 +1,7 @@
 #include "report/query/run_tables.h"
 
 #include "common/base/strings.h"
+#include "common/model/evidence/machine.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "report/events/job_clocks.h"
@@ -165,6 +166,30 @@ class Loader {
   Inserter steps_;
 };
 
+// One row for each time in which a fact passed its limit, and one for what never did.
+void add_machine(Database& database, const model::RunManifest& run, const std::string& path) {
+  const auto machine = model::load_machine_history(path);
+  if (!machine) {
+    return;  // a short run, or an older xpurun
+  }
+  Inserter rows = database.inserter("machine");
+  const auto seconds = [&](int64_t wall_ns) {
+    return (static_cast<double>(wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
+  };
+  for (const model::MachineSeries& s : machine->series) {
+    std::vector<model::MachineSpell> spells = s.spells;
+    spells.resize(std::max<size_t>(spells.size(), 1));
+    for (const model::MachineSpell& spell : spells) {
+      const bool passed = !s.spells.empty();
+      rows.add({base::sanitize(run.host), std::string(model::name_of(s.fact)), base::sanitize(s.object),
+                rank_value(s.rank), s.first, s.last, s.times,
+                passed ? SqlValue(seconds(spell.begin_wall_ns)) : SqlValue(),
+                passed ? SqlValue(seconds(spell.end_wall_ns)) : SqlValue(),
+                passed ? SqlValue(spell.amount) : SqlValue(), text_or_null(base::sanitize(s.detail))});
+    }
+  }
+}
+
 void add_run(Database& database, const std::string& operand) {
   const model::RunDir dir(operand);
   const auto run = model::load_run_manifest(dir.run_json());
@@ -174,6 +199,7 @@ void add_run(Database& database, const std::string& operand) {
   database.inserter("run").add({base::sanitize(operand), run->started_wall_ns, run->elapsed_s,
                                 std::string(model::name_of(run->outcome)),
                                 base::sanitize(run->verdict.sentence)});
+  add_machine(database, *run, dir.file(model::kMachineFile));
   Inserter deaths = database.inserter("deaths");
   for (const model::ProcessRecord& p : run->processes) {
     if (p.death.happened) {

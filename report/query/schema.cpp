@@ -62,6 +62,11 @@ constexpr TableColumns kColumns[] = {
      "kept from running by the CPU limit of a container, and by the hypervisor; NULL: unknown"},
     {"steps", "exposed_s REAL, hidden_s REAL",
      "communication that computing does not hide, and that it hides; NULL: not all collectives were timed"},
+    {"machine", "host TEXT, fact TEXT, object TEXT, rank INTEGER",
+     "what the kernel counts about the host: the fact, and its disk, link, CPU or rank"},
+    {"machine", "first REAL, last REAL, times INTEGER", "first and last value; how often it passed its limit"},
+    {"machine", "begin_s REAL, until_s REAL, amount REAL, detail TEXT",
+     "one such time, and by how much; NULL: never"},
     {"counters", "rank INTEGER, name TEXT, unit TEXT, at_s REAL, value REAL",
      "samples of GPU clocks and hardware counters in captures"},
     {"captures", "capture TEXT, reason TEXT, at_s REAL, seconds REAL, sentence TEXT",
@@ -91,6 +96,16 @@ constexpr TableColumns kColumns[] = {
      "the work that ended last and that began then; what Python did, the call of CUDA in the middle"},
 };
 
+// Parts of machine.
+constexpr std::string_view kViews = R"(
+CREATE VIEW io AS SELECT * FROM machine WHERE fact IN ('space', 'inodes', 'mount_silent', 'storage_wait',
+  'io_pressure');
+CREATE VIEW links AS SELECT * FROM machine WHERE fact IN ('link_downed', 'link_recoveries', 'symbol_errors',
+  'receive_errors', 'retransmissions', 'congestion', 'carrier_changes', 'packet_errors', 'packets_dropped',
+  'tcp_retransmissions', 'tcp_segments', 'pcie_corrected', 'pcie_uncorrected', 'pcie_narrow', 'pcie_slow',
+  'port_down');
+)";
+
 }  // namespace
 
 std::string TableColumns::names() const {
@@ -116,7 +131,7 @@ std::string create_tables() {
     out += columns.typed;
     table = columns.table;
   }
-  return out + ");\n";
+  return out + ");\n" + std::string(kViews);
 }
 
 }  // namespace xpurun::report

@@ -119,7 +119,7 @@ void decide_by_routine(CallFinding& f, const model::CollectiveFacts& facts,
       accuse(f, odd);
     }
   }
-  const Departed* d = departures.of(f.accused.lowest());
+  const Departed* d = departures.of_all(f.accused);
   if (d != nullptr && f.collective.departure == Departure::none) {
     describe(f, groups, *d);
   }

@@ -49,7 +49,10 @@ RankSpans join_spans(const RankRecord& rank, Functions functions) {
       load.at_ns += rank.offset_ns;
       out.loads.push_back(load);
     }
-    for (model::ShortCalls calls : file->short_calls) {
+    // In the other files they are no calls of traced functions.
+    const bool traced = std::any_of(rank.functions.begin(), rank.functions.end(),
+                                    [file](const model::SpanFile& one) { return &one == file; });
+    for (model::ShortCalls calls : traced ? file->short_calls : std::vector<model::ShortCalls>()) {
       calls.begin_ns += rank.offset_ns;
       calls.name = mapped(calls.name);
       out.short_calls.push_back(calls);

@@ -211,12 +211,13 @@ StepEnds from_data(const RankSpans& all) {
   return out;
 }
 
-StepEnds from_calls(std::vector<SequenceCall> calls, uint32_t thread) {
+// `least`: of calls in a step.
+StepEnds from_calls(std::vector<SequenceCall> calls, uint32_t thread, size_t least = 2) {
   StepEnds out{.thread = thread};
   std::sort(calls.begin(), calls.end(),
             [](const SequenceCall& a, const SequenceCall& b) { return a.begin_ns < b.begin_ns; });
   const auto [period, phase] = find_cycle(calls);
-  if (period.length < 2) {
+  if (period.length < least) {
     out.why = calls.empty() ? base::later("neither an optimizer, a data loader nor collectives were seen")
               : period.length == 1
                   ? base::later("no optimizer was seen, and all collectives are equal")
@@ -237,10 +238,13 @@ StepEnds from_calls(std::vector<SequenceCall> calls, uint32_t thread) {
   return out;
 }
 
-std::vector<SequenceCall> called(const RankSpans& all, uint32_t thread) {
+enum class WantedCalls { all, mpi_collectives };
+std::vector<SequenceCall> called(const RankSpans& all, uint32_t thread, WantedCalls wanted) {
   std::vector<SequenceCall> out;
   for (const Span& span : all.spans) {
-    if (span.stage == Stage::communication && span.thread == thread) {
+    if (span.stage == Stage::communication && span.thread == thread &&
+        (wanted == WantedCalls::all ||
+         model::is_mpi_collective(all.names[span.name], all.names[span.group]))) {
       const auto hash = [&all](uint32_t name) { return std::hash<std::string>()(all.names[name]); };
       out.push_back({span.begin_ns, end_of(span),
                      mix(mix(hash(span.name), hash(span.place)), mix(hash(span.group), span.bytes))});
@@ -279,8 +283,13 @@ StepEnds find_step_ends(const RankSpans& spans, const RankRecord& rank) {
     why = found.why.empty() ? why : found.why;
   }
   uint32_t thread = 0;
-  StepEnds found = thread_of(spans, Stage::communication, thread) ? from_calls(called(spans, thread), thread)
-                                                                  : from_calls(timed(rank), 0);
+  const bool any = thread_of(spans, Stage::communication, thread);
+  // All ranks call the collectives of MPI alike; messages only in regular programs. Where the place of the
+  // call is known, one collective that repeats is a step.
+  StepEnds found = from_calls(called(spans, thread, WantedCalls::mpi_collectives), thread, 1);
+  if (found.source == StepSource::none) {
+    found = any ? from_calls(called(spans, thread, WantedCalls::all), thread) : from_calls(timed(rank), 0);
+  }
   if (found.source == StepSource::none && !why.empty()) {
     found.why = why;
   }

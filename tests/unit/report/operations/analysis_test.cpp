@@ -207,6 +207,13 @@ TEST_CASE("calls of torch.distributed in the spans become rows") {
                           .name = 4});
     file.lost = 3;
   }
+  // Calls without spans, at the place of the others.
+  ranks[0].spans[0].short_calls.push_back({.begin_ns = 0,
+                                           .duration_ns = 1'000'000'000,
+                                           .total_ns = 500'000'000,
+                                           .calls = 60,
+                                           .name = 1,
+                                           .place = 2});
   const model::OperationTables o = analysed(ranks);
   CHECK(o.ranks.empty());
   CHECK(o.lost == 6);
@@ -217,9 +224,9 @@ TEST_CASE("calls of torch.distributed in the spans become rows") {
   CHECK(row.ranks == "0-1");
   CHECK(row.mean_bytes == 4096);
   CHECK(row.times.count == 40);
-  CHECK(row.times.calls == 40);
+  CHECK(row.times.calls == 100);
   CHECK(row.times.total_s == doctest::Approx(20 * 0.07));
-  CHECK(row.share == doctest::Approx((1.0 / 2.0 + 0.4 / 1.97) / 2).epsilon(0.001));
+  CHECK(row.share == doctest::Approx((1.5 / 2.0 + 0.4 / 1.97) / 2).epsilon(0.001));
   REQUIRE(row.lateness.ranks.size() == 1);
   CHECK(row.lateness.ranks[0].rank == 1);
   CHECK(row.lateness.wait_s == doctest::Approx(20 * 0.03));

@@ -180,6 +180,25 @@ TEST_CASE("the sequence of collectives tells the step if nothing else does") {
   CHECK((ends.boundaries[0] - 1'000'000'000) % 60'000'000 == 53'000'000);
 }
 
+TEST_CASE("one collective of MPI that repeats is a step, whatever messages lie between") {
+  Program p;
+  p.file().names.insert(p.file().names.end(), {"MPI_Allreduce", "MPI_Send", "world 0>1"});
+  std::mt19937 random(3);
+  for (int i = 0; i < 30; ++i) {
+    for (uint64_t messages = random() % 4; messages > 0; --messages) {
+      p.span(Stage::communication, 1, 9);
+      p.file().spans.back().group = 10;
+    }
+    p.now = 1'000'000'000 + tests::ms(20 * (i + 1) - 2);
+    p.span(Stage::communication, 2, 8);
+    p.file().spans.back().group = 7;
+  }
+  const StepEnds ends = p.ends();
+  CHECK(ends.source == StepSource::collectives);
+  CHECK(ends.boundaries.size() == 30);
+  CHECK(all_are(lengths(ends), 20));
+}
+
 TEST_CASE("no stable step") {
   Program p;
   CHECK(p.ends().source == StepSource::none);
