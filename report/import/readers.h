@@ -12,14 +12,18 @@ namespace xpurun::report {
 base::Result<Imported> read_folded(std::string_view text, const ImportHint& hint);
 // py-spy dump -j
 base::Result<Imported> read_pyspy_json(std::string_view text, const ImportHint& hint);
-// Whether the beginning of a text is such a dump, whole or a part of it, or faulthandler's.
-bool is_python_text(std::string_view head);
-// py-spy dump, with or without --native and --locals; faulthandler's text
+// py-spy dump, with or without --native and --locals
 base::Result<Imported> read_pyspy_text(std::string_view text, const ImportHint& hint);
 // pystack remote, with or without --native and --locals
 base::Result<Imported> read_pystack_text(std::string_view text, const ImportHint& hint);
 // gdb's `thread apply all bt`, pstack, eu-stack
 base::Result<Imported> read_gdb_text(std::string_view text, const ImportHint& hint);
+// Python's faulthandler
+base::Result<Imported> read_faulthandler_text(std::string_view text, const ImportHint& hint);
+// Sampled profiles of speedscope: one thread per different stack.
+base::Result<Imported> read_speedscope(std::string_view text, const ImportHint& hint);
+// xpu_timer's .tracing_kernel_callstack: one thread per kernel, with the stack of its first launch.
+base::Result<Imported> read_xpu_timer_launches(std::string_view bytes, const ImportHint& hint);
 // xpu_timer's .stacktrace
 base::Result<Imported> read_xpu_timer(std::string_view bytes, const ImportHint& hint);
 

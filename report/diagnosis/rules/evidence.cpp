@@ -424,7 +424,7 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   add_earlier_attempts(scene, out);
   add_past_stalls(scene, out);
   if (verdict.kind != VerdictKind::none && !scene.facts.kernel_gap.empty()) {
-    verdict.details.push_back(tr("the kernel's messages are missing: {}", tr(scene.facts.kernel_gap)));
+    out.push_back(tr("the kernel's messages are missing: {}", tr(scene.facts.kernel_gap)));
   }
   for (std::vector<std::string>* lines : {&out, &verdict.details}) {
     for (std::string& line : *lines) {
