@@ -29,7 +29,7 @@ def installed_tree(root):
         (root / place).mkdir(parents=True, exist_ok=True)
         (root / place / pathlib.Path(part).name).symlink_to(BUILD / part)
     job = root / "lib/xpurun/selftest"
-    shutil.copytree(SOURCE / "launcher/selftest/job", job, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SOURCE / "commands/selftest/job", job, ignore=shutil.ignore_patterns("__pycache__"))
     return program, job
 
 
