@@ -63,6 +63,7 @@ SUBROOMS = {
         "attach": {"."},
         "profile": {".", "analyze"},
         "replay": {".", "analyze"},
+        "runs": {"."},
         "stacks": {"."},
         ".": {"cli"},
     },

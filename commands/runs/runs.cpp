@@ -1,5 +1,5 @@
 // xpurun runs: lists, shows and removes run directories.
-#include "commands/runs.h"
+#include "commands/runs/runs.h"
 
 #include "commands/run_config.h"
 #include "common/base/os/io.h"

@@ -1,5 +1,5 @@
 // xpurun runs prune: lists the runs to remove, asks, removes.
-#include "commands/runs.h"
+#include "commands/runs/runs.h"
 #include "common/base/clock.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"

@@ -1,4 +1,4 @@
-#include "commands/runs.h"
+#include "commands/runs/runs.h"
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
