@@ -34,6 +34,7 @@ void fields(V& visit, C& c) {
   visit("group_ranks", c.group_ranks, WhenEmpty::omit);
   visit("sent", c.sent, WhenEmpty::omit);
   visit("received", c.received, WhenEmpty::omit);
+  visit.hex("history", c.history, WhenEmpty::omit);
 }
 
 template <typename V, Self<CallLane::Kind> K>
@@ -134,12 +135,20 @@ void fields(V& visit, C& c) {
   visit("locks", c.locks, WhenEmpty::omit);
 }
 
+template <typename V, Self<Joining> J>
+void fields(V& visit, J& j) {
+  visit.rank("rank", j.rank);
+  visit("size", j.size);
+  visit("place", j.place);
+}
+
 template <typename V, Self<RankCollectives> R>
 void fields(V& visit, R& r) {
   visit.rank("rank", r.rank);
   visit("pid", r.pid);
   visit("communicators", r.communicators);
   visit("lanes", r.lanes, WhenEmpty::omit);
+  visit("joining", r.joining, WhenEmpty::omit);
 }
 
 template <typename V, Self<CollectiveFacts> F>
@@ -226,6 +235,32 @@ void add_unseen_ranks(CollectiveFacts& facts, CollectiveFacts later) {
     }
     facts.ranks.push_back(std::move(rank));
   }
+}
+
+std::vector<RequestsLeft> requests_left(const CollectiveFacts& facts) {
+  std::vector<RequestsLeft> out;
+  for (const RankCollectives& r : facts.ranks) {
+    RequestsLeft left{.rank = r.rank, .count = 0, .first = {}};
+    for (const Communicator& c : r.communicators) {
+      const auto global = [&c](int rank) {
+        const bool known = rank >= 0 && static_cast<size_t>(rank) < c.members.size();
+        return known ? c.members[static_cast<size_t>(rank)] : rank;
+      };
+      for (const auto* calls : {&c.point_to_point, &c.calls}) {
+        for (const CollectiveCall& call : *calls) {
+          if (c.source == CallSource::mpi && call.stage == CallStage::launched && left.count++ == 0) {
+            left.first = call;
+            left.first.peer = global(call.peer);
+            left.first.root = global(call.root);
+          }
+        }
+      }
+    }
+    if (left.count > 0) {
+      out.push_back(std::move(left));
+    }
+  }
+  return out;
 }
 
 void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later) {

@@ -35,6 +35,17 @@ void fields(V& visit, T& t) {
   visit("to_s", t.to_s);
 }
 
+template <typename V, Self<MemoryGrowth> G>
+void fields(V& visit, G& g) {
+  visit("from_bytes", g.from_bytes);
+  visit("to_bytes", g.to_bytes);
+  visit("helpers_bytes", g.helpers_bytes, WhenEmpty::omit);
+  visit("since_s", g.since_s);
+  visit("until_s", g.until_s);
+  visit("since_step", g.since_step, WhenEmpty::omit);
+  visit("until_step", g.until_step, WhenEmpty::omit);
+}
+
 template <typename V, Self<ProcessRecord> P>
 void fields(V& visit, P& p) {
   visit("pid", p.pid);
@@ -55,6 +66,7 @@ void fields(V& visit, P& p) {
   visit("place", p.place, WhenEmpty::omit);
   visit("last_progress_s", p.last_progress_s);
   visit("rss_bytes", p.rss_bytes, WhenEmpty::omit);
+  visit("growth", p.growth, WhenEmpty::omit);
   visit("still", p.still, WhenEmpty::omit);
   visit("error_stream", p.error_stream, WhenEmpty::omit);
   visit("error_file", p.error_file, WhenEmpty::omit);
@@ -316,6 +328,26 @@ base::Result<RunManifest> load_run_manifest(const std::string& path) {
                                    base::shell_quote(std::filesystem::path(path).parent_path().string()));
   }
   return run;
+}
+
+bool waits_for_nodes(const ProcessRecord& process) {
+  return process.file.find("torch/distributed/elastic/rendezvous/") != std::string::npos ||
+         process.file.ends_with("torch/distributed/elastic/utils/store.py");
+}
+
+std::string nodes_wanted(const ProcessRecord& process) {
+  for (size_t i = 0; i < process.cmdline.size(); ++i) {
+    const std::string_view word = process.cmdline[i];
+    for (const std::string_view option : {"--nnodes", "--nnode"}) {
+      if (word == option && i + 1 < process.cmdline.size()) {
+        return process.cmdline[i + 1];
+      }
+      if (word.starts_with(option) && word.substr(option.size()).starts_with('=')) {
+        return std::string(word.substr(option.size() + 1));
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace xpurun::model

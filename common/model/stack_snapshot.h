@@ -82,20 +82,26 @@ struct Interpreter {
 
 // Who holds the lock that a thread waits for.
 struct LockHolder {
-  std::string kind;             // "flock", "fcntl", "mutex"; empty: not known
-  std::string path;             // flock, fcntl: the locked file
+  std::string kind;             // "flock", "fcntl", "mutex", "rwlock", "semaphore"; empty: not known
+  std::string path;             // flock, fcntl: the locked file; semaphore: see SharedLock
   std::vector<base::Pid> pids;  // flock, fcntl: the processes that hold the lock
-  base::Tid tid = 0;            // mutex: the thread, which may be gone
+  base::Tid tid = 0;            // mutex, rwlock: the thread, which may be gone
 
   bool empty() const { return kind.empty(); }
 };
 
-// A task of asyncio.
+// A lock of multiprocessing that a process holds.
+struct SharedLock {
+  std::string path;        // "/dev/shm/sem.mp-x1#4711": file and inode of its semaphore
+  uint64_t thread_id = 0;  // ThreadStack::thread_id of the thread that has acquired it
+};
+
+// A task of asyncio, or a suspended greenlet.
 struct AsyncTask {
-  uint64_t id = 0;            // address
-  std::string name;           // "Task-2", or the program's name for it
-  uint64_t awaits = 0;        // `id` of the task that it awaits; 0: none
-  std::string object;         // type of what it awaits: "Future", "_GatheringFuture"; empty: nothing
+  uint64_t id = 0;      // address
+  std::string name;     // "Task-2", or the program's name for it
+  uint64_t awaits = 0;  // `id` of the task that it awaits; 0: none
+  std::string object;   // type of what it awaits: "Future", "_GatheringFuture"; empty: nothing; "greenlet"
   std::vector<Frame> frames;  // its chain of coroutines, innermost first
 };
 
@@ -180,6 +186,7 @@ struct ProcessStacks {
   std::vector<Interpreter> interpreters;  // empty if the process runs no supported Python
   std::vector<ThreadStack> threads;
   std::vector<AsyncTask> tasks;  // of the event loops of the process that are not done
+  std::vector<SharedLock> held_locks;
   std::vector<GpuKernel> gpu_kernels;
   std::map<std::string, std::string> module_paths;  // by Frame::module, where known
 

@@ -80,8 +80,9 @@ constexpr std::string_view kTail = R"(_xpurun() {
   if [[ $cur == -* ]]; then
     _xpurun_options "$command"
   elif _xpurun_starts "$command"; then
-    _xpurun_child "$i"
-    [[ -z $named ]] && mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$_xpurun_commands" -- "$cur")
+    # Programs of PATH come where no command of xpurun fits.
+    [[ -z $named ]] && mapfile -t COMPREPLY < <(compgen -W "$_xpurun_commands" -- "$cur")
+    (( ${#COMPREPLY[@]} )) || _xpurun_child "$i"
   else
     _xpurun_operands "$command" "$first"
   fi

@@ -18,6 +18,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <unistd.h>
 
@@ -54,8 +55,13 @@ bool names_command(const std::vector<std::string>& words, const CommandSpec& com
   return false;
 }
 
-int dispatch_or_throw(const std::vector<std::string>& words) {
-  base::set_command_language(chosen_language(typed_language(words), process_environment()));
+int dispatch_or_throw(const std::vector<std::string>& typed) {
+  const Settings language = typed_language(typed);
+  base::set_command_language(chosen_language(language, process_environment()));
+  const std::vector<std::string> words = without_language(typed);
+  if (const Setting* lang = language.find("lang"); lang != nullptr && words.size() < typed.size()) {
+    ::setenv("XPURUN_LANG", lang->value.c_str(), 1);  // for whatever asks for the language later
+  }
   auto split = split_argv(words);
   if (!split) {
     return complain(split.error().error, split.error().command->usage_status);

@@ -12,6 +12,7 @@
 #include "report/query/capture_tables.h"
 #include "report/query/idle_tables.h"
 #include "report/query/run_tables.h"
+#include "report/query/schema.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -81,7 +82,10 @@ class Answer {
     }
   }
 
+  bool empty() const { return empty_; }
+
   bool add(const std::vector<SqlValue>& row) {
+    empty_ = false;
     if (format_ == "table") {
       rows_.emplace_back();
       for (const SqlValue& value : row) {
@@ -144,6 +148,7 @@ class Answer {
   std::vector<std::vector<std::string>> rows_;
   std::vector<bool> numbers_;  // columns without text are aligned to the right
   std::string out_;
+  bool empty_ = true;
 };
 
 std::string list_text() {
@@ -153,10 +158,10 @@ std::string list_text() {
   }
   out += "\nTables (xpurun query \"SELECT ...\" [DIR]):\n";
   std::string_view table;
-  for (const report::TableColumn& c : report::table_columns()) {
+  for (const report::TableColumns& c : report::table_columns()) {
     out += c.table == table ? "" : fmt::format("\n  {}\n", c.table);
     table = c.table;
-    out += fmt::format("    {}\n        {}\n", c.column, c.about);
+    out += fmt::format("    {}\n        {}\n", c.names(), c.about);
   }
   return out;
 }
@@ -207,7 +212,8 @@ int query_command(const Invocation& call) {
     return print(form != nullptr && form->value == "json" ? list_json() : list_text());
   }
   std::vector<std::string> operands = call.words.operands;
-  std::string sql;  // empty with --save alone
+  std::string sql;             // empty with --save alone
+  std::string_view why_empty;  // of a ready question
   const Setting* save = settings.find("save");
   if (const Setting* ask = settings.find("ask")) {
     const auto questions = report::ready_questions();
@@ -218,6 +224,7 @@ int query_command(const Invocation& call) {
                                                  base::sanitize(ask->value)));
     }
     sql = it->sql;
+    why_empty = it->empty;
   } else if (save == nullptr) {
     if (operands.empty()) {
       return complain_usage(call, base::cli_text("no question; give SQL, --ask NAME or --list"));
@@ -265,6 +272,9 @@ int query_command(const Invocation& call) {
     return complain(read.error(), kExitFailure);
   }
   const int printed = print(answer.text());
+  if (answer.empty() && !why_empty.empty()) {
+    base::write_stderr(fmt::format("xpurun: no rows: {}\n", why_empty));
+  }
   return status != 0 ? status : printed;
 }
 

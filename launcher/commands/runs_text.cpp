@@ -4,6 +4,7 @@
 #include "launcher/commands/runs.h"
 #include "launcher/output/text_block.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/title.h"
 #include "report/diagnosis/wording.h"
 
 #include <fmt/format.h>
@@ -39,8 +40,11 @@ std::string spoken_outcome(const RunEntry& run) {
   return text.starts_with(kExit) ? tr("exit {}", text.substr(kExit.size())) : tr(text);
 }
 
+// What fits into a line of a table.
 std::string verdict_of(const RunEntry& run) {
-  return base::sanitize(report::sentence_of(run.manifest));
+  const model::Verdict& v = run.manifest.verdict;
+  const bool english = base::spoken() == base::Language::english;
+  return base::sanitize(english ? report::sentence_lines(v).front() : report::sentence_of(run.manifest));
 }
 
 size_t width_of_names(const std::vector<RunEntry>& runs) {

@@ -9,6 +9,7 @@
 #include "common/model/run_manifest.h"
 #include "launcher/commands/commands.h"
 #include "launcher/control/control_client.h"
+#include "launcher/doctor/child.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/output/live_status.h"
@@ -81,13 +82,38 @@ std::string dump_now(const model::RunDir& dir, const std::string& control) {
                      base::shell_quote(report::typed_path(dir.path() + "/" + *dumped, here)));
 }
 
+// The stacks of all ranks now, as `xpurun stacks` prints them.
+std::string stacks_now(const model::RunDir& dir, const std::string& control) {
+  const auto dumped = ControlClient(control).dump(kTopDumpLimitS);
+  if (!dumped) {
+    return tr("no dump: {}", base::to_line(dumped.error()));
+  }
+  return run_program({"/proc/self/exe", "stacks", "--format", "tree", dir.path() + "/" + *dumped},
+                     kAnswerLimitS)
+      .output;
+}
+
+// As many lines as fit.
+std::string fitted(const std::string& text, size_t columns, size_t rows) {
+  std::string out;
+  size_t used = 0;
+  for (const std::string_view line : base::split(text, '\n')) {
+    if (++used > rows) {
+      break;
+    }
+    out += cut_end(base::sanitize(line), columns) + '\n';
+  }
+  return out;
+}
+
 int watch(const model::RunDir& dir, const std::string& control, double interval_s) {
   auto screen = Screen::open();
   if (!screen) {
     return complain(screen.error(), kExitFailure);
   }
   TableOrder order = TableOrder::fitting;
-  std::string said;  // the answer to the last key
+  std::string said;    // the answer to the last key
+  std::string stacks;  // shown instead of the table, until the next key
   for (;;) {
     const auto status = ask(control);
     if (!status) {
@@ -97,11 +123,16 @@ int watch(const model::RunDir& dir, const std::string& control, double interval_
     const Ink ink = Ink::for_stream(STDOUT_FILENO);
     const auto show = [&] {
       const size_t columns = screen->columns();
+      if (!stacks.empty()) {
+        screen->show(fitted(stacks, columns, std::max<size_t>(screen->rows(), 2) - 1) +
+                     ink.paint(Ink::Colour::faint, tr("any key: back")));
+        return;
+      }
       const size_t below = said.empty() ? 1 : 2;
       std::string text =
           live_table(*status, columns, std::max<size_t>(screen->rows(), below + 2) - below, ink, order);
       text += said.empty() ? "" : cut_end(base::sanitize(said), columns) + '\n';
-      const std::string keys = tr("q quit  s sort ({})  d dump now", tr(order_word(order)));
+      const std::string keys = tr("q quit  s sort ({})  d dump now  Enter stacks", tr(order_word(order)));
       screen->show(text + ink.paint(Ink::Colour::faint, cut_end(keys, columns)));
     };
     show();
@@ -110,7 +141,14 @@ int watch(const model::RunDir& dir, const std::string& control, double interval_
       case Screen::Event::redraw:
         break;
       case Screen::Event::key:
-        if (screen->key() == 's') {
+        if (!stacks.empty()) {
+          stacks.clear();
+        } else if (screen->key() == '\r' || screen->key() == '\n') {
+          said = tr("taking the stacks of all ranks ...");
+          show();
+          stacks = stacks_now(dir, control);
+          said.clear();
+        } else if (screen->key() == 's') {
           order = next_order(order);
         } else if (screen->key() == 'd') {
           said = tr("taking the stacks of all ranks ...");

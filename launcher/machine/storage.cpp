@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "stackdump/memory/live_memory.h"
+#include "stackdump/memory/proc_maps.h"
 #include "stackdump/resolve/wait_target.h"
 
 #include <fmt/format.h>
@@ -165,7 +166,7 @@ std::optional<StorageWait> storage_wait(const base::ProcFs& proc, base::Pid pid)
     return std::nullopt;
   }
   stackdump::LiveMemory memory(pid);
-  stackdump::name_wait(pid, memory, view, proc);
+  stackdump::name_wait(pid, memory, stackdump::ProcMaps(), view, proc);
   model::ThreadStack thread;
   thread.state = view.state;
   thread.wchan = view.wchan;

@@ -362,6 +362,19 @@ void add_cpu_losses(const CpuLosses& cpu, const std::string& rank, Families& out
   }
 }
 
+void add_host_memory(const HostMemory& memory, const std::string& rank, Families& out) {
+  const Labels labels = {{"rank", rank}};
+  if (memory.resident_bytes >= 0) {
+    out.add("xpurun_resident_bytes", gauge, "Host memory of the rank that is in RAM.", labels,
+            static_cast<double>(memory.resident_bytes));
+  }
+  if (memory.helpers_bytes >= 0) {
+    out.add("xpurun_helpers_private_bytes", gauge,
+            "Private host memory of the processes that the rank has started.", labels,
+            static_cast<double>(memory.helpers_bytes));
+  }
+}
+
 }  // namespace
 
 std::string_view content_type(MetricsFormat format) {
@@ -396,6 +409,7 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
     }
     add_lateness(r.lateness, rank_label(r.rank), out);
     add_cpu_losses(r.cpu, rank_label(r.rank), out);
+    add_host_memory(r.memory, rank_label(r.rank), out);
     if (timed) {
       add_matmuls(*r.timing, rank_label(r.rank), node.peaks, out);
       add_collectives(*r.timing, rank_label(r.rank), out);
@@ -416,6 +430,13 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
   }
   out.add("xpurun_slow_events", counter, "Times that the job was found to have become slower.", {},
           number(node.slow_events));
+  constexpr double kHourS = 3600;
+  out.add("xpurun_lost_gpu_hours", counter,
+          "Hours that the ranks of the node have lost in stalls and in slower steps, a GPU a rank.", {},
+          node.lost_rank_s / kHourS);
+  out.add("xpurun_silent_mismatches", counter,
+          "Communicators in which ranks of this node made different calls that ended: their data are wrong.",
+          {}, number(node.mismatches));
   add_xpu_timer(node, out);
   if (node.shapes) {
     add_atorch(node, out);

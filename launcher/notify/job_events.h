@@ -39,6 +39,10 @@ class JobEvents {
   void raised(const model::PythonException& exception);
   // The steps take longer than before.
   void slower(const std::string& sentence, const model::RankSet& ranks = {});
+  // The memory of these ranks grows and will reach its limit.
+  void memory_grows(const std::string& sentence, const model::RankSet& ranks);
+  // Ranks have made different calls that ended: the job goes on with wrong data.
+  void mismatched(const std::string& sentence, const model::RankSet& ranks);
   // The last verdict has been made.
   void ended();
 

@@ -133,9 +133,11 @@ constexpr OptionSpec kRun[] = {
     {.name = "on-event",
      .kind = ValueKind::text,
      .metavar = "COMMAND",
+     .words = "slack feishu dingtalk pagerduty webhook mlflow wandb",
      .group = kPrograms,
-     .help = "run this command line with /bin/sh on each event of the job, with one JSON document on its "
-             "standard input",
+     .help =
+         "report each event of the job to slack, feishu, dingtalk, pagerduty, webhook, mlflow or wandb, or "
+         "run this command line with /bin/sh, with one JSON document on its standard input",
      .scope = Scope::environment},
     {.name = "on-event-kinds",
      .kind = ValueKind::list,
@@ -143,8 +145,8 @@ constexpr OptionSpec kRun[] = {
      .words = "all",
      .default_text = "all",
      .group = kPrograms,
-     .help =
-         "the events that --on-event is run for: hang, crash, exception, recovery, slow, stall, end, or all",
+     .help = "the events that --on-event is run for: hang, crash, exception, recovery, slow, mismatch, "
+             "stall, end, or all",
      .scope = Scope::everywhere},
     {.name = "on-event-timeout",
      .kind = ValueKind::duration,
@@ -338,10 +340,11 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::list,
      .metavar = "WHEN",
      .group = kTiming,
-     .help =
-         "trace every timed call of all ranks in the first N steps (first:N), from step A to step B "
-         "(steps:A-B) or for ten steps every 10m (every:10m); +host at the end adds the calls on the host; "
-         "for several, repeat the option or use commas",
+     .help = "trace every timed call of all ranks in the first N steps (first:N) or seconds (first:2s), from "
+             "step A "
+             "to step B (steps:A-B) or for ten steps every 10m (every:10m); +host at the end adds the calls "
+             "on the host; "
+             "for several, repeat the option or use commas",
      .scope = Scope::everywhere},
     {.name = "peak",
      .kind = ValueKind::text,

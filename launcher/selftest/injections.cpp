@@ -100,6 +100,29 @@ std::vector<Injection> collectives() {
        .expected = {.ids = {"hang.mismatch", "hang.mismatch_size", "crash.mismatch", "exit.mismatch"},
                     .places = {"metrics-loop", "average-gradients", kGpuWait},
                     .words = {"all_reduce"}}},
+      {.name = "skipped-call",
+       .summary = "a rank leaves out one of many equal calls",
+       .expected = {.ids = {"hang.mismatch", "hang.mismatch_size", "crash.mismatch", "exit.mismatch"},
+                    .places = {"skipped-call", "average-gradients", kGpuWait},
+                    .words = {"all_reduce"}}},
+      {.name = "silent-mismatch",
+       .summary = "a rank reduces another type of equal size: nothing hangs, and the data are wrong",
+       .recovers = true,
+       .expected = {.ids = {"mismatch.silent"},
+                    .places = {"silent-mismatch"},
+                    .words = {"all_reduce", "int32", "float32"}}},
+      {.name = "uneven-all-to-all",
+       .summary = "a rank sends its peers more than they expect",
+       .expected = {.ids = gloo_ends("hang.mismatch_size"),
+                    .places = {"uneven-all-to-all", kGpuWait},
+                    .words = {"all_to_all", "12 to rank", "8 expected"}}},
+      {.name = "backend-timeout",
+       .summary = "the backend of the others gives up while a rank sleeps",
+       // On a busy machine the ranks that have raised need as long to end as the hang timeout.
+       .expected = {.ids = {"exit.not_entered", "hang.stuck"}, .places = {"backend-timeout"}, .words = {}}},
+      {.name = "ghost-rank",
+       .summary = "a rank is never started",
+       .expected = {.ids = {"hang.not_joined"}, .words = {"was never started"}}},
       {.name = "wrong-group-list",
        .summary = "a rank creates a group with another list of ranks",
        .ranks = 4,
@@ -247,8 +270,12 @@ std::vector<Injection> failing() {
   };
 }
 
-std::vector<Injection> in_mpi() {
+std::vector<Injection> in_native_programs() {
   return {
+      {.name = "native-spin",
+       .summary = "a rank in C spins until a flag is set, which nobody does",
+       .needs_compiler = true,
+       .expected = {.ids = {"hang.stuck", "hang.busy"}, .words = {"wait_for_neighbour"}}},
       {.name = "mpi-ring",
        .summary = "ranks of MPI send large messages in a ring before they receive",
        .least_ranks = 3,
@@ -273,7 +300,7 @@ std::vector<Injection> in_mpi() {
 std::vector<Injection> make_table() {
   std::vector<Injection> out;
   for (const auto part :
-       {healthy_jobs, collectives, standing_still, on_the_gpu, in_mpi, failing, slow_jobs}) {
+       {healthy_jobs, collectives, standing_still, on_the_gpu, in_native_programs, failing, slow_jobs}) {
     for (Injection& injection : part()) {
       out.push_back(std::move(injection));
     }

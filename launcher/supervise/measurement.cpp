@@ -6,17 +6,50 @@
 #include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <functional>
+#include <set>
+#include <unistd.h>
 #include <utility>
 
 namespace xpurun::launcher {
 
+namespace {
+
+// Seconds that the ranks of this node have lost together: all of a stall, and of slower steps what they take
+// longer. `now_s`: since the start of the run.
+double lost_rank_s(const model::RunManifest& run, double now_s) {
+  std::set<base::Rank> ranks;
+  for (const model::ProcessRecord& p : run.processes) {
+    if (p.role == model::ProcessRole::rank && p.rank != base::kNoRank) {
+      ranks.insert(p.rank);
+    }
+  }
+  double lost_s = 0;
+  for (const model::Stall& s : run.stalls) {
+    lost_s += std::max(0.0, (s.cleared_s < 0 ? now_s : s.cleared_s) - (s.since_s < 0 ? s.at_s : s.since_s));
+  }
+  for (const model::Slowdown& s : run.slowdowns) {
+    const double slow_s = std::max(0.0, (s.cleared_s < 0 ? now_s : s.cleared_s) - s.at_s);
+    lost_s += s.share > 0 ? slow_s * s.share / (1 + s.share) : 0;
+  }
+  return lost_s * static_cast<double>(ranks.size());
+}
+
+}  // namespace
+
 Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
     : parts_(p),
       hooks_(std::move(hooks)),
-      python_({p.loop, p.table, p.journal, p.storage, p.options}, setup.host, python_hooks()),
+      places_({.loop = p.loop,
+               .signal_mask = setup.signal_mask,
+               .stderr_fd = setup.stderr_fd,
+               .started = helper_started()}),
+      python_({p.loop, p.table, p.journal, p.storage, p.options, mpi_, places_}, setup.host, python_hooks()),
       speed_(p.loop, p.journal, p.options, speed_hooks()),
+      memory_({p.table, p.journal, p.options}, memory_hooks()),
       timing_({p.loop, p.storage, p.table, p.options}, p.journal.dir(), setup.host, timing_hooks()),
       activity_({p.loop, p.storage, p.table, timing_.collector()}, setup.host,
                 {.step_s = [this](base::MonoNs from,
@@ -43,9 +76,21 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
              {.nccl = [this] { return timing_.calls(); },
               .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); },
               .add_mpi = [this](model::CollectiveFacts& calls) { add_mpi_calls(calls); }}),
-      mismatches_(p.loop, {.calls = [this] { return calls_.all(); }, .say = hooks_.say}),
+      mismatches_(p.loop, p.options.language,
+                  {.calls = [this] { return calls_.all(); },
+                   .keep =
+                       [this](const model::CollectiveFacts& calls) {
+                         parts_.storage.replace(parts_.journal.dir().file(model::kMismatchFile),
+                                                to_json(calls).dump(1));
+                       },
+                   .report =
+                       [this](const std::string& sentence, const model::RankSet& ranks) {
+                         parts_.notifier.events().mismatched(sentence, ranks);
+                       },
+                   .say = hooks_.say}),
       metrics_(p.loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }) {
   mismatches_.start();
+  python_.on_load([this](base::Pid pid, const model::LoadSample& load) { memory_.add(pid, load); });
   machine_.start();
   python_.on_spans([this](const auto& who, auto spans) {
     speed_.add(who.rank, who.process, spans);
@@ -57,6 +102,7 @@ void Measurement::add_helpers(HelperList& helpers) {
   helpers.add_busy(captures_);
   helpers.add_known(gpu_watch_);
   helpers.add_known(machine_);
+  helpers.add_known(places_);
 }
 
 model::CollectiveFacts Measurement::save(const std::string& directory) {
@@ -76,11 +122,13 @@ std::vector<WatchedRank> Measurement::watched_ranks() const {
   return out;
 }
 
-void Measurement::add_mpi_calls(model::CollectiveFacts& facts) const {
+void Measurement::add_mpi_calls(model::CollectiveFacts& facts) {
   for (const base::Pid pid : mpi_.pids()) {
     const TrackedProcess* p = parts_.table.find(pid);
     if (p != nullptr && p->record.role == model::ProcessRole::rank) {
-      mpi_.add_to(facts, pid, p->record.rank, parts_.loop.now());
+      mpi_.add_to(facts, pid, p->record.rank, parts_.loop.now(), [this, pid](uint64_t address) {
+        return model::location_of(places_.find(pid, address).value_or(""));
+      });
     }
   }
 }
@@ -92,10 +140,12 @@ model::CollectiveFacts Measurement::python_calls() const {
 }
 
 void Measurement::finish_files() {
-  mismatches_.stop();
+  mismatches_.finish();
   timing_.finish();
   gpu_watch_.finish();
   machine_.finish();
+  python_.save_spans();
+  places_.settle();
   python_.save_spans();
 }
 
@@ -118,6 +168,16 @@ SlowdownHandler::Hooks Measurement::speed_hooks() {
           .recorded = [this] { return timing_.level() != wire::Level::off && !parts_.job.is_ending(); },
           .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_),
           .look_for_stall = hooks_.look_for_stall};
+}
+
+MemoryWatch::Hooks Measurement::memory_hooks() {
+  return {.steps = [this](base::Rank rank) { return steps().rank(rank).steps; },
+          .room = [] { return read_memory_room(base::ProcFs(), ::getpid()); },
+          .grows =
+              [this](const std::string& sentence, const model::RankSet& ranks) {
+                parts_.notifier.events().memory_grows(sentence, ranks);
+              },
+          .say = hooks_.say};
 }
 
 // Who is to blame at the moment: for a stall, else for slow steps.
@@ -158,6 +218,12 @@ TimingService::Hooks Measurement::timing_hooks() {
               },
           .slow_rank = std::bind_front(&SlowdownHandler::found_slow_rank, &speed_),
           .slow_events = [this] { return steps().slow_events(); },
+          .lost_rank_s =
+              [this] {
+                const Journal& journal = parts_.journal;
+                return lost_rank_s(journal.manifest(), journal.elapsed_s());
+              },
+          .mismatches = [this] { return mismatches_.found(); },
           .culprits = [this] { return culprits(); },
           .machine = [this] { return machine_.history().series; },
           .gpus = [this] { return gpu_watch_.throttling(); }};

@@ -14,6 +14,7 @@
 #include "launcher/mpi/mpi_segments.h"
 #include "launcher/notify/notifier.h"
 #include "launcher/options/run_options.h"
+#include "launcher/supervise/handlers/memory_watch.h"
 #include "launcher/supervise/handlers/mismatch_watch.h"
 #include "launcher/supervise/handlers/recorded_calls.h"
 #include "launcher/supervise/handlers/slowdown_handler.h"
@@ -72,25 +73,30 @@ class Measurement {
   PythonReports& python() { return python_; }
   MpiSegments& mpi() { return mpi_; }
   const StepWatch& steps() const { return speed_.watch(); }
+  const model::RankSet& slow_ranks() const { return speed_.slow_ranks(); }
   ActivitySession& activity() { return activity_; }
   CaptureRunner& captures() { return captures_; }
   const RecordedCalls& calls() const { return calls_; }
   MetricsServer& metrics() { return metrics_; }
+  const GpuWatch& gpus() const { return gpu_watch_; }
 
  private:
   PythonReports::Hooks python_hooks();
   SlowdownHandler::Hooks speed_hooks();
+  MemoryWatch::Hooks memory_hooks();
   TimingService::Hooks timing_hooks();
   std::vector<Culprit> culprits() const;
   std::function<void(base::Pid)> helper_started();
   std::vector<WatchedRank> watched_ranks() const;
-  void add_mpi_calls(model::CollectiveFacts& facts) const;
+  void add_mpi_calls(model::CollectiveFacts& facts);
 
   Parts parts_;
   Hooks hooks_;
-  PythonReports python_;
   MpiSegments mpi_;
+  CallPlaces places_;
+  PythonReports python_;
   SlowdownHandler speed_;
+  MemoryWatch memory_;
   TimingService timing_;
   ActivitySession activity_;
   CaptureRunner captures_;

@@ -2,8 +2,9 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
-#include "launcher/options/traced_functions.h"
+#include "launcher/options/values/traced_functions.h"
 #include "launcher/supervise/command_start.h"
+#include "report/diagnosis/ends/exceptions.h"
 
 #include <nlohmann/json.hpp>
 
@@ -14,7 +15,8 @@ namespace xpurun::launcher {
 PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
     : parts_(parts),
       hooks_(std::move(hooks)),
-      spans_({parts.loop, parts.storage, parts.table, segments_}, parts.journal.dir().path(), host,
+      spans_({parts.loop, parts.storage, parts.table, segments_, parts.mpi, parts.places},
+             parts.journal.dir().path(), host,
              {.span_bytes = parts.options.span_bytes(), .function_bytes = parts.options.function_bytes()},
              [this] { return hooks_.spans_wanted(); }),
       names_(traced_at_start(parts.options)),
@@ -78,18 +80,35 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
     return;
   }
   discover(pid);
-  if (parts_.table.find(pid) == nullptr) {
+  // A process that a rank had started may be gone, too. It has inherited the rank's variables.
+  const TrackedProcess* parent = parts_.table.find(model::parent_in_message(json));
+  const bool of_rank = parent != nullptr && (parent->record.role == model::ProcessRole::rank ||
+                                             parent->record.role == model::ProcessRole::worker);
+  if (parts_.table.find(pid) == nullptr && !of_rank) {
     add_departed(pid, json, exception->code);
   }
   const TrackedProcess* p = parts_.table.find(pid);
   exception->pid = pid;
-  exception->rank = p != nullptr ? p->record.rank : base::kNoRank;
+  exception->rank = p != nullptr ? p->record.rank : of_rank ? parent->record.rank : base::kNoRank;
   exception->at_s = parts_.journal.elapsed_s();
   base::log_info("pid {} (rank {}) reports {}: {}", pid, exception->rank, name_of(exception->kind),
                  model::headline(exception->chain.front()));
+  note_worker_failure(*exception);
   exceptions_.add(std::move(*exception));
   parts_.journal.changed();
   hooks_.recorded(parts_.journal.manifest().exceptions.back());
+}
+
+// A pool starts a new process for each that ends, without end if all raise, and the rank waits.
+void PythonReports::note_worker_failure(const model::PythonException& exception) {
+  constexpr int kMany = 20;
+  const TrackedProcess* p = parts_.table.find(exception.pid);
+  const bool raised = exception.kind == model::ExceptionKind::raised;
+  if (raised && p != nullptr && p->record.role == model::ProcessRole::worker &&
+      ++worker_failures_[exception.rank] == kMany) {
+    base::log_warn("{} processes of rank {} have ended by an exception, one after the other: the last one {}",
+                   kMany, exception.rank, report::raised_words(exception));
+  }
 }
 
 // The rank ended before any walk found it. Its exit was not seen, but the reported call was its last action,
@@ -111,6 +130,15 @@ void PythonReports::attach(base::Pid pid, SpanWriter writer, const std::function
   discover(pid);
   answer(descriptor ? *descriptor : -1);
   segments_.sent(pid);
+  spans_.attached();
+}
+
+void PythonReports::attach_mpi(base::Pid pid, const std::function<void(int)>& answer) {
+  spans_.before_attach(pid);
+  parts_.places.attach(pid);
+  // Before the answer: a process that ends a millisecond later must already be known as a rank.
+  discover(pid);
+  parts_.mpi.attach(pid, answer);
   spans_.attached();
 }
 

@@ -15,6 +15,7 @@
 #include "launcher/supervise/exception_list.h"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,8 @@ class PythonReports {
     Journal& journal;
     Storage& storage;
     const RunOptions& options;
+    MpiSegments& mpi;
+    CallPlaces& places;
   };
   struct Hooks {
     std::function<void(base::Pid)> look_at;  // finds a process that the table does not know yet
@@ -44,6 +47,8 @@ class PythonReports {
   // Creates memory for the calls and spans of the process and passes its descriptor to `answer`; -1: there is
   // none.
   void attach(base::Pid pid, SpanWriter writer, const std::function<void(int descriptor)>& answer);
+  // The same for the MPI calls of the process.
+  void attach_mpi(base::Pid pid, const std::function<void(int descriptor)>& answer);
   // Adds the calls that the ranks have made so far, including the last state of dead ranks.
   void add_calls(model::CollectiveFacts& facts) const;
   // Writes all spans recorded so far. Called before a dump and at the end of the job.
@@ -54,12 +59,14 @@ class PythonReports {
   base::Status change_traced(const std::vector<std::string>& add, const std::vector<std::string>& remove);
   TracedState traced() const;
   void on_spans(SpanService::Consumer consumer) { spans_.on_spans(std::move(consumer)); }
+  void on_load(SpanService::LoadConsumer consumer) { spans_.on_load(std::move(consumer)); }
 
  private:
   void discover(base::Pid pid);
   bool take_helper_death(base::Pid parent, std::string_view json);
   bool take_untraced(base::Pid pid, std::string_view json);
   void add_departed(base::Pid pid, std::string_view json, int code);
+  void note_worker_failure(const model::PythonException& exception);
 
   Parts parts_;
   Hooks hooks_;
@@ -67,8 +74,9 @@ class PythonReports {
   SpanService spans_;
   TracedNames names_;
   ExceptionList exceptions_;
-  base::Pid unkept_ = 0;  // the last process with a report that was not kept
-  bool changed_ = false;  // the names have changed since the start of the job
+  std::map<base::Rank, int> worker_failures_;  // processes of the rank that have raised
+  base::Pid unkept_ = 0;                       // the last process with a report that was not kept
+  bool changed_ = false;                       // the names have changed since the start of the job
 };
 
 }  // namespace xpurun::launcher

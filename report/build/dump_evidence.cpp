@@ -99,6 +99,11 @@ void drop_doubles(const model::RunManifest& run, std::vector<model::KernelEvent>
 
 }  // namespace
 
+void read_calls_at_end(const JobRuns& job, const RankOwners& owners, Facts& facts,
+                       std::vector<std::string>& notes) {
+  facts.at_end = calls_at_the_end(job, {}, owners, notes);
+}
+
 void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
                         std::vector<std::string>& notes) {
   const std::vector<double> shifts = shifts_of(job);
@@ -182,6 +187,16 @@ std::vector<model::MachineHistory> read_machines(const JobRuns& job, std::vector
     }
   }
   return out;
+}
+
+void read_mismatches(const JobRuns& job, const RankOwners& owners, Facts& facts,
+                     std::vector<std::string>& notes) {
+  for (size_t n = 0; n < job.nodes.size(); ++n) {
+    model::CollectiveFacts calls;
+    read(fmt::format("{}/{}", job.nodes[n].path, model::kMismatchFile), model::load_collective_facts, calls,
+         notes);
+    add_calls_of(std::move(calls), {.node = n}, 0, owners, facts.mismatch);
+  }
 }
 
 }  // namespace xpurun::report

@@ -30,11 +30,13 @@ std::string quoted(const std::string& name) {
   return tr("group \"{}\"", base::sanitize(name));
 }
 
-// "rank 1 called X where ranks 0,2-3 called Y and rank 4 called Z". Ranks that have not entered the call are
-// left out.
-std::string sides(const std::vector<CalledBy>& rows, std::string_view joint, const RankNamer& names) {
+// "rank 1 called X where ranks 0,2-3 called Y and rank 4 called Z": the rows of the accused, or else the
+// first row, before "where". Ranks that have not entered the call are left out.
+std::string sides(const std::vector<CalledBy>& rows, std::string_view joint, const RankNamer& names,
+                  const RankSet& accused = {}) {
   std::string out;
   size_t shown = 0;
+  bool after_accused = false;
   RankSet rest;
   for (const CalledBy& row : rows) {
     if (!row.entered()) {
@@ -44,10 +46,13 @@ std::string sides(const std::vector<CalledBy>& rows, std::string_view joint, con
       rest.insert(row.ranks);
       continue;
     }
+    const bool of_accused = accused.contains(row.ranks);
+    const bool turns = accused.empty() ? shown == 1 : after_accused && !of_accused;
+    after_accused = of_accused;
     out += tr("{}{} called {}",
-              shown == 0   ? ""
-              : shown == 1 ? std::string(joint)
-                           : tr(" and "),
+              shown == 0 ? ""
+              : turns    ? std::string(joint)
+                         : tr(" and "),
               names(row.ranks), call_at_line(row));
     ++shown;
   }
@@ -121,9 +126,15 @@ std::string departed_text(const CallFinding& f, const RankNamer& names) {
 
 std::string mismatch_text(const CallFinding& f, const RankNamer& names) {
   const VerdictCollective& c = f.collective;
+  if (f.lost) {
+    return f.tie ? tr("ranks have made different calls before {}; the records have lost them", call_number(c))
+                 : tr("{} made another call than {} before {}; the records have lost that call",
+                      names(f.accused), names(f.waiting), call_number(c));
+  }
   return f.tie ? tr("ranks have made different calls in {}, with {}: {}", call_number(c),
                     what_differs(f.fault), sides(c.calls, tr(", "), names))
-               : tr("{}, {}{}", sides(c.calls, tr(" where "), names), call_number(c), routine_text(f, names));
+               : tr("{}, {}{}", sides(c.calls, tr(" where "), names, f.accused), call_number(c),
+                    routine_text(f, names));
 }
 
 std::string swapped_text(const CallFinding& f, const RankNamer& names) {
@@ -204,6 +215,9 @@ std::string call_text(const CalledBy& row) {
     return tr("an unknown call");
   }
   std::string out = base::sanitize(row.name.empty() ? row.op : row.name);
+  if (!row.reduce.empty() && row.reduce != "sum") {
+    out += tr(" with {}", base::sanitize(row.reduce));
+  }
   if (row.count > 0 && row.op != "barrier") {
     out += tr(" of {} {}", row.count, row.dtype.empty() ? tr("elements") : base::sanitize(row.dtype));
   }

@@ -21,6 +21,7 @@ inline constexpr std::string_view kHangMismatchType = "hang.mismatch_type";
 inline constexpr std::string_view kHangMismatchRoot = "hang.mismatch_root";
 inline constexpr std::string_view kHangOrder = "hang.order";
 inline constexpr std::string_view kHangP2p = "hang.p2p";
+inline constexpr std::string_view kHangNotJoined = "hang.not_joined";
 inline constexpr std::string_view kHangNotEntered = "hang.not_entered";
 inline constexpr std::string_view kHangNotLaunched = "hang.not_launched";
 inline constexpr std::string_view kHangQueued = "hang.queued";
@@ -46,7 +47,9 @@ inline constexpr std::string_view kExitNotStarted = "exit.not_started";
 inline constexpr std::string_view kInterrupted = "interrupted.signal";
 inline constexpr std::string_view kInterruptedHung = "interrupted.while_hung";
 inline constexpr std::string_view kNoneFinished = "none.finished";
+inline constexpr std::string_view kNoneRequestsLeft = "none.requests_left";
 inline constexpr std::string_view kNoneUnknownStatus = "none.unknown_status";
+inline constexpr std::string_view kMismatchSilent = "mismatch.silent";
 inline constexpr std::string_view kSlowRank = "slow.rank";
 inline constexpr std::string_view kSlowJob = "slow.job";
 inline constexpr std::string_view kRunning = "running.unfinished";
@@ -62,7 +65,8 @@ inline constexpr std::array kVerdictIds = {
     kHangLongCall,      kHangUnknown,      kCrashSignal,      kCrashKilled,      kCrashLauncher,
     kExitError,         kExitException,    kExitLeftEarly,    kExitLauncher,     kExitUnknown,
     kExitNotStarted,    kInterrupted,      kInterruptedHung,  kNoneFinished,     kRunning,
-    kNoneUnknownStatus, kRunningNow,       kRunningDetached,  kSlowRank,         kSlowJob,
+    kNoneUnknownStatus, kNoneRequestsLeft, kRunningNow,       kRunningDetached,  kSlowRank,
+    kSlowJob,           kMismatchSilent,   kHangNotJoined,
 };
 
 }  // namespace xpurun::report

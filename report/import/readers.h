@@ -12,7 +12,9 @@ namespace xpurun::report {
 base::Result<Imported> read_folded(std::string_view text, const ImportHint& hint);
 // py-spy dump -j
 base::Result<Imported> read_pyspy_json(std::string_view text, const ImportHint& hint);
-// py-spy dump, with or without --native and --locals
+// Whether the beginning of a text is such a dump, whole or a part of it, or faulthandler's.
+bool is_python_text(std::string_view head);
+// py-spy dump, with or without --native and --locals; faulthandler's text
 base::Result<Imported> read_pyspy_text(std::string_view text, const ImportHint& hint);
 // pystack remote, with or without --native and --locals
 base::Result<Imported> read_pystack_text(std::string_view text, const ImportHint& hint);

@@ -23,6 +23,9 @@ struct NodeRun {
   std::string trouble;     // why its data is not complete, if the entry does not say so
 };
 
+// By which its clock is ahead of that of this node, ns. More than 1,000 days come from damage.
+int64_t clock_offset_ns(const NodeRun& node);
+
 struct JobRuns {
   std::vector<NodeRun> nodes;  // this node first, then by rank of the node
   std::vector<std::string> notes;
@@ -36,6 +39,8 @@ struct JobRuns {
 base::Result<JobRuns> read_job(const model::RunDir& dir);
 // Directories of several nodes, the first counts as this node. E-NODES if they are not of one job.
 base::Result<JobRuns> read_job(const std::vector<model::RunDir>& dirs);
+// As users name them: run directories, or else directories with traces of other tools, one for each node.
+base::Result<JobRuns> read_job(const std::vector<std::string>& places);
 
 // Ranks that two nodes claim to have had at the same time: one counts.
 class RankOwners {

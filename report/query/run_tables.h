@@ -25,19 +25,12 @@ struct RunTables {
 // could be read.
 base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands);
 
-struct TableColumn {
-  std::string_view table;
-  std::string_view column;
-  std::string_view about;
-};
-// The content of the tables, for people.
-std::span<const TableColumn> table_columns();
-
 // A frequent question.
 struct ReadyQuestion {
   std::string_view name;
   std::string_view about;
   std::string_view sql;
+  std::string_view empty;  // why the answer may have no rows, and what to do
 };
 std::span<const ReadyQuestion> ready_questions();
 

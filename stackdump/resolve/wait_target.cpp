@@ -4,6 +4,7 @@
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "common/model/stacks/file_system.h"
+#include "stackdump/cpython/waits/shared_locks.h"
 
 #include <fmt/format.h>
 
@@ -133,6 +134,37 @@ std::optional<base::Tid> mutex_owner(RemoteMemory& memory, Addr futex) {
   return held ? std::optional(mutex->owner) : std::nullopt;
 }
 
+// The writer of a lock of glibc for readers and writers, whose readers are not known. A thread waits for one
+// of two words, at bytes 8 and 12; the writer's number is at byte 24.
+std::optional<base::Tid> rwlock_writer(RemoteMemory& memory, Addr futex) {
+  constexpr std::array<Addr, 2> kToWriter = {16, 12};
+  constexpr uint32_t kMostUsers = 1 << 20;
+  for (const Addr distance : kToWriter) {
+    const auto lock = memory.value<std::array<uint32_t, 6>>(futex + distance - 24);
+    const auto writer = memory.value<int32_t>(futex + distance);
+    if (lock && writer && *writer > 0 && (*lock)[0] < kMostUsers && (*lock)[1] < kMostUsers) {
+      return *writer;
+    }
+  }
+  return std::nullopt;
+}
+
+model::LockHolder futex_lock(RemoteMemory& memory, const ProcMaps& maps, const Call& call) {
+  const auto command = call.args[1] & FUTEX_CMD_MASK;
+  if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) {
+    return {};
+  }
+  if (std::string path = shared_semaphore(maps, call.args[0]); !path.empty()) {
+    return {.kind = "semaphore", .path = std::move(path), .pids = {}};
+  }
+  if (const auto owner = mutex_owner(memory, call.args[0])) {
+    return {.kind = "mutex", .path = {}, .pids = {}, .tid = *owner};
+  }
+  const auto writer = rwlock_writer(memory, call.args[0]);
+  return writer ? model::LockHolder{.kind = "rwlock", .path = {}, .pids = {}, .tid = *writer}
+                : model::LockHolder();
+}
+
 bool waits_for_file_lock(const Call& call) {
   return call.number == SYS_flock ||
          (call.number == SYS_fcntl && (call.args[1] == F_SETLKW || call.args[1] == F_OFD_SETLKW));
@@ -199,8 +231,8 @@ model::LockHolder lock_holders(std::string_view locks, base::Pid waiter) {
 
 namespace {
 
-void name_target(const base::ProcFs& proc, base::Pid pid, RemoteMemory& memory, const Call& call,
-                 KernelView& view) {
+void name_target(const base::ProcFs& proc, base::Pid pid, RemoteMemory& memory, const ProcMaps& maps,
+                 const Call& call, KernelView& view) {
   const auto path_at = [&](size_t argument) {
     return memory.c_string(call.args[argument], kLongestPath).value_or("");
   };
@@ -228,12 +260,7 @@ void name_target(const base::ProcFs& proc, base::Pid pid, RemoteMemory& memory, 
           memory.bytes(call.args[1], std::min<uint64_t>(call.args[2], sizeof(sockaddr_un))).value_or(""));
       return;
     case SYS_futex:
-      if ((call.args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT ||
-          (call.args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET) {
-        if (const auto owner = mutex_owner(memory, call.args[0])) {
-          view.lock = {.kind = "mutex", .path = {}, .pids = {}, .tid = *owner};
-        }
-      }
+      view.lock = futex_lock(memory, maps, call);
       return;
     default:
       break;
@@ -261,12 +288,13 @@ std::string absolute_target(const base::ProcFs& proc, base::Pid pid, const Call&
 
 }  // namespace
 
-void name_wait(base::Pid pid, RemoteMemory& memory, KernelView& view, const base::ProcFs& proc) {
+void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view,
+               const base::ProcFs& proc) {
   const auto call = call_of(view.syscall_text);
   if (!call) {
     return;
   }
-  name_target(proc, pid, memory, *call, view);
+  name_target(proc, pid, memory, maps, *call, view);
   if (const std::string path = absolute_target(proc, pid, *call, view); path.starts_with('/')) {
     model::FileSystem& fs = view.file_system;
     fs = model::file_system_of(proc.text(pid, "mountinfo"), path);

@@ -14,7 +14,7 @@ from lane import LONG
 from xpurun_test import PROGRAM, PYTHON, SOURCE
 
 # One injection of each kind; the long lane tries all.
-QUICK = ("healthy", "wrong-size", "missing-send", "lock-order", "exception", "abort")
+QUICK = ("healthy", "wrong-size", "silent-mismatch", "ghost-rank", "missing-send", "lock-order", "exception", "abort")
 NEED_A_GPU = {"endless-kernel", "stuck-before-launch", "cuda-oom", "device-assert"}
 BUILD = pathlib.Path(os.environ["XPURUN_TEST_BUILD"])
 

@@ -184,7 +184,7 @@ def check_recipes(root, program):
     for command in commands_of(program):
         options[command] = {f"--{name}" for name in options_in(output_of(program, "help", command), OPTION_LINE)}
     known = set().union(*options.values())
-    for path in [root / "README.md", root / "README.zh.md", *sorted((root / "docs").glob("*.md"))]:
+    for path in [root / "README.md", root / "README.zh.md", *sorted((root / "docs").rglob("*.md"))]:
         text = path.read_text()
         lines = [line for block in re.findall(r"^```\w*\n([\s\S]*?)^```", text, re.M)
                  for line in re.sub(r"\\\\\n", " ", block).splitlines()] + re.findall(r"`([^`\n]+)`", text)

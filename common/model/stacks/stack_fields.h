@@ -58,6 +58,12 @@ void fields(V& visit, L& l) {
   visit("tid", l.tid, WhenEmpty::omit);
 }
 
+template <typename V, Self<SharedLock> L>
+void fields(V& visit, L& l) {
+  visit("path", l.path);
+  visit("thread_id", l.thread_id);
+}
+
 template <typename V, Self<FileSystem> F>
 void fields(V& visit, F& f) {
   visit("mount", f.mount);
@@ -143,6 +149,7 @@ void fields(V& visit, P& p) {
   visit("interpreters", p.interpreters, WhenEmpty::omit);
   visit("threads", p.threads);
   visit("tasks", p.tasks, WhenEmpty::omit);
+  visit("held_locks", p.held_locks, WhenEmpty::omit);
   visit("gpu_kernels", p.gpu_kernels, WhenEmpty::omit);
   visit("module_paths", p.module_paths, WhenEmpty::omit);
 }

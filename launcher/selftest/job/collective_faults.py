@@ -4,6 +4,7 @@ Every rank calls the function of its injection in the step of the fault. A comme
 the verdict has to name.
 """
 
+import datetime
 import time
 
 import torch
@@ -129,6 +130,44 @@ def extra_call(job):
 
 
 @fault
+def skipped_call(job):
+    for step in range(24):
+        if not (job.guilty and step == 12):
+            dist.all_reduce(job.tensor(16))  # at: skipped-call
+            job.wait()
+
+
+@fault
+def silent_mismatch(job):
+    """Both types have 4 bytes: the calls meet and end, and the sums are wrong."""
+    counts = job.tensor(job.elements, torch.int32 if job.guilty else torch.float32)
+    dist.all_reduce(counts)  # at: silent-mismatch
+    job.wait()
+
+
+@fault
+def uneven_all_to_all(job):
+    """The others get more from the culprit than they expect."""
+    sent = [12 if job.guilty and peer != job.rank else 8 for peer in range(job.ranks)]
+    tokens = job.tensor(8 * job.ranks)
+    dist.all_to_all_single(tokens, job.tensor(sum(sent)), [8] * job.ranks, sent)  # at: uneven-all-to-all
+    job.wait()
+
+
+@fault
+def backend_timeout(job):
+    """The backend gives up before xpurun: the rank that raises is a victim."""
+    group = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=job.hang_timeout_s / 2))
+    if job.guilty:
+        write_checkpoint()
+    dist.all_reduce(torch.ones(job.elements), group=group)
+
+
+def write_checkpoint():
+    time.sleep(100000)  # at: backend-timeout
+
+
+@fault
 def wrong_group_list(job):
     ranks = list(range(job.ranks))
     group = dist.new_group(ranks[1:] if job.guilty else ranks)  # at: wrong-group-list
@@ -164,6 +203,13 @@ def nested_groups(job):
 
 def recompute_activations():
     time.sleep(100000)  # at: nested-groups
+
+
+@fault_before_start
+def ghost_rank(job):
+    """Rank 1 was never started: the others wait for it (job.py)."""
+    job.culprit = 0
+    job.begin_fault(0)
 
 
 @fault_before_start

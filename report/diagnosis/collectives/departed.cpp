@@ -111,7 +111,7 @@ void decide_by_routine(CallFinding& f, const model::CollectiveFacts& facts,
                        const std::vector<CallGroup>& groups, const Departures& departures) {
   if (f.fault == CallFault::not_entered) {
     decide_waiting(f, facts, groups, departures);
-  } else if (is_mismatch(f.fault) && f.fault != CallFault::departed) {
+  } else if ((is_mismatch(f.fault) && f.fault != CallFault::departed) || f.fault == CallFault::order) {
     decide_sides(f, departures);
   }
   if (f.tie && f.accused.empty()) {
@@ -119,7 +119,7 @@ void decide_by_routine(CallFinding& f, const model::CollectiveFacts& facts,
       accuse(f, odd);
     }
   }
-  const Departed* d = departures.of(f.accused.lowest());
+  const Departed* d = departures.of_all(f.accused);
   if (d != nullptr && f.collective.departure == Departure::none) {
     describe(f, groups, *d);
   }

@@ -1,6 +1,7 @@
 #include "report/diagnosis/collectives/departures.h"
 
 #include "report/diagnosis/collectives/call_difference.h"
+#include "report/diagnosis/collectives/messages.h"
 #include "report/diagnosis/collectives/routine.h"
 
 #include <algorithm>
@@ -39,9 +40,15 @@ using CallNumber = std::pair<std::string, uint64_t>;  // communicator and number
 
 // Everything that the rules below ask of the lanes.
 struct Marks {
-  // By rank: the collectives in its lanes, and the surprises among them.
+  // The surprises among the collectives, by rank, and all surprises of each lane.
   std::map<CallNumber, std::map<base::Rank, Call>> surprising;
-  std::map<base::Rank, std::map<const CallLane*, std::vector<Surprise>>> surprises;
+  std::map<const CallLane*, std::vector<Surprise>> surprises;
+
+  [[nodiscard]] const std::vector<Surprise>& of(const CallLane& lane) const {
+    static const std::vector<Surprise> kNone;
+    const auto found = surprises.find(&lane);
+    return found == surprises.end() ? kNone : found->second;
+  }
 };
 
 Marks marks_of(const model::CollectiveFacts& facts) {
@@ -57,7 +64,7 @@ Marks marks_of(const model::CollectiveFacts& facts) {
       if (found == known.end()) {
         found = known.emplace(lane.order, surprises(lane.order)).first;
       }
-      out.surprises[rank.rank][&lane] = found->second;
+      out.surprises[&lane] = found->second;
       for (const Surprise& s : found->second) {
         const CallLane::Kind& kind = kind_at(lane, s.at);
         if (!model::is_message(kind.call.operation())) {
@@ -112,6 +119,52 @@ Others others_at(const model::CollectiveFacts& facts, const CallNumber& call_num
   return out;
 }
 
+bool is_open(const model::Communicator& comm, const CollectiveCall& message, uint64_t number) {
+  return std::any_of(comm.point_to_point.begin(), comm.point_to_point.end(), [&](const CollectiveCall& c) {
+    return c.op == message.op && c.peer == message.peer && c.tag == message.tag && c.sequence == number &&
+           c.stage != model::CallStage::done;
+  });
+}
+
+// Whether the rank alone departed with this message: the peer has made the other end as it always does, or
+// has not made that end, and the message waits for it.
+bool departs(const model::CollectiveFacts& facts, const Marks& marks, const model::RankCollectives& rank,
+             const CallLane::Kind& kind, uint64_t number) {
+  const auto comm = std::find_if(rank.communicators.begin(), rank.communicators.end(),
+                                 [&](const model::Communicator& c) { return c.id == kind.communicator; });
+  const auto at = static_cast<size_t>(std::max(kind.call.peer, 0));
+  if (comm == rank.communicators.end() || kind.call.peer < 0 || at >= comm->members.size()) {
+    return true;
+  }
+  for (const model::RankCollectives& peer : facts.ranks) {
+    for (size_t l = 0; peer.rank == comm->members[at] && l < peer.lanes.size(); ++l) {
+      const CallLane& lane = peer.lanes[l];
+      for (size_t i = 0; is_sound(lane) && i < lane.order.size(); ++i) {
+        const CallLane::Kind& other = kind_at(lane, i);
+        if (lane.numbers[i] != number || other.communicator != kind.communicator ||
+            other.call.peer != comm->rank || other.call.tag != kind.call.tag ||
+            !is_other_end(kind.call, other.call)) {
+          continue;
+        }
+        const std::vector<Surprise>& surprised = marks.of(lane);
+        return std::none_of(surprised.begin(), surprised.end(),
+                            [&](const Surprise& s) { return s.at <= i && i - s.at <= kRecovery; });
+      }
+    }
+  }
+  return is_open(*comm, kind.call, number);
+}
+
+bool same_departure(const Departed& a, const Departed& b) {
+  const auto same = [](const CollectiveCall* x, const CollectiveCall* y) {
+    return x == nullptr || y == nullptr
+               ? x == y
+               : difference(*x, *y) == Difference::none && x->peer == y->peer &&
+                     x->where.file == y->where.file && x->where.line == y->where.line;
+  };
+  return a.kind == b.kind && same(a.call, b.call) && same(a.expected, b.expected);
+}
+
 }  // namespace
 
 bool is_majority(size_t part, size_t all) {
@@ -141,19 +194,20 @@ Departures::Departures(const model::CollectiveFacts& facts) {
     }
     judged[number] = {.departs = true, .same_shape = others.same_shape && others.absent.empty()};
   }
-  for (const auto& [rank, lanes] : marks.surprises) {
-    for (const auto& [lane, found] : lanes) {
-      for (const Surprise& s : found) {
-        const CallLane::Kind& kind = kind_at(*lane, s.at);
+  for (const model::RankCollectives& rank : facts.ranks) {
+    for (const CallLane& lane : rank.lanes) {
+      for (const Surprise& s : marks.of(lane)) {
+        const CallLane::Kind& kind = kind_at(lane, s.at);
+        const uint64_t number = lane.numbers[s.at];
         const bool message = model::is_message(kind.call.operation());
-        const auto judgement = judged.find({kind.communicator, lane->numbers[s.at]});
-        if (!message && judgement == judged.end()) {
+        const auto judgement = judged.find({kind.communicator, number});
+        if (message ? !departs(facts, marks, rank, kind, number) : judgement == judged.end()) {
           continue;
         }
-        const CallLane::Kind& expected = lane->kinds[static_cast<size_t>(s.expected)];
+        const CallLane::Kind& expected = lane.kinds[static_cast<size_t>(s.expected)];
         Departed d{.kind = s.kind,
                    .communicator = kind.communicator,
-                   .number = lane->numbers[s.at],
+                   .number = number,
                    .call = &kind.call,
                    .expected = &expected.call,
                    .repeated = s.repeated,
@@ -165,7 +219,7 @@ Departures::Departures(const model::CollectiveFacts& facts) {
           std::swap(d.call, d.expected);
           std::swap(d.of_call, d.of_expected);
         }
-        by_rank_[rank].push_back(d);
+        by_rank_[rank.rank].push_back(d);
       }
     }
   }
@@ -178,6 +232,18 @@ Departures::Departures(const model::CollectiveFacts& facts) {
 const Departed* Departures::of(base::Rank rank) const {
   const auto found = by_rank_.find(rank);
   return found == by_rank_.end() ? nullptr : &found->second.front();
+}
+
+const Departed* Departures::of_all(const RankSet& ranks) const {
+  const Departed* first = nullptr;
+  for (const base::Rank rank : ranks.ranks()) {
+    const Departed* d = of(rank);
+    if (d == nullptr || (first != nullptr && !same_departure(*first, *d))) {
+      return nullptr;
+    }
+    first = first == nullptr ? d : first;
+  }
+  return first;
 }
 
 RankSet Departures::certain() const {

@@ -40,6 +40,8 @@ class Departures {
 
   // The oldest departure of the rank, those that changed the shape of a call first; null if none.
   const Departed* of(base::Rank rank) const;
+  // The departure that these ranks share; null if theirs differ.
+  const Departed* of_all(const model::RankSet& ranks) const;
   // Ranks with a departure that needs no other sign.
   model::RankSet certain() const;
   // Most ranks of the communicator departed together in this call: those that have not called it are alone.

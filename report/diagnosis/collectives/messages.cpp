@@ -7,11 +7,11 @@ namespace xpurun::report {
 
 using model::CollectiveCall;
 
-namespace {
-
 bool is_other_end(const CollectiveCall& a, const CollectiveCall& b) {
   return is_message(a.operation()) && is_message(b.operation()) && a.operation() != b.operation();
 }
+
+namespace {
 
 bool differ(const CollectiveCall& a, const CollectiveCall& b) {
   // MPI's receives may be larger than their messages, and other types may have the same content.

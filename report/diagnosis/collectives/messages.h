@@ -23,6 +23,9 @@ struct Message {
   Counterpart counterpart = Counterpart::unknown;
 };
 
+// One is a send and the other is a recv.
+bool is_other_end(const model::CollectiveCall& a, const model::CollectiveCall& b);
+
 // Ordered by member, then by call.
 std::vector<Message> messages_of(const CallGroup& group);
 

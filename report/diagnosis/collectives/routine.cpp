@@ -15,7 +15,6 @@ constexpr size_t kEnough = 3;              // times that the calls before must h
 constexpr size_t kLearning = 6;            // calls that are judged before a surprise counts
 constexpr size_t kSurprisingPercent = 10;  // of the calls: more, and there is no routine
 constexpr size_t kMostLeftOut = 64;
-constexpr size_t kRecovery = 8;  // calls after a surprise that say nothing by themselves
 
 // What came before, at the places where the same calls had come.
 struct Place {

@@ -10,6 +10,9 @@
 
 namespace xpurun::report {
 
+// Calls after a surprise that say nothing by themselves.
+inline constexpr size_t kRecovery = 8;
+
 // A call that never came after the calls before it, although these had come several times.
 struct Surprise {
   size_t at = 0;        // index of the call

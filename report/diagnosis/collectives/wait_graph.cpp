@@ -398,13 +398,18 @@ std::optional<CallFinding> left_out(const WaitGraph& graph, const Circle& circle
 }
 
 std::optional<CallFinding> departed(const Circle& circle, const Departures& departures) {
-  const RankSet accused = common(circle.ranks, departures.certain());
-  if (accused.empty() || accused == circle.ranks) {
+  const RankSet all = common(circle.ranks, departures.certain());
+  const RankSet accused = all == circle.ranks ? RankSet() : without_victims(all, circle.waits);
+  if (accused.empty()) {
     return std::nullopt;
   }
-  CallFinding f{.fault = CallFault::departed, .accused = accused, .waiting = circle.ranks.minus(accused)};
+  // Ranks that have departed in different ways are worded by their calls.
+  const bool alike = departures.of_all(accused) != nullptr;
+  CallFinding f{.fault = alike ? CallFault::departed : CallFault::operation,
+                .accused = accused,
+                .waiting = circle.ranks.minus(accused)};
   for (const CallWait* w : circle.waits) {
-    if (f.collective.id.empty() && accused.contains(w->rank)) {
+    if (f.collective.id.empty() && accused.contains(w->rank) == alike) {
       f.collective = communicator_of(*w->group, w->message != nullptr ? w->message->sequence : w->sequence);
     }
   }

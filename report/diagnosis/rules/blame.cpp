@@ -118,7 +118,7 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
     words = lock_words(v);
   }
   if (words.empty()) {
-    words = dead_helper_clause(scene, v);
+    words = lost_helper_clause(scene, v);
   }
   if (words.empty()) {
     words = helper_clause(scene, v);
@@ -230,7 +230,12 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {.text = tr(
                 "read the child's output before waiting for its end: subprocess's communicate() does both")};
   }
-  if (!dead_helper_clause(scene, v).empty()) {
+  if (const auto lost = lost_helper(scene, v); lost && lost->exception != nullptr) {
+    return {.text =
+                tr("mend the exception in the process that rank {} waits for; concurrent.futures raises it "
+                   "in the rank, instead of a wait without end",
+                   v.rank)};
+  } else if (lost) {
     return {.text = tr("the work of the dead process is lost: find out why it died, and use "
                        "concurrent.futures, which raises then"),
             .command = "dmesg | grep -i 'killed process'"};
@@ -253,8 +258,12 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {.text =
                 tr("await the result (asyncio.wrap_future), or wait in another thread (asyncio.to_thread)")};
   }
-  return {.text = tr("find out why {} does not return on rank {}",
-                     place(helper && !helper->where.empty() ? helper->where : v.where), v.rank)};
+  const model::CodeLocation& where = helper && !helper->where.empty() ? helper->where : v.where;
+  if (where.target.starts_with('/')) {
+    return {.text = tr("see whether the path answers"),
+            .command = "timeout 5 stat " + base::shell_quote(base::sanitize(where.target))};
+  }
+  return {};  // the stacks of all threads, where there is a dump
 }
 
 Blamed finding_of(const Scene& scene, const Group& worst, size_t waiting) {

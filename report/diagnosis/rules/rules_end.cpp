@@ -2,6 +2,7 @@
 #include "common/base/os/wait_status.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/call_words.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 
@@ -15,6 +16,7 @@ namespace xpurun::report {
 
 using base::tr;
 using model::Confidence;
+using model::RankSet;
 using model::RunManifest;
 using model::Verdict;
 using model::VerdictKind;
@@ -39,12 +41,46 @@ const std::string& host_with(const RunManifest& run, model::RunOutcome outcome) 
   return it == run.nodes.end() ? run.host : it->host;
 }
 
+// The launcher of a run without ranks, if it waits for other nodes.
+const model::ProcessRecord* waiting_launcher(const RunManifest& run) {
+  const auto found = std::find_if(run.processes.begin(), run.processes.end(), model::waits_for_nodes);
+  const bool alone = found != run.processes.end() &&
+                     std::all_of(run.processes.begin(), run.processes.end(), [&](const auto& p) {
+                       return &p == &*found || p.role != model::ProcessRole::rank;
+                     });
+  return alone ? &*found : nullptr;
+}
+
+// "the launcher waited in rendezvous for other nodes (--nnodes 2), and had started no rank"
+std::string rendezvous_words(const model::ProcessRecord& launcher) {
+  const std::string wanted = model::nodes_wanted(launcher);
+  return tr("the launcher waited in rendezvous for other nodes{}, and had started no rank",
+            wanted.empty() ? "" : tr(" (--nnodes {})", base::sanitize(wanted)));
+}
+
 // The signal that ended the run, 0 if unknown.
 int ending_signal(const RunManifest& run) {
   if (run.exit_status > 128 && run.exit_status < 128 + NSIG) {
     return run.exit_status - 128;
   }
   return run.child_status.signal();
+}
+
+std::string counted_requests(size_t count) {
+  return count == 1 ? tr("a request of MPI") : tr("{} requests of MPI", count);
+}
+
+model::CalledBy row_of_request(const model::RequestsLeft& left) {
+  const model::CollectiveCall& c = left.first;
+  return {.sequence = 1,
+          .op = c.op,
+          .name = c.name,
+          .count = c.count,
+          .dtype = c.dtype,
+          .root = c.root,
+          .peer = c.peer,
+          .tag = c.tag,
+          .where = c.where};
 }
 
 }  // namespace
@@ -88,6 +124,10 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   v.signal = signal;
   v.seconds = run.elapsed_s;
   say(v, tr("{} after {}", by, after));
+  if (const model::ProcessRecord* launcher = waiting_launcher(run)) {
+    say(v, tr("{} after {}, while {}", by, after, rendezvous_words(*launcher)));
+    v.next.text = tr("start the job on the other nodes, with the same rendezvous endpoint and id");
+  }
   return v;
 }
 
@@ -107,7 +147,10 @@ std::optional<Verdict> looked_at(const Scene& scene) {
   }
   v.host = scene.facts.run.host;
   v.seconds = scene.facts.run.elapsed_s;
-  say(v, tr("{}, and no rank stood still for a second", count_of_ranks(scene.facts.run)));
+  const model::ProcessRecord* launcher = waiting_launcher(scene.facts.run);
+  say(v, launcher != nullptr
+             ? rendezvous_words(*launcher)
+             : tr("{}, and no rank stood still for a second", count_of_ranks(scene.facts.run)));
   return v;
 }
 
@@ -125,7 +168,21 @@ std::optional<Verdict> finished(const Scene& scene) {
   Verdict v{.id = std::string(kNoneFinished), .kind = VerdictKind::none, .confidence = Confidence::high};
   v.host = run.host;
   v.seconds = run.elapsed_s;
-  say(v, tr("{} finished normally in {}", count_of_ranks(run), base::human_duration(run.elapsed_s)));
+  const std::string normally =
+      tr("{} finished normally in {}", count_of_ranks(run), base::human_duration(run.elapsed_s));
+  say(v, normally);
+  const std::vector<model::RequestsLeft> left = model::requests_left(scene.facts.at_end);
+  if (left.empty()) {
+    return v;
+  }
+  v.id = kNoneRequestsLeft;
+  for (const model::RequestsLeft& one : left) {
+    v.ranks.insert(one.rank);
+    v.evidence.push_back(tr("{} never completed {}: {}", scene.names(RankSet::of({one.rank})),
+                            counted_requests(one.count), call_at_line(row_of_request(one))));
+  }
+  v.where = left.front().first.where;
+  say(v, tr("{}, but {}", normally, v.evidence.front()));
   return v;
 }
 

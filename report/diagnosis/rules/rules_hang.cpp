@@ -248,7 +248,8 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   if (waiting.empty()) {
     return std::nullopt;
   }
-  const bool others = scene.facts.run.world_size > static_cast<int>(waiting.size());
+  const RankSet missing = not_come(scene);
+  const bool others = !missing.empty() || scene.facts.run.world_size > static_cast<int>(waiting.size());
   const bool several = scene.facts.run.nodes.size() > 1;
   Verdict v = begin_hang(scene, {.id = kHangAllWaiting, .confidence = Confidence::low},
                          {{.state = RankState::waiting, .views = waiting}}, waiting);
@@ -260,6 +261,8 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   const std::string why =
       others && several
           ? tr("the state of the other ranks of {} at that moment is unknown", scene.facts.run.world_size)
+      : !missing.empty() ? tr("{} {} not on this host or never started", rank_words(missing),
+                              pick({"is", "are"}, missing.size()))
       : others   ? tr("the others of {} are not on this host or never started", scene.facts.run.world_size)
       : one_call ? tr("none is missing; it was not recorded whether they called it with the same size, type "
                       "and root, or wait for the network or a GPU")
@@ -377,6 +380,11 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
   if (living.size() == 1) {
     return still.empty() || !scene.others_work() ? blame(scene, living, {}) : suspect(scene, living);
   }
+  if (std::all_of(living.begin(), living.end(), [](const RankView* r) {
+        return r->thread != nullptr && waits_for_shared_lock(*r->thread);
+      })) {
+    return shared_locks(scene, living, level_of_still(scene, living));
+  }
   std::map<std::string, Views> by_place;
   for (const RankView* v : living) {
     by_place[place(v->where)].push_back(v);
@@ -442,41 +450,11 @@ std::optional<Verdict> recorded(const Scene& scene) {
   return v;
 }
 
-// Ranks wait for a file lock that another rank holds: the holder keeps it, and the victims are not accused.
-std::optional<Verdict> file_locked(const Scene& scene) {
-  const RankView* holder = nullptr;
-  Views victims;
-  for (const RankView& v : scene.ranks) {
-    const RankView* found = v.state == RankState::stuck ? file_lock_holder(scene, v) : nullptr;
-    if (found != nullptr && (holder == nullptr || holder == found)) {
-      holder = found;
-      victims.push_back(&v);
-    }
-  }
-  if (holder == nullptr) {
-    return std::nullopt;
-  }
-  Views waiting = scene.in({RankState::waiting});
-  std::erase(waiting, holder);
-  Verdict v = begin_hang(scene, {.id = kHangLock}, {{.state = holder->state, .views = {holder}}}, waiting);
-  v.seconds = longest(victims);
-  const std::string file = base::sanitize(base::base_name(victims.front()->thread->lock.path));
-  const bool circle = holder->state == RankState::waiting && holder->wait;
-  const std::string others = waiting_clause(v.waiting, 1);
-  say(v,
-      tr("{} holds the lock on {} in {}; {} {} waited for the lock in {} for {}{}",
-         scene.names({holder->rank}), file,
-         circle ? waiting_place(holder->wait->what, holder->wait->where) : place(holder->where),
-         rank_words(ranks_of(victims)), pick({"has", "have"}, victims.size()), place(victims.front()->where),
-         seconds_words(v.seconds), others.empty() ? "" : tr("; ") + others));
-  v.next.text = circle ? tr("release the lock before the call that waits for the other ranks")
-                       : tr("find out why {} does not release the lock", place(holder->where));
-  return v;
-}
-
 constexpr Rule kHangRules[] = {
     gpu_failed,           // before the ranks that wait for it
-    file_locked,          // before the ranks that wait for it
+    lock_circle,          // before each of its ranks
+    locked,               // before the ranks that wait for it
+    not_all_joined,       // those that died of it included
     held_or_outside,      // certain without the recorded calls
     others_just_came,     // the recorded calls are those of ranks that stand in them
     called_wrongly,       // from the recorded calls
@@ -487,10 +465,6 @@ constexpr Rule kHangRules[] = {
     nobody_waits,         //
     recorded,             // no readable dump
 };
-
-}  // namespace
-
-namespace {
 
 // MPI spins while it waits, and with too few CPUs a rank may need long for the little that it has to do. Only
 // calls that can never meet prove a hang then.

@@ -29,23 +29,6 @@ bool counts(const SpeedFinding& f) {
          f.problem != model::SpeedProblem::cause && f.until < 0 && f.share >= kLeastShare;
 }
 
-// "train.py:40 (collate)", as the spans have it.
-model::CodeLocation location_of(const std::string& place) {
-  model::CodeLocation out;
-  const size_t name = place.find(" (");
-  const std::string at = place.substr(0, name);
-  const size_t colon = at.rfind(':');
-  if (colon == std::string::npos) {
-    return out;
-  }
-  out.file = at.substr(0, colon);
-  out.line = static_cast<int>(base::parse_int(at.substr(colon + 1)).value_or(0));
-  if (name != std::string::npos && place.ends_with(')')) {
-    out.function = place.substr(name + 2, place.size() - name - 3);
-  }
-  return out;
-}
-
 const std::string& words_of(const SpeedFinding& f) {
   return base::spoken() == base::Language::english || f.spoken.empty() ? f.sentence : f.spoken;
 }
@@ -100,7 +83,7 @@ std::optional<Verdict> was_slow(const Scene& scene) {
   v.level = model::VerdictLevel::suspected;
   v.confidence = f.confidence;
   v.ranks = f.ranks;
-  v.where = f.where.empty() ? location_of(f.place) : f.where;
+  v.where = f.where.empty() ? model::location_of(f.place) : f.where;
   v.slow = {.cause = f.cause,
             .share = f.share,
             .lost_s = f.lost_s,

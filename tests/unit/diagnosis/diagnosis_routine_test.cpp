@@ -1,6 +1,5 @@
 // Who has departed from the routine: one rank's calls alone, and the calls of all.
 #include "report/diagnosis/collectives/analysis.h"
-#include "report/diagnosis/collectives/mismatch.h"
 #include "report/diagnosis/collectives/open_calls.h"
 #include "report/diagnosis/collectives/routine.h"
 #include "report/diagnosis/diagnose.h"
@@ -504,55 +503,6 @@ TEST_CASE("the backend gives up first: the rank that had not come is the culprit
   CHECK(v.sentence.find("rank 2 has not entered all_reduce of 4096 float32 (train.py:33), call 4") !=
         std::string::npos);
   CHECK(v.sentence.find("rank 0 raised RuntimeError: Timed out waiting") != std::string::npos);
-}
-
-TEST_CASE("different calls that ended: the job goes on with wrong data") {
-  Calls calls;
-  for (const base::Rank r : kRoutinePair.members) {
-    const Group nccl = kNcclPair;
-    steps(calls, r, nccl, kStep, 10);
-    calls.finishes(r, nccl, r == 1 ? broadcast(0, 191, 1049600) : kStep[0]);
-    steps(calls, r, nccl, {kStep[1], kStep[0]}, 5);
-  }
-  const auto f = find_silent_mismatch(calls.facts);
-  REQUIRE(f);
-  CHECK((f->fault == CallFault::operation && f->collective.sequence == 21));
-  CHECK(f->accused == RankSet{1});
-  CHECK(f->collective.departure != Departure::none);
-  // NCCL hangs in a later call, which all have entered.
-  const Verdict v = hang(calls.enter(kRoutinePair.members, kNcclPair, kStep[0]), 2);
-  CHECK(v.id == "hang.mismatch");
-  CHECK((v.ranks == RankSet{1} && v.collective.sequence == 21));
-}
-
-TEST_CASE("healthy jobs have no silent mismatch") {
-  // Uneven sizes where they are legal, roots, several groups, a call that is still open.
-  Calls calls;
-  const Group tp{.name = "tp", .members = {0, 1}};
-  for (const base::Rank r : kRoutineFour.members) {
-    for (int i = 0; i < 30; ++i) {
-      const auto uneven = static_cast<uint64_t>(r * 7 + i);
-      calls.finishes(r, kRoutineFour, operation("all_to_all", 60, uneven));
-      calls.finishes(r, kRoutineFour, operation("all_gather", 61, uneven + 1));
-      calls.finishes(r, kRoutineFour, operation("reduce_scatter", 62, uneven + 1));
-      calls.finishes(r, kRoutineFour, broadcast(i % 4, r == 0 ? 63 : 64));
-      if (r < 2) {
-        calls.finishes(r, tp, all_reduce(static_cast<uint64_t>(i) + 1));
-      }
-    }
-  }
-  calls.enters(0, kRoutineFour, all_reduce(8)).enters(1, kRoutineFour, all_reduce(9));
-  CHECK_FALSE(find_silent_mismatch(calls.facts));
-  // A group that two threads use has no promised order.
-  Calls threads;
-  for (const base::Rank r : kRoutinePair.members) {
-    for (int i = 0; i < 10; ++i) {
-      model::CollectiveCall call = (i + r) % 2 == 0 ? all_reduce(8) : all_reduce(16);
-      call.thread = (i + r) % 2 == 0 ? "MainThread" : "metrics";
-      threads.finishes(r, kRoutinePair, call);
-    }
-  }
-  CHECK_FALSE(find_silent_mismatch(threads.facts));
 }
 
 TEST_CASE("the first call after the loop: who has not come is the culprit, not those who have") {

@@ -93,6 +93,7 @@ NodeMetrics node_of(const RankTiming& timing) {
                    .pod = "",
                    .ip = "10.0.0.1",
                    .slow_events = 2,
+                   .mismatches = 1,
                    .ranks = {}};
   node.ranks.push_back({.rank = 2, .local_rank = 2, .hung = true, .timing = nullptr});
   node.ranks.push_back(
@@ -101,8 +102,11 @@ NodeMetrics node_of(const RankTiming& timing) {
        .hung = false,
        .steps = 4120,
        .step_s = 0.171,
+       .collections = 3,
+       .batches = 12,
        .lateness = {.looked_s = 20, .late_s = 2.5, .cost_s = 1.25, .late_share = 0.125, .exposed_share = 0.3},
        .cpu = {.ready_s = 1.5, .throttled_s = 6.2, .stolen_s = 0.25},
+       .memory = {.resident_bytes = 3'221'225'472, .helpers_bytes = 536'870'912},
        .timing = &timing});
   return node;
 }
@@ -205,7 +209,8 @@ TEST_CASE("the atorch_* names, on request") {
       "{host_name=\"a\",job_name=\"train 1 \\\"x\\\"\\\\\",pod_name=\"unknown\",rank=\"3\",type=";
   for (const auto& [name, value] :
        {std::pair("qps", "335"), std::pair("avg_latency", "794.5"), std::pair("max_latency", "813"),
-        std::pair("p99_latency", "813"), std::pair("p9999_latency", "813")}) {
+        std::pair("p80_latency", "813"), std::pair("p90_latency", "813"), std::pair("p99_latency", "813"),
+        std::pair("p999_latency", "813"), std::pair("p9999_latency", "813")}) {
     CHECK(text.find("atorch_mm_mnk_1024_1024_1024_" + std::string(name) + labels + "\"mm\"} " + value +
                     "\n") != std::string::npos);
   }

@@ -101,6 +101,33 @@ TEST_CASE("text of py-spy") {
   CHECK(p.threads[1].frames[0].module == "libc.so.6");
 }
 
+TEST_CASE("text of Python's faulthandler, and of py-spy without its first lines") {
+  constexpr std::string_view kFaulthandler =
+      "Timeout (0:00:30)!\n"
+      "Thread 0x00007f0b5c000000 (most recent call first):\n"
+      "  File \"/usr/lib/python3.12/queue.py\", line 171 in get\n"
+      "\n"
+      "Current thread 0x00007f0b5c1f5740 (most recent call first):\n"
+      "  File \"/opt/torch/utils/file_baton.py\", line 50 in wait\n"
+      "  File \"/home/me/train.py\", line 7 in <module>\n";
+  CHECK(sniff("rank0.txt", kFaulthandler) == ForeignFormat::pyspy_text);
+  auto p = only(read_pyspy_text(kFaulthandler, {.rank = 0}));
+  REQUIRE(p.threads.size() == 2);
+  CHECK(p.threads[1].thread_id == 0x7f0b5c1f5740);
+  CHECK(names(p.threads[1]) == "wait <module>");
+  CHECK(p.threads[1].frames[1].file == "/home/me/train.py");
+  CHECK(p.threads[1].frames[1].line == 7);
+  constexpr std::string_view kPasted =
+      "Thread 0x7F81445A8440 (active): \"MainThread\"\n"
+      "    destroy_process_group (torch/distributed/distributed_c10d.py:2184)\n"
+      "    <module> (mytrain/train.py:554)\n";
+  CHECK(sniff("rank1.txt", kPasted) == ForeignFormat::pyspy_text);
+  p = only(read_pyspy_text(kPasted, {.rank = 1}));
+  REQUIRE(p.threads.size() == 1);
+  CHECK(names(p.threads[0]) == "destroy_process_group <module>");
+  CHECK(sniff("a.txt", "Thread 1 (idle) of the pool ended\n") == ForeignFormat::unknown);
+}
+
 TEST_CASE("text of pystack is reversed, from outermost first to innermost first") {
   CHECK(sniff("a.txt", kPyStack) == ForeignFormat::pystack_text);
   const auto p = only(read_pystack_text(kPyStack, {}));
