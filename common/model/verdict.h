@@ -48,10 +48,11 @@ struct CalledBy {
   std::string name;          // of the function that the program called, MPI_Ssend; empty: the operation's
   uint64_t count = 0;        // elements; 0: unknown or none
   std::string dtype;
-  int root = -1;    // global rank where known, else rank in the communicator; -1: none
-  int peer = -1;    // send, recv: global rank where known, as for root; -1: any
-  int tag = 0;      // send, recv
-  RankSet holders;  // win_lock and the like: the ranks that hold the lock
+  std::string reduce;  // sum, max, ...; empty: none or unknown
+  int root = -1;       // global rank where known, else rank in the communicator; -1: none
+  int peer = -1;       // send, recv: global rank where known, as for root; -1: any
+  int tag = 0;         // send, recv
+  RankSet holders;     // win_lock and the like: the ranks that hold the lock
   CallStage stage = CallStage::called;
   CodeLocation where;       // the program's line; empty: unknown
   std::string thread;       // of the program; empty: its main thread, or unknown

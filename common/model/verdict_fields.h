@@ -37,6 +37,7 @@ void fields(V& visit, C& c) {
   visit.optional("root", c.root);
   visit.optional("peer", c.peer);
   visit("tag", c.tag, WhenEmpty::omit);
+  visit("reduce", c.reduce, WhenEmpty::omit);
   visit("holders", c.holders, WhenEmpty::omit);
   visit("stage", c.stage);
   visit("where", c.where);

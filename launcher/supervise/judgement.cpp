@@ -2,6 +2,7 @@
 
 #include "common/base/tr.h"
 #include "common/model/run_dir.h"
+#include "report/diagnosis/ends/endings.h"
 #include "report/diagnosis/title.h"
 
 #include <utility>
@@ -80,6 +81,24 @@ void Judgement::add_helpers(HelperList& helpers) {
 void Judgement::rank_found() {
   restart_.rank_found();
   nodes_.rank_found();
+  new_ranks_ = true;
+}
+
+// Of a restart by xpurun, the launcher's line was said with the hang.
+void Judgement::processes_known() {
+  const model::RunManifest& run = parts_.journal.manifest();
+  if (!std::exchange(new_ranks_, false) || report::attempts(run) == attempt_) {
+    return;
+  }
+  attempt_ = report::attempts(run);
+  const base::Speaking speaking(parts_.options.language);
+  const auto endings = report::endings_of(run);
+  const auto failures = report::failures_before_restarts(endings, run);
+  if (!failures.empty()) {
+    const report::Ending& last = *failures.back();
+    parts_.messages.say(base::tr("the launcher has started the ranks again, attempt {}: rank {} {}", attempt_,
+                                 last.process->rank, report::how_it_ended(last)));
+  }
 }
 
 void Judgement::command_ended() {

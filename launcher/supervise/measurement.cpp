@@ -6,6 +6,7 @@
 #include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -75,7 +76,18 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
              {.nccl = [this] { return timing_.calls(); },
               .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); },
               .add_mpi = [this](model::CollectiveFacts& calls) { add_mpi_calls(calls); }}),
-      mismatches_(p.loop, {.calls = [this] { return calls_.all(); }, .say = hooks_.say}),
+      mismatches_(p.loop, p.options.language,
+                  {.calls = [this] { return calls_.all(); },
+                   .keep =
+                       [this](const model::CollectiveFacts& calls) {
+                         parts_.storage.replace(parts_.journal.dir().file(model::kMismatchFile),
+                                                to_json(calls).dump(1));
+                       },
+                   .report =
+                       [this](const std::string& sentence, const model::RankSet& ranks) {
+                         parts_.notifier.events().mismatched(sentence, ranks);
+                       },
+                   .say = hooks_.say}),
       metrics_(p.loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }) {
   mismatches_.start();
   python_.on_load([this](base::Pid pid, const model::LoadSample& load) { memory_.add(pid, load); });
@@ -128,7 +140,7 @@ model::CollectiveFacts Measurement::python_calls() const {
 }
 
 void Measurement::finish_files() {
-  mismatches_.stop();
+  mismatches_.finish();
   timing_.finish();
   gpu_watch_.finish();
   machine_.finish();
@@ -211,6 +223,7 @@ TimingService::Hooks Measurement::timing_hooks() {
                 const Journal& journal = parts_.journal;
                 return lost_rank_s(journal.manifest(), journal.elapsed_s());
               },
+          .mismatches = [this] { return mismatches_.found(); },
           .culprits = [this] { return culprits(); },
           .machine = [this] { return machine_.history().series; },
           .gpus = [this] { return gpu_watch_.throttling(); }};

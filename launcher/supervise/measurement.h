@@ -78,6 +78,7 @@ class Measurement {
   CaptureRunner& captures() { return captures_; }
   const RecordedCalls& calls() const { return calls_; }
   MetricsServer& metrics() { return metrics_; }
+  const GpuWatch& gpus() const { return gpu_watch_; }
 
  private:
   PythonReports::Hooks python_hooks();

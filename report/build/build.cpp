@@ -225,7 +225,8 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   out.facts.machines = read_machines(job, result.notes);
   out.dump = pick_job_dump(job, out.facts.run);
   MergedDump merged = merge_dumps(job, out.facts.run, owners, out.dump);
-  out.collected = collect_from(sources_of(out.dump, owners), Keep::telling_threads, std::move(merged.absent));
+  out.collected =
+      collect_from(sources_of(out.dump, owners), Keep::diagnosed_threads, std::move(merged.absent));
   out.manifest = std::move(merged.manifest);
   if (out.dump.evidence) {
     out.facts.dump = out.manifest;
@@ -236,6 +237,7 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
     out.facts.dump_dir = out.dump.shown;
     read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
   }
+  read_mismatches(job, owners, out.facts, result.notes);
   // Who ended well may have been slow. Other verdicts come first, so that they do not wait for the files.
   if (out.facts.run.outcome == model::RunOutcome::exit && out.facts.run.child_status.succeeded()) {
     read_calls_at_end(job, owners, out.facts, result.notes);

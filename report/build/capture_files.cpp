@@ -22,8 +22,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kMostCaptures = 20;  // of a node
-constexpr int64_t kLargestOffsetNs =
-    int64_t{86'400'000} * 1'000'000'000;  // of the clock of a node: 1,000 days
 constexpr size_t kLargestFile = size_t{256} << 20;
 
 // Event files of an analysis; each may have half a million events.
@@ -196,7 +194,7 @@ Captures read_captures(const JobRuns& job, const RankRoles& roles, const Communi
       }
       auto profile = read_profile(path);
       if (profile) {
-        profile->wall_ns -= std::clamp(node.entry.offset_ns, -kLargestOffsetNs, kLargestOffsetNs);
+        profile->wall_ns -= clock_offset_ns(node);
         found.push_back({&node, dir, std::move(*profile)});
       } else {
         out.notes.push_back(base::to_line(profile.error()));

@@ -88,7 +88,7 @@ RankRecord RankFiles::read_rank(base::Rank rank, const std::vector<Part>& parts,
     record.host = node->entry.host.empty() ? header->host : node->entry.host;
     // The same for all ranks of a node: their clocks are one.
     const auto [it, added] =
-        offsets_.emplace(node, header->wall_ns - header->mono_ns - node->entry.offset_ns);
+        offsets_.emplace(node, header->wall_ns - header->mono_ns - clock_offset_ns(*node));
     record.offset_ns = it->second;
   }
   return record;

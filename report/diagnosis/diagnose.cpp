@@ -25,7 +25,8 @@ constexpr Rule kRules[] = {
     not_started,         // nothing ran
     interrupted,         // the user ended the run, perhaps because it hung
     looked_at,           // the user has asked where the job stands
-    was_slow,            // all ranks exited cleanly
+    computed_wrongly,    // all ranks exited cleanly
+    was_slow,            // likewise
     finished,            // likewise
     hung,                // ended by xpurun, still lasting, or the cause of later failures
     failed_by_mismatch,  // before the failures that it caused
@@ -75,6 +76,14 @@ std::string since_of(const Scene& scene, const Verdict& v) {
   return known ? base::utc_iso8601(scene.facts.run.started_wall_ns + base::s_to_ns(at_s)) : std::string();
 }
 
+// Of a job whose launcher has restarted the ranks.
+void name_attempt(const Scene& scene, Verdict& verdict) {
+  const int n = attempts(scene.facts.run);
+  if (n > 1 && !verdict.headline.empty()) {
+    say(verdict, tr("{}; this was attempt {} of the ranks", verdict.headline, n));
+  }
+}
+
 }  // namespace
 
 Verdict diagnose(const Facts& facts) {
@@ -86,6 +95,7 @@ Verdict diagnose(const Facts& facts) {
       break;
     }
   }
+  name_attempt(scene, verdict);
   add_calls(scene, verdict);
   doubt_gaps(scene, verdict);
   name_hosts(scene, verdict);

@@ -55,9 +55,12 @@ struct Call {
   std::vector<Argument> arguments;
   uint64_t work = 0;           // FLOP of a matmul, bytes of the others; 0: unknown
   double bus_factor = 0;       // collective: bus bandwidth / algorithm bandwidth; 0: no bandwidth
-  bool ends_together = false;  // no rank can leave before all have entered, and the end is GPU time
+  bool ends_together = false;  // no rank leaves before all have entered: ends show how clocks differ
   bool open = false;           // a collective that had not ended: its slices end with a dump
   bool captured = false;       // a record of CUPTI: no delay is known
+  bool begin_on_host = false;  // the begin is that of the call on the host
+  std::string place;           // of Python: "train.py:40 (collate)"; empty: unknown
+  std::string group;           // of Python: of a collective or message; empty: none
   std::string function;        // vendor function; empty: none
   model::EventKey key{};       // of work of the GPU, as far as the file says
   int communicator = -1;       // index into Activity::communicators; negative: unknown
@@ -130,6 +133,7 @@ struct Activity {
   std::vector<Period> untimed;  // when calls of GPU work may lack slices; in order
   uint64_t lost = 0;            // events that found no room
   bool complete = true;         // false if a file was damaged
+  std::string damage;           // what was left out; empty: what follows a place in a file
 
   // Index of the track, which is added if new.
   uint32_t track(TrackKind kind, uint32_t number, std::string_view name = {});
@@ -137,9 +141,13 @@ struct Activity {
   Counter& counter(std::string_view name, std::string_view unit);
 };
 
-// Sorts the slices by begin, the longer first, and removes repetitions: a trace of a run holds events that
-// the rank's own files hold too.
-void put_in_order(Activity& activity);
+// What equal slices are.
+enum class Equal {
+  repeated,  // one event: a trace of a run holds events that the rank's own files hold too
+  several,   // calls of a file whose clock is too coarse for them
+};
+// Sorts the slices by begin, the longer first, and removes repetitions.
+void put_in_order(Activity& activity, Equal equal = Equal::repeated);
 // Finds the call on the host of every slice of a GPU track, by function and time. Needs slices in order.
 void link_launches(Activity& activity);
 

@@ -143,7 +143,8 @@ Call describe(const EventFile::Op& op, const model::TimedEvent& event, const Com
     }
   }
   call.arguments.push_back({"source", std::string(model::source_name(event.source))});
-  if ((event.flags & wire::kEventHostBegin) != 0) {
+  call.begin_on_host = (event.flags & wire::kEventHostBegin) != 0;
+  if (call.begin_on_host) {
     call.arguments.push_back({"begin_is_host", int64_t{1}});
   }
   return call;

@@ -17,13 +17,10 @@ bool is_possible(const model::TimedEvent& event) {
          event.duration_ns <= static_cast<uint64_t>(kLongestNs);
 }
 
-bool ends_on_gpu(uint8_t source) {
-  const auto s = static_cast<Source>(source);
-  return s == Source::events || s == Source::nccl_profiler || s == Source::cupti;
-}
-
 bool is_gpu_time(uint8_t source, unsigned flags) {
-  return ends_on_gpu(source) && (flags & wire::kEventHostBegin) == 0;
+  const auto s = static_cast<Source>(source);
+  return (s == Source::events || s == Source::nccl_profiler || s == Source::cupti) &&
+         (flags & wire::kEventHostBegin) == 0;
 }
 
 bool is_in_place(const model::TimedEvent& event) {

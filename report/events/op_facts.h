@@ -17,8 +17,6 @@ inline constexpr int64_t kLongestNs = int64_t{30} * 24 * 3600 * 1'000'000'000;
 // False for times that come from damage.
 bool is_possible(const model::TimedEvent& event);
 
-// The end is a reading of the GPU's clock, so it is known to a microsecond.
-bool ends_on_gpu(uint8_t source);
 // Begin and end are readings of the GPU's clock. `flags`: of wire::EventFlag.
 bool is_gpu_time(uint8_t source, unsigned flags);
 inline bool is_gpu_time(const model::TimedEvent& event) {
@@ -37,7 +35,7 @@ struct OpFacts {
   bool on_gpu = false;  // work of the GPU: no call on the host, no control of a library
   // Numbered collectives of several ranks: the calls of one number meet.
   bool meets = false;
-  bool ends_together = false;  // such a meeting, whose end is a time of the GPU: shows how clocks differ
+  bool ends_together = false;  // such a meeting that no rank leaves before all have entered, with a known end
   uint64_t identity = 0;       // of the communicator
   int size = 0;                // of the communicator
 };

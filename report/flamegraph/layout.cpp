@@ -133,7 +133,7 @@ class PanelBuilder {
     const FrameTree& tree = *root.tree;
     int depth = 0;
     if (!root.label.empty()) {
-      const Crowd& all = tree.root().total;
+      const StackOwners& all = tree.root().total;
       push({.x = x,
             .width = width,
             .label = root.label,
@@ -178,7 +178,7 @@ class PanelBuilder {
   }
 
   void push_other(const FrameTree& tree, const std::vector<NodeId>& rest, double x, double width, int depth) {
-    Crowd all;
+    StackOwners all;
     size_t frames = 0;
     for (NodeId c : rest) {
       all.add(tree[c].total);

@@ -156,6 +156,11 @@ void name_nodes(JobRuns& job) {
 
 }  // namespace
 
+int64_t clock_offset_ns(const NodeRun& node) {
+  constexpr int64_t kLargest = int64_t{86'400'000} * 1'000'000'000;
+  return std::clamp(node.entry.offset_ns, -kLargest, kLargest);
+}
+
 base::Result<JobRuns> read_job(const model::RunDir& dir) {
   XPURUN_TRY_ASSIGN(LoadedRun loaded, load_run(dir));
   JobRuns job{.notes = std::move(loaded.notes)};

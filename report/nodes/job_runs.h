@@ -23,6 +23,9 @@ struct NodeRun {
   std::string trouble;     // why its data is not complete, if the entry does not say so
 };
 
+// By which its clock is ahead of that of this node, ns. More than 1,000 days come from damage.
+int64_t clock_offset_ns(const NodeRun& node);
+
 struct JobRuns {
   std::vector<NodeRun> nodes;  // this node first, then by rank of the node
   std::vector<std::string> notes;

@@ -18,7 +18,7 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr int kCacheKiB = 128 << 10;
+constexpr int kCacheKiB = 64 << 10;
 constexpr int kStepsBetweenChecks = 10'000;  // of SQLite's machine, between two looks at the clock
 
 void bind(sqlite3_stmt* statement, int at, const SqlValue& value) {

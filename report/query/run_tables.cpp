@@ -36,28 +36,19 @@ double seconds_of(int64_t ns) {
   return static_cast<double>(ns) / 1e9;
 }
 
-std::string place_of(const Activity& activity, const Slice& slice) {
-  for (const Argument& argument : activity.extras[slice.extra]) {
-    if (argument.name == "place") {
-      const auto* text = std::get_if<std::string>(&argument.value);
-      return text == nullptr ? std::string() : base::sanitize(*text);
-    }
-  }
-  return {};
-}
-
 // Of a call; its slices have the same.
 struct CallTexts {
   SqlValue category;
   SqlValue name;
   SqlValue function;
+  SqlValue place;
 };
 
 std::vector<CallTexts> texts_of(const Activity& activity) {
   std::vector<CallTexts> out;
   for (const Call& call : activity.calls) {
     out.push_back({std::string(model::name_of(call.category)), base::sanitize(call.name),
-                   text_or_null(base::sanitize(call.function))});
+                   text_or_null(base::sanitize(call.function)), text_or_null(call.place)});
   }
   return out;
 }
@@ -102,9 +93,9 @@ class Loader {
           slice.meeting == 0 ? SqlValue() : SqlValue(static_cast<int64_t>(slice.meeting));
       ++out_.rows;
       if (call.category == Category::python) {
-        spans_.add({rank_value(a.rank), std::string(model::name_of(call.stage)), text.name,
-                    text_or_null(place_of(a, slice)), begin_s, seconds_of(slice.duration_ns),
-                    positive_or_null(slice.delay_us / 1e6), int64_t{track.number}, meeting, id_of(i),
+        spans_.add({rank_value(a.rank), std::string(model::name_of(call.stage)), text.name, text.place,
+                    begin_s, seconds_of(slice.duration_ns), positive_or_null(slice.delay_us / 1e6),
+                    int64_t{track.number}, meeting, id_of(i),
                     nesting.has_parent(i) ? SqlValue(id_of(nesting.parent(i))) : SqlValue(),
                     seconds_of(nesting.self_ns(i))});
         continue;
@@ -165,6 +156,23 @@ class Loader {
   Inserter counters_;
   Inserter steps_;
 };
+
+// Without what only the search for causes needs.
+RankSteps without_samples(RankSteps rank) {
+  rank.shapes.clear();
+  rank.launch_delays = {};
+  rank.arrivals.shrink_to_fit();
+  return rank;
+}
+
+// The steps of a large job take more memory than anything else, so they are gone at the end.
+void add_steps(std::vector<RankSteps> ranks, Loader& loader) {
+  JobSteps job(std::move(ranks));
+  const bool measured = measure_waits(job);
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    loader.add(job.rank(r), measured);
+  }
+}
 
 // One row for each time in which a fact passed its limit, and one for what never did.
 void add_machine(Database& database, const model::RunManifest& run, const std::string& path) {
@@ -269,14 +277,10 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
       const model::EventFileHeader* header = header_of(record);
       record.offset_ns = header == nullptr ? 0 : header->wall_ns - header->mono_ns + shift;
       out.links.add(record);
-      ranks.push_back(steps_of(record, most_arrivals));
+      ranks.push_back(without_samples(steps_of(record, most_arrivals)));
     }
   }
-  JobSteps job(std::move(ranks));
-  const bool measured = measure_waits(job);
-  for (size_t r = 0; r < job.ranks(); ++r) {
-    loader.add(job.rank(r), measured);
-  }
+  add_steps(std::move(ranks), loader);
   out.database.execute(
       "COMMIT; CREATE INDEX calls_by_meeting ON calls(meeting); CREATE INDEX calls_by_stream ON calls(rank, "
       "stream, "

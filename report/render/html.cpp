@@ -139,7 +139,7 @@ void put_stacks(data& page, const RunReport& report, const PageLimits& limits) {
                              : "");
   put_list(page, "trees", trees(report, limits));
   page.set("patterns", std::string(svg_patterns()));
-  std::vector<Moment> moments;
+  std::vector<DumpedStacks> moments;
   if (any) {
     moments.push_back({.name = report.dump, .forest = &report.forest});
     for (const OtherDump& other : report.others) {

@@ -34,7 +34,7 @@ ordered_json class_json(const StackClass& c) {
   if (!c.missing.empty()) {
     j["missing"] = c.missing;
   }
-  j["telling"] = telling_frames(c.frames, kTellingFrames);
+  j["telling"] = shown_frames(c.frames, kShownFrames);
   auto& frames = j["frames"] = ordered_json::array();
   for (const model::Frame& f : c.frames) {
     ordered_json frame;

@@ -50,7 +50,7 @@ class Columns {
  public:
   explicit Columns(size_t max_nodes) : max_nodes_(max_nodes) {}
 
-  void add(const Moment& moment) {
+  void add(const DumpedStacks& moment) {
     frame_ids_.clear();
     path_ids_.clear();
     moments_.push_back({{"name", moment.name}, {"ranks", moment.forest->ranks().text()}});
@@ -165,9 +165,10 @@ class Columns {
 
 }  // namespace
 
-StackData stack_data(const std::vector<Moment>& moments, const model::RankSet& culprits, size_t max_nodes) {
+StackData stack_data(const std::vector<DumpedStacks>& moments, const model::RankSet& culprits,
+                     size_t max_nodes) {
   Columns columns(max_nodes);
-  for (const Moment& m : moments) {
+  for (const DumpedStacks& m : moments) {
     columns.add(m);
   }
   return columns.finish(culprits);

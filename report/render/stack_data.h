@@ -12,7 +12,8 @@ namespace xpurun::report {
 
 inline constexpr std::string_view kStackDataSchema = "xpurun.stackdata/1";
 
-struct Moment {
+// The stacks of one dump.
+struct DumpedStacks {
   std::string name;  // "dumps/1-hang"
   const StackForest* forest = nullptr;
 };
@@ -22,7 +23,8 @@ struct StackData {
   size_t left_out = 0;  // stacks that did not fit; those of the ranks' main threads go first
 };
 
-// The first moment is the one that is shown first. At most `max_nodes` frames in all trees together.
-StackData stack_data(const std::vector<Moment>& moments, const model::RankSet& culprits, size_t max_nodes);
+// The first dump is the one that is shown first. At most `max_nodes` frames in all trees together.
+StackData stack_data(const std::vector<DumpedStacks>& moments, const model::RankSet& culprits,
+                     size_t max_nodes);
 
 }  // namespace xpurun::report

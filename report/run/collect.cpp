@@ -229,7 +229,7 @@ class Collector {
     add_line(p, status);
     model::ProcessStacks kept = expand(s, telling(s));
     out_.classes.add(kept);
-    if (keep_ == Keep::telling_threads && !nothing_learned(p)) {
+    if (keep_ == Keep::diagnosed_threads && !nothing_learned(p)) {
       std::erase_if(kept.threads, [this](const auto& t) { return crowded_ && !t.main && t.frames.empty(); });
       out_.stacks.push_back(std::move(kept));
     }
@@ -262,7 +262,7 @@ class Collector {
       const bool python = std::any_of(places.begin(), places.end(), [&s](uint32_t place) {
         return s.frames[place].kind == model::FrameKind::python;
       });
-      out.push_back(t.main || (keep_ == Keep::telling_threads && (!crowded_ || t.crashed || python)));
+      out.push_back(t.main || (keep_ == Keep::diagnosed_threads && (!crowded_ || t.crashed || python)));
       frames_ += out.back() ? places.size() : 0;
     }
     crowded_ = frames_ > kFramesForDiagnosis;

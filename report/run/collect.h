@@ -47,8 +47,8 @@ struct DumpDirs {
 DumpDirs find_dump_dirs(const std::vector<std::string>& roots);
 
 enum class Keep {
-  nothing,          // no stacks of single processes
-  telling_threads,  // in very large dumps, only the threads that the diagnosis uses
+  nothing,            // no stacks of single processes
+  diagnosed_threads,  // in very large dumps, only the threads that the diagnosis uses
   everything,
 };
 // A directory and the ranks to take from it.
@@ -58,9 +58,9 @@ struct DumpSource {
 };
 // The dump.json of each directory, if present, names what is missing. `others` are added to the processes of
 // the directories.
-Collected collect_from(const std::vector<DumpSource>& sources, Keep keep = Keep::telling_threads,
+Collected collect_from(const std::vector<DumpSource>& sources, Keep keep = Keep::diagnosed_threads,
                        std::vector<model::ProcessStacks> others = {});
-Collected collect(const std::vector<std::string>& dump_dirs, Keep keep = Keep::telling_threads,
+Collected collect(const std::vector<std::string>& dump_dirs, Keep keep = Keep::diagnosed_threads,
                   std::vector<model::ProcessStacks> others = {});
 
 }  // namespace xpurun::report

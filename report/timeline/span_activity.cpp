@@ -25,10 +25,12 @@ Call describe(const model::SpanFile& file, const model::Span& span) {
   call.name = name.empty() ? stage : name;
   call.arguments.push_back({"stage", stage});
   if (span.place != 0) {
-    call.arguments.push_back({"place", base::sanitize(text_of(file, span.place))});
+    call.place = base::sanitize(text_of(file, span.place));
+    call.arguments.push_back({"place", call.place});
   }
   if (span.group != 0) {
-    call.arguments.push_back({"group", base::sanitize(model::whole_group(text_of(file, span.group)))});
+    call.group = base::sanitize(model::whole_group(text_of(file, span.group)));
+    call.arguments.push_back({"group", call.group});
   }
   if (span.bytes != 0) {
     call.arguments.push_back(

@@ -122,7 +122,7 @@ std::string StateTally::text() const {
   return base::join(parts, base::tr(", "));
 }
 
-void Crowd::add(const Crowd& other) {
+void StackOwners::add(const StackOwners& other) {
   if (!ranks.contains(other.ranks)) {
     ranks.insert(other.ranks);
   }
@@ -133,7 +133,7 @@ void Crowd::add(const Crowd& other) {
   states.add(other.states);
 }
 
-void FrameTree::add(std::span<const FrameId> path, const Crowd& who) {
+void FrameTree::add(std::span<const FrameId> path, const StackOwners& who) {
   NodeId at = kRoot;
   for (FrameId frame : path) {
     at = child(at, frame);

@@ -61,13 +61,13 @@ struct StateTally {
 };
 
 // The ranks and processes behind a node. Processes without a rank have numbers that the caller assigns.
-struct Crowd {
+struct StackOwners {
   model::RankSet ranks;
   model::RankSet unranked;
   uint32_t threads = 0;
   StateTally states;
 
-  void add(const Crowd& other);
+  void add(const StackOwners& other);
   // The node's width: ranks, plus processes without a rank.
   size_t weight() const { return ranks.size() + unranked.size(); }
 };
@@ -80,14 +80,14 @@ class FrameTree {
   struct Node {
     FrameId frame = 0;
     std::vector<NodeId> children;  // after finish(): smallest weight first, then lowest rank, then label
-    Crowd self;                    // stacks that end here
-    Crowd total;                   // self and all descendants; valid after finish()
+    StackOwners self;              // stacks that end here
+    StackOwners total;             // self and all descendants; valid after finish()
   };
 
   FrameTree() : nodes_(1) {}
 
   // `path` starts with the outermost frame.
-  void add(std::span<const FrameId> path, const Crowd& who);
+  void add(std::span<const FrameId> path, const StackOwners& who);
   // Computes the sums and orders the children. Call once, after the last add().
   void finish(const FrameTable& frames);
 

@@ -78,7 +78,7 @@ std::vector<StackClass> ClassBuilder::classes() const {
   return out;
 }
 
-std::vector<size_t> telling_frames(const std::vector<model::Frame>& frames, size_t at_most) {
+std::vector<size_t> shown_frames(const std::vector<model::Frame>& frames, size_t at_most) {
   std::vector<size_t> chosen;
   const auto take = [&](auto&& wanted) {
     for (size_t i = 0; i < frames.size() && chosen.size() < at_most; ++i) {

@@ -42,7 +42,7 @@ std::string class_key(const model::ThreadStack& t);
 
 // The few frames that identify a stack: the innermost Python frame, then the user's own. Indices into
 // `frames`, ascending.
-inline constexpr size_t kTellingFrames = 3;
-std::vector<size_t> telling_frames(const std::vector<model::Frame>& frames, size_t at_most);
+inline constexpr size_t kShownFrames = 3;
+std::vector<size_t> shown_frames(const std::vector<model::Frame>& frames, size_t at_most);
 
 }  // namespace xpurun::report

@@ -164,7 +164,8 @@ void StackForest::add_threads(const model::ProcessStacks& p, Path&& path) {
 }
 
 void StackForest::grow_trees(const DistinctStack& stack, RoleTree& role) {
-  Crowd who{.ranks = stack.ranks, .unranked = stack.unranked, .threads = stack.threads * stack.processes()};
+  StackOwners who{
+      .ranks = stack.ranks, .unranked = stack.unranked, .threads = stack.threads * stack.processes()};
   who.states.add(stack.state, stack.gil, who.threads);
   const std::vector<FrameId> frames = paths_.frames_of(stack.path);
   for (Layer layer : kLayers) {

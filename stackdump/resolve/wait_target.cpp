@@ -3,8 +3,8 @@
 #include "common/base/os/io.h"
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
-#include "stackdump/cpython/shared_locks.h"
 #include "common/model/stacks/file_system.h"
+#include "stackdump/cpython/waits/shared_locks.h"
 
 #include <fmt/format.h>
 

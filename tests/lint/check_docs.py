@@ -16,7 +16,7 @@ VALUE = r"(?P<value>[A-Z]+(?:\[\.[A-Z]+\])?)"  # "DURATION", "JOB[.STEP]"
 OPTION_LINE = re.compile(rf"^ {{2}}(?:-(?P<short>\w), | {{4}})--(?P<name>[a-z-]+)(?: {VALUE})?(?= |$)")
 MAN_OPTION = re.compile(rf"^\.It (?:Fl (?P<short>\w) , )?Fl -(?P<name>[a-z-]+)(?: Ar {VALUE})?$")
 ERROR_ID = re.compile(r'"(E-[A-Z-]+)"')
-ROOMS = ["common", "launcher", "preload", "report", "stackdump"]
+ROOMS = ["commands", "common", "launcher", "preload", "report", "stackdump"]
 
 
 def output_of(program, *args):

@@ -113,10 +113,10 @@ def write_marks(path, rank, steps, host="node0", begin=1_000_000_000):
 
 def write_calls(path, rank, steps, host="node0", begin=1_000_000_000, late_ns=0):
     """A span file with an all_reduce of torch.distributed in each step, to which the rank comes late."""
-    payload, last = record(0x80, text("all_reduce")) + record(0x80, text("0123.0")), 0
+    payload, last = b"".join(record(0x80, text(t)) for t in ("all_reduce", "0123.0", "train.py:40 (step)")), 0
     for step in range(steps):
         end = begin + step * 2_000_000 + 1_000_000
-        call = signed(end - last) + varint(500_000 - late_ns) + varint(1) + varint(0) + varint(5)
+        call = signed(end - last) + varint(500_000 - late_ns) + varint(1) + varint(3) + varint(5)
         payload += record(5 | 0x40, call + varint(2) + signed(1) + varint(4096))
         last = end
     data = header(rank, host).replace(b"xpurun.events/2", b"xpurun.spans/1") + block(payload)

@@ -22,7 +22,6 @@ namespace {
 constexpr size_t kMostRecords = 4;
 // Each may have a million events.
 constexpr size_t kMostEventFiles = 512;
-constexpr int64_t kLargestClockOffsetNs = int64_t{86'400'000} * 1'000'000'000;  // 1,000 days
 // Nodes begin a trace with the same second, or one later.
 constexpr int64_t kTogetherNs = 1'500'000'000;
 
@@ -64,7 +63,7 @@ void IdleFiles::find(const NodeRun& node, const char* kind) {
 
 void IdleFiles::find_files(const NodeRun& node, const std::string& dir) {
   const std::string path = node.path + "/" + dir;
-  const int64_t offset = std::clamp(node.entry.offset_ns, -kLargestClockOffsetNs, kLargestClockOffsetNs);
+  const int64_t offset = clock_offset_ns(node);
   Record out{.dir = dir, .nodes = {{&node, true}}};
   const auto put = [&](base::Rank rank, const std::string& file, bool open_end) {
     if (rank >= 0 && rank < base::kHighestRank && !file.empty() &&
@@ -149,8 +148,7 @@ void IdleFiles::read(size_t record, const RankRecord& rank, const File& file) {
   }
   if (rank.host.empty()) {
     RankRecord other{.rank = rank.rank};
-    other.offset_ns = events->header.wall_ns - events->header.mono_ns -
-                      std::clamp(file.node->entry.offset_ns, -kLargestClockOffsetNs, kLargestClockOffsetNs);
+    other.offset_ns = events->header.wall_ns - events->header.mono_ns - clock_offset_ns(*file.node);
     analyses_[record].add(std::move(*events), other, file.open_end);
   } else {
     analyses_[record].add(std::move(*events), rank, file.open_end);

@@ -9,7 +9,6 @@ namespace xpurun::report {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-constexpr int64_t kLargestShiftNs = int64_t{86'400'000} * 1'000'000'000;
 
 }  // namespace
 
@@ -21,8 +20,7 @@ GpuHealthFiles::GpuHealthFiles(const JobRuns& job) {
       continue;
     }
     if (auto health = model::load_gpu_health(path)) {
-      nodes_.emplace_back(std::move(*health),
-                          std::clamp(node.entry.offset_ns, -kLargestShiftNs, kLargestShiftNs));
+      nodes_.emplace_back(std::move(*health), clock_offset_ns(node));
     } else {
       notes_.push_back(base::to_line(health.error()));
     }

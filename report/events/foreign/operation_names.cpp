@@ -93,6 +93,18 @@ int cuda_type(std::string_view name) {
   return type_named(name, model::cuda_type_name);
 }
 
+int communicator_of(Activity& activity, uint64_t identity, int size) {
+  std::vector<Communicator>& all = activity.communicators;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Communicator& c) {
+    return c.identity == identity && c.size == size;
+  });
+  const auto index = static_cast<int>(found - all.begin());
+  if (found == all.end()) {
+    all.push_back({.identity = identity, .size = size});
+  }
+  return index;
+}
+
 uint64_t nccl_type_bytes(int type) {
   constexpr std::array<uint8_t, 12> kBytes{1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   return type >= 0 && static_cast<size_t>(type) < kBytes.size() ? kBytes[static_cast<size_t>(type)] : 1;

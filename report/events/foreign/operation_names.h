@@ -18,6 +18,8 @@ bool set_collective(model::EventKey& key, std::string_view name);
 int nccl_type(std::string_view name);
 // cudaDataType_t; negative: unknown.
 int cuda_type(std::string_view name);
+// Index of the communicator, which is added if new.
+int communicator_of(Activity& activity, uint64_t identity, int size);
 // Bytes of an element of an ncclDataType_t.
 uint64_t nccl_type_bytes(int type);
 

@@ -31,16 +31,6 @@ std::optional<CallKind> exchange_of(std::string_view name) {
   return std::nullopt;
 }
 
-std::string group_of(const Call& call) {
-  for (const Argument& argument : call.arguments) {
-    if (argument.name == "group") {
-      const auto* text = std::get_if<std::string>(&argument.value);
-      return text == nullptr ? "" : *text;
-    }
-  }
-  return "";
-}
-
 // The role of a call in a pipeline; determined once for all slices of the call.
 struct Meaning {
   bool is_python = false;
@@ -96,8 +86,8 @@ class Collector {
       out_.has_point_to_point =
           out_.has_point_to_point || meaning.is_vendor_exchange || meaning.exchange.has_value();
       if (meaning.exchange) {
-        if (std::string group = group_of(activity.calls[slice.call]); !group.empty()) {
-          out_.groups.insert(std::move(group));
+        if (const std::string& group = activity.calls[slice.call].group; !group.empty()) {
+          out_.groups.insert(group);
         }
         ++exchanges_[slice.track];
       }

@@ -17,8 +17,7 @@ struct Work {
 bool has_gpu_times(const Call& call) {
   return (call.category == Category::matmul || call.category == Category::kernel ||
           call.category == Category::memory || call.category == Category::graph) &&
-         std::none_of(call.arguments.begin(), call.arguments.end(),
-                      [](const Argument& a) { return a.name == "begin_is_host"; });
+         !call.begin_on_host;
 }
 
 // When captured work was launched: by the call of CUDA that has its correlation number. Each capture may

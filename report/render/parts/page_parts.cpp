@@ -68,7 +68,7 @@ data frame_data(const StackClass& c, size_t i) {
 
 data short_stack(const StackClass& c) {
   data out{data::type::list};
-  const std::vector<size_t> chosen = telling_frames(c.frames, kTellingFrames);
+  const std::vector<size_t> chosen = shown_frames(c.frames, kShownFrames);
   for (size_t i : chosen) {
     out.push_back(frame_data(c, i));
   }

@@ -16,7 +16,7 @@ using base::tr;
 
 namespace {
 
-std::string who_text(const Crowd& who) {
+std::string who_text(const StackOwners& who) {
   if (who.ranks.empty()) {
     return who.unranked.size() == 1 ? tr("{} process", who.unranked.size())
                                     : tr("{} processes", who.unranked.size());
@@ -52,7 +52,7 @@ class TreeWriter {
   // Writes `id` and its only children in one column; `first` stands before its first line, `rest` before
   // the others.
   void chain(FrameTree::NodeId id, const std::string& first, const std::string& rest) {
-    const Crowd& who = tree_[id].total;
+    const StackOwners& who = tree_[id].total;
     line(first, fmt::format("{}", who_text(who)));
     for (;;) {
       const FrameTree::Node& node = tree_[id];

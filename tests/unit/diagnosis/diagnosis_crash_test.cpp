@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 
 using namespace xpurun;
@@ -238,9 +239,15 @@ TEST_CASE("after a restart only the last attempt counts") {
   CHECK(v.kind == model::VerdictKind::none);
   REQUIRE(v.evidence.size() == 1);
   CHECK(v.evidence[0] == "at 3.00 s, before a restart: rank 0 exited with status 1");
+  CHECK(v.sentence.ends_with("; this was attempt 2 of the ranks"));
   job.died(1, exited(7), 20).ended(exited(1));
   v = diagnose(job.facts);
   CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("attempt 2") != std::string::npos);
+  // The first attempt's end is listed once.
+  CHECK(std::count_if(v.evidence.begin(), v.evidence.end(), [](const std::string& line) {
+          return line.find("at 3.00 s") != std::string::npos;
+        }) == 1);
 }
 
 TEST_CASE("a hang that a restart of the ranks ended is over") {

@@ -1,4 +1,4 @@
-#include "launcher/watch/native_spin.h"
+#include "launcher/watch/loops/native_spin.h"
 
 #include <doctest/doctest.h>
 

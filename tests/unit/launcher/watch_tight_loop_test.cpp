@@ -1,4 +1,4 @@
-#include "launcher/watch/tight_loop.h"
+#include "launcher/watch/loops/tight_loop.h"
 
 #include <doctest/doctest.h>
 

@@ -56,8 +56,8 @@ TEST_CASE("ranks without stacks form a separate class; other processes form none
 TEST_CASE("the significant frames are the innermost Python frame and the user's own") {
   const auto waiting = testing::sample_rank(0);
   // 0 poll, 1 gloo::wait, 2 all_reduce, 3 step, 4 main, 5 the interpreter
-  CHECK(telling_frames(waiting.threads[0].frames, 3) == std::vector<size_t>{2, 3, 4});
-  CHECK(telling_frames(waiting.threads[0].frames, 2) == std::vector<size_t>{2, 3});
-  CHECK(telling_frames({testing::native("a"), testing::native("b")}, 1) == std::vector<size_t>{0});
-  CHECK(telling_frames({}, 3).empty());
+  CHECK(shown_frames(waiting.threads[0].frames, 3) == std::vector<size_t>{2, 3, 4});
+  CHECK(shown_frames(waiting.threads[0].frames, 2) == std::vector<size_t>{2, 3});
+  CHECK(shown_frames({testing::native("a"), testing::native("b")}, 1) == std::vector<size_t>{0});
+  CHECK(shown_frames({}, 3).empty());
 }

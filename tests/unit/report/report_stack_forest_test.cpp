@@ -100,7 +100,7 @@ TEST_CASE("threads are merged with threads of the same role only, ranks' main th
     names.push_back(fmt::format("{}/{}", name_of(role->process), role->thread));
   }
   CHECK(names == std::vector<std::string>{"rank/main", "rank/pt_autograd_#", "agent/main", "other/main"});
-  const Crowd& autograd = forest.roles()[1]->tree(Layer::native).root().total;
+  const StackOwners& autograd = forest.roles()[1]->tree(Layer::native).root().total;
   CHECK(autograd.weight() == 1);
   CHECK(autograd.threads == 2);
   CHECK(forest.roles()[1]->tree(Layer::python).empty());

@@ -22,17 +22,11 @@ struct Made {
 
   void python(Stage stage, const std::string& name, int64_t begin_us, int64_t end_us, uint32_t thread = 7,
               const std::string& group = "") {
-    Call call{.name = name, .category = Category::python, .stage = stage};
-    if (!group.empty()) {
-      call.arguments.push_back({"group", group});
-    }
+    const Call call{.name = name, .category = Category::python, .group = group, .stage = stage};
     add(call, activity.track(TrackKind::python, thread), begin_us, end_us, 0);
   }
   void gpu(Category category, int64_t begin_us, int64_t end_us, uint32_t delay_us, bool host_begin = false) {
-    Call call{.name = "x", .category = category};
-    if (host_begin) {
-      call.arguments.push_back({"begin_is_host", int64_t{1}});
-    }
+    const Call call{.name = "x", .category = category, .begin_on_host = host_begin};
     add(call,
         activity.track(category == Category::collective ? TrackKind::communication : TrackKind::compute, 1),
         begin_us, end_us, delay_us);
