@@ -350,7 +350,8 @@ std::vector<std::string> VerdictHandler::source_lines(const model::CodeLocation&
   }
   for (const model::SourceFile& file : record->files) {
     for (const model::SourceLine& line : file.lines) {
-      if (file.file == where.file && std::abs(line.number - where.line) <= kAround) {
+      const bool blank = line.text.find_first_not_of(" \t") == std::string::npos;
+      if (!blank && file.file == where.file && std::abs(line.number - where.line) <= kAround) {
         out.push_back(fmt::format("{} {:>4}  {}", line.number == where.line ? '>' : ' ', line.number,
                                   base::elide_middle(base::sanitize(line.text), kMostSourceColumns)));
       }
