@@ -35,7 +35,7 @@ def main():
         print(f"{args.ranks} ranks, {args.steps} steps, {size >> 20} MiB of spans")
         for _ in range(args.repeat):
             start = time.monotonic()
-            with subprocess.Popen([args.build / "launcher/xpurun", "analyze", "--format", "json", run],
+            with subprocess.Popen([args.build / "commands/xpurun", "analyze", "--format", "json", run],
                                   stdout=subprocess.PIPE) as process:
                 told = json.loads(process.stdout.read())
                 _, status, used = os.wait4(process.pid, 0)

@@ -49,7 +49,7 @@ def helper_of(args):
 
 
 def program_of(args):
-    return os.path.abspath(os.path.join(args.build, "launcher/xpurun"))
+    return os.path.abspath(os.path.join(args.build, "commands/xpurun"))
 
 
 def spread(values, unit):

@@ -2,7 +2,7 @@
 
 usage: merge_scale.py XPURUN [--ranks 10000] [--threads 50] [--stacks 40] [--repeat 3] [--keep DIR] [--browser]
 
-XPURUN is launcher/xpurun in the build directory. Snapshots are generated first (not timed): every rank has its main
+XPURUN is commands/xpurun in the build directory. Snapshots are generated first (not timed): every rank has its main
 thread and THREADS-1 others of the roles that a PyTorch job has; main threads are at STACKS different positions, one of
 them with a single rank. Addresses differ between ranks as they do with randomised layouts. Then `xpurun stacks DIR`
 (merging and drawing alone) and `xpurun report DIR` (with diagnosis and page) are run REPEAT times each. --browser

@@ -3,7 +3,7 @@
 usage: nodes_faults.py [--build DIR] [--nodes 4] [--ranks 4] [--hang-timeout 5] [--culprit 6] [INJECTION]...
 
 Each node is a network namespace with its own xpurun; gloo talks over the namespaces' links, a nats-server runs on
-their switch. The job and its faults are those of the self-test (launcher/selftest/job). Needs root, nats-server, and
+their switch. The job and its faults are those of the self-test (commands/selftest/job). Needs root, nats-server, and
 torch for PYTHON (/usr/bin/python3, or XPURUN_BENCH_PYTHON). The seconds count from the fault to the sentence on the
 terminal of the elected node, less the hang timeout for hangs; "load" is the load average of one minute at the end. A
 busy machine needs a longer hang timeout, because ranks that starve look still. Stops may take 3 s, because 16 ranks
@@ -26,7 +26,7 @@ import time
 import bench_support
 import namespaces
 
-JOB = pathlib.Path(__file__).resolve().parents[1] / "launcher" / "selftest" / "job"
+JOB = pathlib.Path(__file__).resolve().parents[1] / "commands" / "selftest" / "job"
 SERVER = shutil.which("nats-server", path=os.environ.get("PATH", "") + ":/usr/sbin")
 PORT = 4222
 RANK = """
@@ -54,7 +54,7 @@ def mismatch(hang, function, *words):
     return Expected((hang, "crash.mismatch", "exit.mismatch"), function, words)
 
 
-# As in launcher/selftest/injections.cpp, without those of GPUs and of slow jobs, and without nested-groups, which is
+# As in commands/selftest/injections.cpp, without those of GPUs and of slow jobs, and without nested-groups, which is
 # for four ranks.
 EXPECTED = {
     "healthy": Expected(("none.finished",), recovers=True),

@@ -3,7 +3,7 @@
 usage: nodes_scale.py XPURUN [--nodes 1000] [--ranks 8] [--threads 16] [--stacks 40] [--silent 2] [--repeat 3]
                       [--keep DIR]
 
-XPURUN is launcher/xpurun in the build directory. The run directory is generated first (not timed): run.json of every
+XPURUN is commands/xpurun in the build directory. The run directory is generated first (not timed): run.json of every
 node, its dump with dump.json, stacks of RANKS ranks at STACKS different positions, and collectives.json with a group of
 all ranks, one of the node and one of the ranks with the same local rank. One rank stands outside the call; SILENT nodes
 have sent nothing. Then `xpurun report DIR` is run REPEAT times, and the verdict is checked.

@@ -218,7 +218,7 @@ def main():
     args = parser.parse_args()
     programs = {"xpurun": bench_support.program_of(args)}
     if args.than:
-        programs["other build"] = os.path.abspath(os.path.join(args.than, "launcher/xpurun"))
+        programs["other build"] = os.path.abspath(os.path.join(args.than, "commands/xpurun"))
     work = pathlib.Path(tempfile.mkdtemp(prefix="xpurun-storms-"))
     c_start = C_FORK.replace("START", "vfork()").replace("CHILD;", 'execl("/bin/true", "true", (char*)0);')
     storms = {"c-fork": C_FORK.replace("START", "fork()").replace("CHILD;", ""), "python-fork": PY_FORK,

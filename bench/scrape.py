@@ -44,7 +44,7 @@ def main():
         out = pathlib.Path(work) / "run"
         job = subprocess.Popen(
             [
-                build / "launcher/xpurun",
+                build / "commands/xpurun",
                 "--out",
                 out,
                 "--timing",

@@ -95,7 +95,7 @@ def commands(args, pid, folder):
     yield "xpurun-stackdump", [os.path.join(args.build, "stackdump/xpurun-stackdump"), "--pid", pid, "--out", out,
                                "--deadline-ms", "2000"]
     yield "xpurun stacks --pid", [
-        os.path.join(args.build, "launcher/xpurun"),
+        os.path.join(args.build, "commands/xpurun"),
         "stacks",
         "--pid",
         pid,

@@ -111,7 +111,7 @@ def main():
     processes, threads, rounds, symbols = (
         int(v) for v in sys.argv[2:] + ["8", "100", "5", "550000"][len(sys.argv) - 2 :]
     )
-    stackdump, xpurun = f"{build}/stackdump/xpurun-stackdump", f"{build}/launcher/xpurun"
+    stackdump, xpurun = f"{build}/stackdump/xpurun-stackdump", f"{build}/commands/xpurun"
     work = tempfile.mkdtemp(prefix="xpurun-bench-")
     targets = []
     try:

@@ -29,7 +29,7 @@ def measure(build, options, seconds):
         out = pathlib.Path(work) / "run"
         job = subprocess.Popen(
             [
-                build / "launcher/xpurun",
+                build / "commands/xpurun",
                 "-q",
                 "--out",
                 out,

@@ -3,7 +3,7 @@
 
 usage: bench/timeline.py BUILD [RANKS] [EVENTS]
 
-BUILD is a build directory with optimisation (only launcher/xpurun is needed). Makes event files of RANKS (1024) ranks
+BUILD is a build directory with optimisation (only commands/xpurun is needed). Makes event files of RANKS (1024) ranks
 on RANKS/8 hosts with EVENTS (10000) events each in a temporary directory, then writes a Perfetto trace plain and with
 gzip, and the JSON of 8 ranks, three times each. Prints the median of the seconds, CPU seconds, events per second, peak
 memory of the process, and the size of input and output per event.
@@ -49,7 +49,7 @@ def measure(command, out):
 
 
 def main():
-    xpurun = os.path.abspath(sys.argv[1] + "/launcher/xpurun")
+    xpurun = os.path.abspath(sys.argv[1] + "/commands/xpurun")
     ranks, events = (int(v) for v in sys.argv[2:] + ["1024", "10000"][len(sys.argv) - 2:])
     with tempfile.TemporaryDirectory(prefix="xpurun-bench-") as name:
         folder = pathlib.Path(name)

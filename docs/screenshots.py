@@ -131,7 +131,7 @@ def photograph_recorded(browser, build, folder, out):
         copy = folder / f"{run}-copy"
         shutil.copytree(folder / run, copy, dirs_exist_ok=True)
         neutral_copy(folder / run, copy)
-        subprocess.run([build / "launcher/xpurun", "report", copy, "--quiet"], check=True)
+        subprocess.run([build / "commands/xpurun", "report", copy, "--quiet"], check=True)
         page = browser.page(scheme="light", width=1160, height=900)
         page.open((copy / "report.html").as_uri())
         ready = f"document.querySelector({json.dumps(section)})"
@@ -162,7 +162,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder) / "run"
         neutral_copy(run, copy)
-        subprocess.run([args.build / "launcher/xpurun", "report", copy, "--quiet"], check=True)
+        subprocess.run([args.build / "commands/xpurun", "report", copy, "--quiet"], check=True)
         page = copy / "report.html"
         # The next step names the directory in which its command works.
         text = page.read_text(encoding="utf-8").replace(str(copy.parent.resolve()), "/home/user")

@@ -53,6 +53,20 @@ def metadata(version, licences):
     return "\n".join(lines) + "\n\n" + description.rstrip() + "\n"
 
 
+# `python -m xpurun` is the program of the same environment.
+MODULE = """import os
+import shutil
+import sys
+import sysconfig
+
+program = os.path.join(sysconfig.get_path("scripts"), "xpurun")
+program = program if os.access(program, os.X_OK) else shutil.which("xpurun")
+if not program:
+    sys.exit("xpurun: the program is not in this environment")
+os.execv(program, ["xpurun", *sys.argv[1:]])
+"""
+
+
 def place_in_wheel(name, info, data):
     """Where a file of the bundle goes; name is relative to the bundle."""
     if name.startswith("bin/"):
@@ -83,6 +97,8 @@ def make(archive, dist):
             content[name] = path.read_bytes()
             if path.stat().st_mode & 0o111:
                 programs.add(name)
+        content["xpurun/__init__.py"] = b""
+        content["xpurun/__main__.py"] = MODULE.encode()
         licences = sorted(name.removeprefix(f"{info}/licenses/") for name in content
                           if name.startswith(f"{info}/licenses/"))
         content[f"{info}/METADATA"] = metadata(version, licences).encode()

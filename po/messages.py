@@ -12,7 +12,7 @@ import re
 
 import po_file
 
-ROOMS = ("common", "launcher", "report", "stackdump")
+ROOMS = ("commands", "common", "launcher", "report", "stackdump")
 STRINGS = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
 CALL = re.compile(r"\b(?:tr|later|cli_text)\(\s*" + STRINGS)
 OPTION_TEXT = re.compile(r"\.(?:help|group|summary|description)\s*=\s*" + STRINGS)

@@ -30,8 +30,8 @@ struct Options {
   std::string mappings;
 };
 
-// One of --pid, --from-snapshot and --from-core. --place needs --pid and --mapping. Every option but --barrier, --locals and --no-stop takes a
-// value: "--pid N" or "--pid=N".
+// One of --pid, --from-snapshot and --from-core. --place needs --pid and --mapping. Every option but
+// --barrier, --locals and --no-stop takes a value: "--pid N" or "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 
 }  // namespace xpurun::stackdump

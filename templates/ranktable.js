@@ -24,7 +24,12 @@
     TEXT.forEach(function (text, i) {
       var el = document.createElement(i ? "td" : "th");
       if (!i) el.scope = "row";
-      if (i === WHERE && rank.function) place(el, rank); else el.textContent = (i === 1 && rank.culprit ? "▶ " : "") + text(rank);
+      if (!i && document.getElementById("stacks")) {
+        var link = document.createElement("a");
+        link.href = "#stacks?ranks=" + rank.rank;
+        link.textContent = rank.rank;
+        el.append(link);
+      } else if (i === WHERE && rank.function) place(el, rank); else el.textContent = (i === 1 && rank.culprit ? "▶ " : "") + text(rank);
       tr.append(el);
     });
     return tr;

@@ -27,5 +27,6 @@ extern const Script kRanktableJs;
 extern const std::string_view kTimelineCss;
 extern const Script kTimelineJs;
 extern const std::string_view kPluginDriverPy;  // run by Python, not shown
+extern const std::string_view kNotifyDriverPy;  // likewise
 
 }  // namespace xpurun::templates

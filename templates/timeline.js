@@ -34,19 +34,28 @@
     var us = ticks * data.tick_ns / 1000;
     return us < 1000 ? +us.toFixed(1) + " µs" : us < 1e6 ? +(us / 1000).toFixed(3) + " ms" : +(us / 1e6).toFixed(4) + " s";
   }
+  // The time of day of a tick, with as many digits as `step` ticks tell apart: "21:45:28.120".
+  function clock(tick, step) {
+    var ns = Number(BigInt(data.begin_ns) % 86400000000000n) + tick * data.tick_ns, us = Math.round(ns / 1000) % 86400e6;
+    var digits = Math.max(0, Math.min(6, Math.ceil(9 - Math.log10(step * data.tick_ns)))), s = us / 1e6;
+    var two = function (n) { return String(Math.floor(n)).padStart(2, "0"); };
+    return two(s / 3600) + ":" + two(s / 60 % 60) + ":" + two(s % 60) + (digits ? (us % 1e6 / 1e6).toFixed(6).slice(1, 2 + digits) : "");
+  }
   function width() { return canvas.clientWidth - LABEL; }
   function height() { return Math.min(MOST_HEIGHT, AXIS + rows.length * ROW + 4); }
   function x(tick) { return LABEL + (tick - from) / (to - from) * width(); }
   function color(name) { return getComputedStyle(section).getPropertyValue(name).trim(); }
 
   function drawAxis(g, ink, rule) {
-    var step = Math.pow(10, Math.floor(Math.log10(Math.max(1, (to - from) / 4))));
-    while ((to - from) / step > 8) step *= 2;
-    for (var t = Math.ceil(from / step) * step; t <= to; t += step) {
+    // 1, 2 or 5 times a power of ten, at round times of day.
+    var power = Math.pow(10, Math.floor(Math.log10(Math.max(1, (to - from) / 8))));
+    var step = power * [1, 2, 5, 10].find(function (n) { return (to - from) / (n * power) <= Math.max(2, width() / 130); });
+    var offset = Number(BigInt(data.begin_ns) % BigInt(Math.round(step * data.tick_ns))) / data.tick_ns;
+    for (var t = Math.ceil((from + offset) / step) * step - offset; t <= to; t += step) {
       g.fillStyle = rule;
       g.fillRect(Math.round(x(t)), AXIS - 6, 1, canvas.clientHeight);
       g.fillStyle = ink;
-      g.fillText(seconds(t), x(t) + 3, 12);
+      g.fillText(clock(t, step), x(t) + 3, 12);
     }
   }
   function drawRow(g, row, y, look) {
@@ -93,7 +102,7 @@
     var g = canvas.getContext("2d"), look = { card: color("--card"), mark: color("--tl-mark") }, ink = color("--ink");
     ["python", "host", "compute", "communication", "memory", "open"].forEach(function (kind) { look[kind] = color("--tl-" + kind); });
     g.scale(ratio, ratio);
-    g.font = "10px system-ui, sans-serif";
+    g.font = "11px system-ui, sans-serif";
     drawAxis(g, ink, color("--rule"));
     for (var i = top; i < rows.length && AXIS + (i - top) * ROW < tall; i++) {
       var y = AXIS + (i - top) * ROW, named = i === top || rows[i - 1].rank !== rows[i].rank;
@@ -133,7 +142,7 @@
   function tell(pick) {
     info.textContent = pick ? xpurun.t("rank {0}, {1}: {2}", pick.row.rank, pick.row.label, data.names[pick.row.n[pick.at]])
       + (pick.row.c[pick.at] > 1 ? xpurun.t(" and {0} more calls", pick.row.c[pick.at] - 1) : "")
-      + xpurun.t(", at {0}", seconds(pick.row.b[pick.at])) + ", " + seconds(pick.row.d[pick.at]) + details(pick.row, pick.at)
+      + xpurun.t(", at {0}", clock(pick.row.b[pick.at], 10000 / data.tick_ns)) + ", " + seconds(pick.row.d[pick.at]) + details(pick.row, pick.at)
       + (pick.row.m[pick.at] ? xpurun.t("; the line joins this collective on all ranks") : "") : "";
   }
   function choose(row, at) {
@@ -179,9 +188,38 @@
       }
     }
   }
+  // The longest times in which a rank's GPU, or without a GPU its Python thread, had no call that was timed.
+  var gaps = null, gap = -1;
+  function findGaps() {
+    var ranks = {};
+    rows.forEach(function (row) { if (!row.part) (ranks[row.rank] = ranks[row.rank] || []).push(row); });
+    gaps = [];
+    Object.keys(ranks).forEach(function (rank) {
+      var device = ranks[rank].some(function (row) { return row.kind === "compute"; });
+      var used = ranks[rank].filter(function (row) { return device ? row.kind !== "python" && row.kind !== "host" : row.kind === "python"; });
+      var blocks = [];
+      used.forEach(function (row) { row.b.forEach(function (begin, at) { blocks.push({ row: row, at: at, begin: begin, end: begin + row.d[at] }); }); });
+      blocks.sort(function (a, b) { return a.begin - b.begin; });
+      blocks.reduce(function (last, block) {
+        if (block.begin > last.end) gaps.push({ after: last, before: block, size: block.begin - last.end });
+        return block.end > last.end ? block : last;
+      }, blocks[0] || { end: 0 });
+    });
+    gaps.sort(function (a, b) { return b.size - a.size; });
+  }
+  function nextGap() {
+    if (!gaps) findGaps();
+    if (!gaps.length) return;
+    gap = (gap + 1) % Math.min(gaps.length, 10);
+    var found = gaps[gap], name = function (end) { return data.names[end.row.n[end.at]]; };
+    selected = { row: found.before.row, at: found.before.at, m: 0 };
+    show(found.after.end - found.size * 0.3, found.before.begin + found.size * 0.3);
+    info.textContent = xpurun.t("Gap {0}: rank {1}, {2} without a timed call from {3} on, after {4}, before {5}", gap + 1,
+      found.before.row.rank, seconds(found.size), clock(found.after.end, 10000 / data.tick_ns), name(found.after), name(found.before));
+  }
   var KEYS = {
     "+": function (m) { zoom(0.5, m); }, "=": function (m) { zoom(0.5, m); }, "-": function (m) { zoom(2, m); },
-    n: nextHit,
+    n: nextHit, g: nextGap,
     a: function () { show(from - (to - from) / 4, to - (to - from) / 4); }, d: function () { show(from + (to - from) / 4, to + (to - from) / 4); },
     ArrowLeft: function () { step(-1); }, ArrowRight: function () { step(1); },
     ArrowUp: function () { stepRow(-1); }, ArrowDown: function () { stepRow(1); },
@@ -215,8 +253,10 @@
       scroll(-Math.round((event.clientY - drag.y) / ROW));
     });
     canvas.addEventListener("pointerup", function (event) {
-      var pick = drag && !drag.moved && under(event);
+      var pick = drag && !drag.moved && under(event), box = canvas.getBoundingClientRect();
+      var row = drag && !drag.moved && event.clientX - box.left < LABEL && rows[top + Math.floor((event.clientY - box.top - AXIS) / ROW)];
       drag = null;
+      if (row && document.getElementById("rank-filter")) xpurun.showRanks(String(row.rank));
       if (pick) choose(pick.row, pick.at);
     });
     canvas.addEventListener("dblclick", function (event) {
@@ -232,6 +272,7 @@
     next.addEventListener("click", nextHit);
     window.addEventListener("resize", later);
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
+    document.getElementById("tl-gap").addEventListener("click", nextGap);
     document.getElementById("tl-in").addEventListener("click", function () { zoom(0.5, (from + to) / 2); });
     document.getElementById("tl-out").addEventListener("click", function () { zoom(2, (from + to) / 2); });
     document.getElementById("tl-all").addEventListener("click", function () { show(0, data.ticks); });
@@ -239,7 +280,8 @@
   function search() {
     var words = query.value.trim().toLowerCase(), calls = 0;
     hits = words ? data.names.map(function (name) { return name.toLowerCase().indexOf(words) >= 0; }) : null;
-    if (hits) rows.forEach(function (row) { row.n.forEach(function (name, i) { calls += hits[name] ? row.c[i] : 0; }); });
+    // Of all calls, also of those that a block does not name.
+    if (hits) data.calls.forEach(function (n, name) { calls += hits[name] ? n : 0; });
     next.disabled = !calls;
     found.textContent = hits ? xpurun.t("{0} calls", calls) : "";
     later();
@@ -253,7 +295,7 @@
     rows = data.rows;
     rows.forEach(function (row) {
       row.look = row.part === "open" ? "open" : row.kind;
-      row.label = row.part === "open" ? xpurun.t("not finished") : row.part === "captured" ? xpurun.t("captured {0}", row.kind) : row.kind;
+      row.label = row.part === "open" ? xpurun.t("not finished") : row.part === "captured" ? xpurun.t("captured {0}", xpurun.t(row.kind)) : xpurun.t(row.kind);
       row.b = sum(row.b);
       row.ends = ends(row);
     });

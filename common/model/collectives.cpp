@@ -34,6 +34,7 @@ void fields(V& visit, C& c) {
   visit("group_ranks", c.group_ranks, WhenEmpty::omit);
   visit("sent", c.sent, WhenEmpty::omit);
   visit("received", c.received, WhenEmpty::omit);
+  visit.hex("history", c.history, WhenEmpty::omit);
 }
 
 template <typename V, Self<CallLane::Kind> K>
@@ -134,12 +135,20 @@ void fields(V& visit, C& c) {
   visit("locks", c.locks, WhenEmpty::omit);
 }
 
+template <typename V, Self<Joining> J>
+void fields(V& visit, J& j) {
+  visit.rank("rank", j.rank);
+  visit("size", j.size);
+  visit("place", j.place);
+}
+
 template <typename V, Self<RankCollectives> R>
 void fields(V& visit, R& r) {
   visit.rank("rank", r.rank);
   visit("pid", r.pid);
   visit("communicators", r.communicators);
   visit("lanes", r.lanes, WhenEmpty::omit);
+  visit("joining", r.joining, WhenEmpty::omit);
 }
 
 template <typename V, Self<CollectiveFacts> F>

@@ -21,6 +21,9 @@ namespace xpurun::model {
 inline constexpr std::string_view kCollectivesSchema = "xpurun.collectives/1";
 // In a dump's directory; after a death also in the run directory, with the state at the end of each rank.
 inline constexpr std::string_view kCollectivesFile = "collectives.json";
+// The same schema, in the run directory: the calls at the moment at which different calls were found to have
+// ended (find_silent_mismatch()).
+inline constexpr std::string_view kMismatchFile = "mismatch.json";
 
 // The tag of a receive that takes messages of any tag.
 inline constexpr int kAnyTag = -1;
@@ -54,6 +57,8 @@ struct CollectiveCall {
   // all_to_all: elements to and from each rank of the communicator; empty: unknown.
   std::vector<uint64_t> sent;
   std::vector<uint64_t> received;
+  // NCCL: hash of all collectives up to this one, equal on all ranks that have made equal calls; 0: unknown.
+  uint64_t history = 0;
 
   CallOperation operation() const { return operation_of(op); }
   bool takes_any_peer() const { return peer < 0 && operation() == CallOperation::recv; }
@@ -108,11 +113,21 @@ struct CallLane {
   std::vector<uint64_t> numbers;  // per call its CollectiveCall::sequence
 };
 
+// What a process has passed to init_process_group, in which it waits for the other ranks.
+struct Joining {
+  base::Rank rank = base::kNoRank;  // the argument, which another process may have passed too
+  int size = 0;                     // number of ranks; 0: the process is not in init_process_group
+  std::string place;                // where the ranks meet: "127.0.0.1:29500", a file; empty: unknown
+
+  bool empty() const { return size == 0; }
+};
+
 struct RankCollectives {
   base::Rank rank = base::kNoRank;
   base::Pid pid = 0;
   std::vector<Communicator> communicators;
   std::vector<CallLane> lanes;
+  Joining joining;
 };
 
 struct CollectiveFacts {

@@ -85,6 +85,9 @@ base::Result<PythonException> exception_from_message(std::string_view json);
 // The variables that give the message's sender its rank; empty for a process without a rank.
 std::map<std::string, std::string> identity_in_message(std::string_view json);
 
+// The parent of the message's sender; 0: the message does not say.
+base::Pid parent_in_message(std::string_view json);
+
 // Keeps only the positions of the chain's first exception and the beginning of its message. For runs with
 // very many records.
 void drop_details(PythonException& exception);

@@ -88,6 +88,12 @@ std::map<std::string, std::string> identity_in_message(std::string_view text) {
   return out;
 }
 
+base::Pid parent_in_message(std::string_view text) {
+  const nlohmann::json j = parse_json(text);
+  const auto found = j.is_object() ? j.find("parent") : j.end();
+  return j.is_object() && found != j.end() && found->is_number_integer() ? found->get<base::Pid>() : 0;
+}
+
 base::Result<PythonException> exception_from_message(std::string_view text) {
   const nlohmann::json j = parse_json(text);
   if (j.is_discarded()) {

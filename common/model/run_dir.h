@@ -31,6 +31,7 @@ class RunDir {
   std::string file(std::string_view name) const;
   std::string run_json() const { return file("run.json"); }
   std::string verdict_json() const { return file("verdict.json"); }
+  std::string source_json() const { return file("source.json"); }
   std::string report_html() const { return file("report.html"); }
   std::string report_json() const { return file("report.json"); }
   std::string log() const { return file("xpurun.log"); }

@@ -330,4 +330,24 @@ base::Result<RunManifest> load_run_manifest(const std::string& path) {
   return run;
 }
 
+bool waits_for_nodes(const ProcessRecord& process) {
+  return process.file.find("torch/distributed/elastic/rendezvous/") != std::string::npos ||
+         process.file.ends_with("torch/distributed/elastic/utils/store.py");
+}
+
+std::string nodes_wanted(const ProcessRecord& process) {
+  for (size_t i = 0; i < process.cmdline.size(); ++i) {
+    const std::string_view word = process.cmdline[i];
+    for (const std::string_view option : {"--nnodes", "--nnode"}) {
+      if (word == option && i + 1 < process.cmdline.size()) {
+        return process.cmdline[i + 1];
+      }
+      if (word.starts_with(option) && word.substr(option.size()).starts_with('=')) {
+        return std::string(word.substr(option.size() + 1));
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace xpurun::model

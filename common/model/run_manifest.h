@@ -155,6 +155,12 @@ struct ProcessRecord {
   size_t node = 0;  // index into RunManifest::nodes; not kept
 };
 
+// The process is a launcher that waits for the launchers of other nodes, by its last known position.
+bool waits_for_nodes(const ProcessRecord& process);
+// The number of nodes that torchrun is told to wait for, as it stands in its arguments: "2", "1:4"; empty:
+// unknown.
+std::string nodes_wanted(const ProcessRecord& process);
+
 // One stall: raised when a rank has been still for the timeout, cleared when progress resumes.
 struct Stall {
   int n = 0;

@@ -48,10 +48,11 @@ struct CalledBy {
   std::string name;          // of the function that the program called, MPI_Ssend; empty: the operation's
   uint64_t count = 0;        // elements; 0: unknown or none
   std::string dtype;
-  int root = -1;    // global rank where known, else rank in the communicator; -1: none
-  int peer = -1;    // send, recv: global rank where known, as for root; -1: any
-  int tag = 0;      // send, recv
-  RankSet holders;  // win_lock and the like: the ranks that hold the lock
+  std::string reduce;  // sum, max, ...; empty: none or unknown
+  int root = -1;       // global rank where known, else rank in the communicator; -1: none
+  int peer = -1;       // send, recv: global rank where known, as for root; -1: any
+  int tag = 0;         // send, recv
+  RankSet holders;     // win_lock and the like: the ranks that hold the lock
   CallStage stage = CallStage::called;
   CodeLocation where;       // the program's line; empty: unknown
   std::string thread;       // of the program; empty: its main thread, or unknown
@@ -145,14 +146,17 @@ struct Verdict {
   std::vector<Waiting> waiting;
   VerdictCollective collective;
   double seconds = 0;  // how long the culprits have been in this state; for deaths, since the start
+  std::string since;   // begin of that state, or the death: "2026-11-21T02:15:00Z"; empty if unknown
   std::string dump;    // "dumps/1-hang" relative to the run directory, empty if none
   Confidence confidence = Confidence::none;
-  std::string sentence;               // one sentence: heading_word(), a colon and the headline
-  std::string headline;               // the sentence without its first word; empty in files of older versions
+  std::string sentence;  // one sentence: heading_word(), a colon and the headline
+  std::string headline;  // the sentence without its first word; empty in files of older versions
+  std::string title;     // who, where, since when: at most 120 columns; likewise without the kind
   std::vector<std::string> evidence;  // lines, most important first
-  VerdictException exception;         // for kind exception
-  LogTail log_tail;                   // for a verdict about a death
-  Slowness slow;                      // for kind slow
+  std::vector<std::string> details;  // more lines: those that say again what the sentence says, and C symbols
+  VerdictException exception;        // for kind exception
+  LogTail log_tail;                  // for a verdict about a death
+  Slowness slow;                     // for kind slow
   NextStep next;
 };
 

@@ -37,6 +37,7 @@ void fields(V& visit, C& c) {
   visit.optional("root", c.root);
   visit.optional("peer", c.peer);
   visit("tag", c.tag, WhenEmpty::omit);
+  visit("reduce", c.reduce, WhenEmpty::omit);
   visit("holders", c.holders, WhenEmpty::omit);
   visit("stage", c.stage);
   visit("where", c.where);
@@ -145,13 +146,16 @@ void fields(T& visit, V& v) {
   visit.optional("exit_code", v.exit_code);
   visit("sentence", v.sentence);
   visit("headline", v.headline);
+  visit("title", v.title);
   visit("where", v.where);
   visit("waiting", v.waiting);
   present_only(visit, v.collective);
   visit("seconds", v.seconds);
+  visit("since", v.since);
   visit("dump", v.dump);
   visit("confidence", v.confidence);
   visit("evidence", v.evidence);
+  visit("details", v.details, WhenEmpty::omit);
   present_only(visit, v.exception);
   present_only(visit, v.slow);
   visit("log_tail", v.log_tail, WhenEmpty::omit);

@@ -130,10 +130,10 @@ template <>
 inline constexpr std::array<std::string_view, 3> kNames<Motion> = {"", "stuck", "moving"};
 
 // The subject of a verdict.
-enum class VerdictKind { none, running, hang, crash, exception, exit, interrupted, slow };
+enum class VerdictKind { none, running, hang, crash, exception, exit, interrupted, slow, mismatch };
 template <>
-inline constexpr std::array<std::string_view, 8> kNames<VerdictKind> = {
-    "none", "running", "hang", "crash", "exception", "exit", "interrupted", "slow"};
+inline constexpr std::array<std::string_view, 9> kNames<VerdictKind> = {
+    "none", "running", "hang", "crash", "exception", "exit", "interrupted", "slow", "mismatch"};
 
 // Whether the job is known to be broken.
 enum class VerdictLevel {
@@ -238,10 +238,11 @@ enum class JobEventKind {
   end,        // the run has ended and its report is written
   stall,      // no step ends: what is known before the hang timeout
   memory,     // the memory of ranks grows and will reach its limit
+  mismatch,   // ranks have made different calls that ended: their data are wrong
 };
 template <>
-inline constexpr std::array<std::string_view, 8> kNames<JobEventKind> = {
-    "hang", "crash", "exception", "recovery", "slow", "end", "stall", "memory"};
+inline constexpr std::array<std::string_view, 9> kNames<JobEventKind> = {
+    "hang", "crash", "exception", "recovery", "slow", "end", "stall", "memory", "mismatch"};
 
 // The result of one program that xpurun ran for the user: the --on-event command, or a plug-in.
 enum class ProgramStatus {

@@ -1,7 +1,7 @@
 // What a pair of timing events adds to the duration of the matmul between them: medians of event pairs less
 // CUPTI's kernels on 4 H200, ten shapes: 6.8 to 7.3 us in bf16, 3.9 to 4.2 us in fp32, independent of the
 // shape and of the time of an empty pair (2.0 to 2.5 us). preload/ subtracts it from the calls of a run, and
-// launcher/replay/ from the calls of a replay, so that both durations mean the same. Freestanding.
+// commands/replay/ from the calls of a replay, so that both durations mean the same. Freestanding.
 #pragma once
 
 #include <stdint.h>

@@ -136,7 +136,11 @@ struct PythonSegment {
   uint32_t traced_taken;
   // Written by the supervisor.
   uint64_t traced_least_ns;  // shorter calls are summed up
-  uint8_t reserved[72];
+  // Written by the process in init_process_group: its arguments, until the group exists.
+  int32_t join_rank;   // negative: unknown
+  uint32_t join_size;  // 0: not in init_process_group
+  TextRef join_place;  // "127.0.0.1:29500", a file; empty: unknown
+  uint8_t reserved[60];
   TorchGroup group[kTorchGroups];
   uint8_t text[kTorchTextBytes];
   PythonSpan spans[kPythonSpans];
@@ -150,7 +154,7 @@ static_assert(sizeof(TorchCall) == 80 && offsetof(TorchCall, op) == 32 && offset
 static_assert(sizeof(TorchGroup) == 64 + 320 * 80 && offsetof(TorchGroup, called) == 32, "wire layout");
 static_assert(offsetof(PythonSegment, groups) == 16 && offsetof(PythonSegment, group) == 128, "wire layout");
 static_assert(offsetof(PythonSegment, records_spans) == 32 && offsetof(PythonSegment, traced_change) == 36 &&
-                  offsetof(PythonSegment, traced_least_ns) == 48,
+                  offsetof(PythonSegment, traced_least_ns) == 48 && offsetof(PythonSegment, join_rank) == 56,
               "wire layout");
 static_assert(sizeof(PythonSpan) == 64 && offsetof(PythonSpan, name) == 48, "wire layout");
 static_assert(offsetof(PythonSegment, spans) == 128 + 64 * 25664 + 256 * 1024, "wire layout");

@@ -68,6 +68,10 @@ void GpuWatch::take(std::string_view line) {
     return;
   }
   health_.add(devices, base::wall_ns(), kWatchIntervalS);
+  processes_.clear();
+  for (const model::GpuClockReading& reading : devices) {
+    processes_.push_back(reading.processes);
+  }
   if (base::ns_to_s(setup_.loop.now() - saved_) >= kSaveS) {
     save();
   }

@@ -40,6 +40,9 @@ class GpuWatch {
   void finish();
   // Since the start, by GPU.
   std::vector<GpuThrottling> throttling() const;
+  // By the latest reading: of each GPU the processes that compute on it, as the driver numbers them. Empty:
+  // not known.
+  const std::vector<std::vector<base::Pid>>& processes() const { return processes_; }
   bool is_helper(base::Pid pid) const { return helper_.pid() > 0 && helper_.pid() == pid; }
   // Call for every reaped child. True if the pid was the helper.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
@@ -55,6 +58,7 @@ class GpuWatch {
   HelperProcess helper_;
   std::string text_;  // of the line that is not complete yet
   model::GpuHealth health_;
+  std::vector<std::vector<base::Pid>> processes_;
   base::MonoNs saved_ = 0;
 };
 

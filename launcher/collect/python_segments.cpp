@@ -282,12 +282,21 @@ void PythonSegments::add_to(model::CollectiveFacts& facts, base::Pid pid, base::
   std::vector<Communicator> groups = read_groups(*memory, now);
   model::RankCollectives& mine = facts.of(rank, pid);
   std::move(groups.begin(), groups.end(), std::back_inserter(mine.communicators));
+  if (const uint32_t size = memory->join_size; size > 0 && size <= kMostRanks) {
+    mine.joining = {.rank = std::max(memory->join_rank, base::kNoRank),
+                    .size = static_cast<int>(size),
+                    .place = text_at(*memory, memory->join_place)};
+  }
 }
 
 // torch makes the default group first.
 std::optional<GroupMember> default_group(const PythonSegment& memory) {
   if (memory.groups == 0) {
-    return {};
+    const auto rank = static_cast<uint32_t>(memory.join_rank);  // negative: beyond every size
+    const uint32_t size = memory.join_size;
+    return rank < size && size <= kMostRanks
+               ? std::optional(GroupMember{static_cast<base::Rank>(rank), static_cast<int>(size)})
+               : std::nullopt;
   }
   const TorchGroup group = copy_of(memory.group[0]);
   const std::vector<base::Rank> members = members_of(memory, group);

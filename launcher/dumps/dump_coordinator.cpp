@@ -130,9 +130,11 @@ DumpPlan DumpCoordinator::plan(const std::string& directory) {
 bool DumpCoordinator::ask_gpus(std::vector<DumpTarget>& targets) const {
   const auto fault = report::find_call_fault(calls_);
   const size_t gpus = gpus_of_host();
-  const bool shared = gpus > 0 && parts_.table.living_ranks().size() > gpus;
+  const bool crowded = gpus > 0 && parts_.table.living_ranks().size() > gpus;
+  const auto users = hooks_.gpu_processes ? hooks_.gpu_processes() : std::vector<std::vector<base::Pid>>();
   for (DumpTarget& target : targets) {
-    target.gpu_stacks = gpu_question(parts_.options.gpu_stacks, fault, target.rank, shared);
+    target.gpu_stacks =
+        gpu_question(parts_.options.gpu_stacks, fault, target.rank, crowded || shares_gpu(users, target.pid));
   }
   return std::any_of(targets.begin(), targets.end(),
                      [](const DumpTarget& target) { return target.gpu_stacks != model::GpuStacks::never; });

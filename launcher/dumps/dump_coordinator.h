@@ -63,6 +63,8 @@ class DumpCoordinator {
     // Writes the current timing and calls into the directory, and returns the calls.
     std::function<model::CollectiveFacts(const std::string& directory)> save_calls;
     std::function<void(base::Pid)> release;  // lets a held process continue
+    // Of each GPU the processes that compute on it (GpuWatch); may be empty.
+    std::function<std::vector<std::vector<base::Pid>>()> gpu_processes = {};
     // The directory of a dump was created and the dump begins; may be empty.
     std::function<void(const model::DumpManifest& dump, const std::string& directory)> begun = {};
     // All stacks of the open stall's dump are written; a debugger may still add frames to them.

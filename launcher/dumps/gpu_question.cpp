@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 
@@ -52,6 +53,16 @@ model::GpuStacks gpu_question(model::GpuStacks wanted, const std::optional<repor
     return model::GpuStacks::never;
   }
   return wanted;
+}
+
+bool shares_gpu(const std::vector<std::vector<base::Pid>>& processes, base::Pid pid) {
+  const auto lists = [pid](const std::vector<base::Pid>& of_gpu) {
+    return std::find(of_gpu.begin(), of_gpu.end(), pid) != of_gpu.end();
+  };
+  const bool known = std::any_of(processes.begin(), processes.end(), lists);
+  return std::any_of(processes.begin(), processes.end(), [&](const std::vector<base::Pid>& of_gpu) {
+    return of_gpu.size() > 1 && (!known || lists(of_gpu));
+  });
 }
 
 size_t gpus_of_host(const std::string& devices) {

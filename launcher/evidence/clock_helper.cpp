@@ -137,7 +137,14 @@ std::string watched_line(const std::vector<GpuDevice>& gpus) {
     for (const model::ThrottleReason reason : gpu.throttle_reasons) {
       reasons.push_back(std::string(name_of(reason)));
     }
-    list.push_back({{"uuid", gpu.uuid}, {"mhz", gpu.sm_clock_mhz}, {"reasons", std::move(reasons)}});
+    auto pids = nlohmann::ordered_json::array();
+    for (const model::GpuProcess& process : gpu.processes) {
+      pids.push_back(process.pid);
+    }
+    list.push_back({{"uuid", gpu.uuid},
+                    {"mhz", gpu.sm_clock_mhz},
+                    {"reasons", std::move(reasons)},
+                    {"pids", std::move(pids)}});
   }
   return list.dump() + "\n";
 }
@@ -153,6 +160,7 @@ std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line) {
           reading.reasons.push_back(*known);
         }
       }
+      reading.processes = one.at("pids").get<std::vector<base::Pid>>();
       out.push_back(std::move(reading));
     }
   } catch (const nlohmann::json::exception&) {
@@ -169,7 +177,7 @@ void run_watch_helper(const std::vector<std::string>& words) {
     ::_exit(seconds ? 0 : 2);  // a host without NVML is no failure
   }
   for (;;) {
-    const std::string line = watched_line(gpus->read());
+    const std::string line = watched_line(gpus->read(true));
     if (!base::put_out(line)) {
       ::_exit(0);  // nobody reads
     }

@@ -56,10 +56,13 @@ class DeviceReader {
   DeviceReader(const Nvml& library, nvml::Device device) : nvml_(library), device_(device) {}
 
   // Only the values that change fast.
-  GpuDevice speed(int index, const std::string& uuid) {
+  GpuDevice speed(int index, const std::string& uuid, bool processes) {
     GpuDevice d{.index = index};
     d.uuid = uuid;
     read_speed(d);
+    if (processes) {
+      read_processes(d);
+    }
     return d;
   }
   std::string uuid() { return text("nvmlDeviceGetUUID"); }
@@ -297,10 +300,10 @@ base::Result<GpuSpeeds> GpuSpeeds::open(const std::string& library) {
   return GpuSpeeds(std::move(state));
 }
 
-std::vector<GpuDevice> GpuSpeeds::read() {
+std::vector<GpuDevice> GpuSpeeds::read(bool processes) {
   std::vector<GpuDevice> out;
   for (const auto& [device, uuid] : state_->devices) {
-    out.push_back(DeviceReader(state_->nvml, device).speed(static_cast<int>(out.size()), uuid));
+    out.push_back(DeviceReader(state_->nvml, device).speed(static_cast<int>(out.size()), uuid, processes));
   }
   return out;
 }

@@ -33,8 +33,9 @@ class GpuSpeeds {
   GpuSpeeds& operator=(GpuSpeeds&&) noexcept;
   ~GpuSpeeds();
 
-  // Of all GPUs, always in the same order; the other fields but `index` and `uuid` are empty.
-  std::vector<model::GpuDevice> read();
+  // Of all GPUs, always in the same order; the other fields but `index` and `uuid` are empty, and `processes`
+  // unless they are wanted.
+  std::vector<model::GpuDevice> read(bool processes = false);
 
  private:
   struct State;

@@ -4,17 +4,13 @@
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "launcher/machine/links.h"
-#include "launcher/machine/pressure.h"
-#include "launcher/machine/storage.h"
+#include "launcher/machine/machine_reader.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <poll.h>
-#include <set>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -24,12 +20,11 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr int kSampleMs = 2000;
-constexpr double kPatienceS = 2;
 constexpr size_t kLongestRequest = size_t{64} << 10;
 
 class MachineHelper {
  public:
-  explicit MachineHelper(std::string run_dir) : run_dir_(std::move(run_dir)) {}
+  explicit MachineHelper(std::string run_dir) : reader_(std::move(run_dir)) {}
 
   // Until the supervisor has closed its end.
   void run() {
@@ -50,7 +45,7 @@ class MachineHelper {
   void sample() {
     const base::MonoNs now = base::mono_ns();
     if (sampled_ > 0) {
-      waits_.sample(host_, ranks_, base::ns_to_s(now - sampled_));
+      reader_.sample(ranks_, base::ns_to_s(now - sampled_));
     }
     sampled_ = now;
   }
@@ -70,41 +65,11 @@ class MachineHelper {
     ranks_ = ranks_from(std::string_view(text_).substr(begin == std::string::npos ? 0 : begin,
                                                        end - (begin == std::string::npos ? 0 : begin)));
     text_.erase(0, end + 1);
-    return bool(base::put_out(line_of(reading())));
+    return bool(base::put_out(line_of(reader_.read(ranks_))));
   }
 
-  model::MachineReading reading() {
-    model::MachineReading out;
-    read_places(host_, ranks_, out);
-    std::set<int> cpus;
-    std::vector<std::string> paths{run_dir_, "/dev/shm"};
-    for (const WatchedRank& rank : ranks_) {
-      const auto places = written_places(host_.proc(), rank.pid);
-      paths.insert(paths.end(), places.begin(), places.end());
-    }
-    for (const model::RankPlace& place : out.places) {
-      const auto allowed = model::cpus_in(place.cpus);
-      cpus.insert(allowed.begin(), allowed.end());
-    }
-    const std::vector<int> allowed(cpus.begin(), cpus.end());
-    read_infiniband(host_, out);
-    read_interfaces(host_, out);
-    read_tcp(host_, out);
-    read_pci(host_, out);
-    read_pressure(host_, ranks_.empty() ? 0 : ranks_.front().pid, out);
-    interrupts_.read(host_, allowed, out);
-    read_frequency(host_, allowed, out);
-    space_.read(host_.proc_text("self/mountinfo"), paths, kPatienceS, out);
-    waits_.read(out);
-    return out;
-  }
-
-  std::string run_dir_;
-  HostFiles host_;
+  MachineReader reader_;
   std::vector<WatchedRank> ranks_;
-  InterruptReader interrupts_;
-  SpaceReader space_;
-  StorageWaits waits_;
   std::string text_;
   base::MonoNs sampled_ = 0;
 };

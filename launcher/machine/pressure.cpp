@@ -26,7 +26,10 @@ struct PressureFile {
   MachineFact fact;
 };
 
-constexpr PressureFile kPressures[] = {{"cpu", "some", MachineFact::cpu_pressure},
+// Of the CPU, all threads of a group wait only where the group is kept from running; of the host they never
+// do.
+constexpr PressureFile kHostCpu = {"cpu", "some", MachineFact::cpu_pressure};
+constexpr PressureFile kPressures[] = {{"cpu", "full", MachineFact::cpu_pressure},
                                        {"memory", "full", MachineFact::memory_pressure},
                                        {"io", "full", MachineFact::io_pressure}};
 
@@ -77,7 +80,7 @@ void read_pressure(const HostFiles& host, base::Pid pid, MachineReading& out) {
           .source = host.proc_path(path), .reason = "the kernel does not count (psi=0)"}));
       break;
     }
-    add_pressure(file, text, "host", out);
+    add_pressure(file.fact == kHostCpu.fact ? kHostCpu : file, text, "host", out);
   }
   const std::string group = pid > 0 ? unified_group(host.proc().text(pid, "cgroup")) : std::string();
   if (group.size() < 2 || group.find("/..") != std::string::npos) {
@@ -111,7 +114,8 @@ void InterruptReader::read(const HostFiles& host, const std::vector<int>& cpus, 
   std::string busiest;
   uint64_t most = 0;
   std::map<std::string, uint64_t> now;
-  for (const std::string_view line : base::split(host.proc_text("interrupts"), '\n')) {
+  const std::string interrupts = host.proc_text("interrupts");
+  for (const std::string_view line : base::split(interrupts, '\n')) {
     // " 41:  12  7 ... PCI-MSI 524288-edge  mlx5_comp3": a number per CPU, then words
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos) {

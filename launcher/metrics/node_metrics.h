@@ -67,6 +67,8 @@ struct NodeMetrics {
   bool shapes = false;     // also serve the atorch_* names
   model::Peaks peaks;
   uint64_t slow_events = 0;                        // times that the job became slower
+  uint64_t mismatches = 0;                         // communicators in which different calls have ended
+  double lost_rank_s = 0;                          // of all ranks together, in stalls and slower steps
   std::vector<GpuThrottling> gpus;                 // of the node
   std::vector<model::MachineSeries> machine = {};  // what the kernel counts about the node
   std::vector<Culprit> culprits;                   // at the moment

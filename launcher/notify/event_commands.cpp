@@ -2,10 +2,13 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "templates/templates.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 namespace xpurun::launcher {
@@ -16,6 +19,16 @@ constexpr size_t kMostRunning = 4;
 constexpr size_t kMostWaiting = 16;
 // run.json keeps the newest commands: a job may stall and recover for weeks.
 constexpr size_t kMostRecorded = 1000;
+// Receivers that templates/notify_driver.py knows.
+constexpr std::array<std::string_view, 7> kReceivers = {"slack",   "feishu", "dingtalk", "pagerduty",
+                                                        "webhook", "mlflow", "wandb"};
+
+// Of a receiver's name, or of a command line.
+std::vector<std::string> argv_of(const std::string& command) {
+  const bool named = std::find(kReceivers.begin(), kReceivers.end(), command) != kReceivers.end();
+  return named ? std::vector<std::string>{"python3", "-c", std::string(templates::kNotifyDriverPy), command}
+               : std::vector<std::string>{"/bin/sh", "-c", command};
+}
 
 }  // namespace
 
@@ -35,7 +48,7 @@ void EventCommands::report(const model::JobEvent& event) {
 void EventCommands::start(const model::JobEvent& event) {
   Run& run = running_.emplace_back(setup_, event);
   const std::string input = to_json(event).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
-  run.program.start({"/bin/sh", "-c", command_}, input + "\n", limit_s_,
+  run.program.start(argv_of(command_), input + "\n", limit_s_,
                     {.line =
                          [kind = run.kind](std::string_view line) {
                            base::log_info("--on-event ({}): {}", name_of(kind), base::sanitize(line));

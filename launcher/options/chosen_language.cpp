@@ -30,6 +30,47 @@ Settings typed_language(const std::vector<std::string>& words) {
   return out;
 }
 
+std::vector<std::string> without_language(const std::vector<std::string>& words) {
+  constexpr std::string_view kFlag = "--lang";
+  std::vector<std::string> out;
+  const CommandSpec* command = nullptr;
+  size_t own_end = words.size();  // of the words before the command's name
+  for (size_t i = 0; i < words.size() && command == nullptr; ++i) {
+    if (words[i] == kFlag && i + 1 < words.size()) {
+      ++i;
+    } else if (!words[i].starts_with("--lang=")) {
+      command = find_command(words[i]);
+      own_end = i;
+      if (command == nullptr) {
+        return words;  // the words of run
+      }
+    }
+  }
+  if (command == nullptr || command->name == "run") {
+    return words;
+  }
+  const bool reads_it =
+      find_option(command->options, "lang") != nullptr || command->operands == Operands::program;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--") {
+      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+      break;
+    }
+    const bool ours = i < own_end || !reads_it;
+    const bool joined = words[i].starts_with("--lang=");
+    const bool apart = words[i] == kFlag && i + 1 < words.size();
+    const std::string_view value = joined  ? std::string_view(words[i]).substr(kFlag.size() + 1)
+                                   : apart ? std::string_view(words[i + 1])
+                                           : std::string_view();
+    if (ours && (joined || apart) && (value == "auto" || base::language_named(value))) {
+      i += apart ? 1 : 0;
+    } else {
+      out.push_back(words[i]);
+    }
+  }
+  return out;
+}
+
 base::Language chosen_language(const Settings& settings, const std::map<std::string, std::string>& env) {
   const auto variable = [&env](const char* name) {
     const auto it = env.find(name);

@@ -1,5 +1,5 @@
 // Name, arguments and description of each subcommand, as data for help, completions and argument splitting.
-// The code of the subcommands is in launcher/commands/.
+// The code of the subcommands is in commands/.
 #pragma once
 
 #include "launcher/options/option_table.h"

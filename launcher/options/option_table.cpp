@@ -133,9 +133,11 @@ constexpr OptionSpec kRun[] = {
     {.name = "on-event",
      .kind = ValueKind::text,
      .metavar = "COMMAND",
+     .words = "slack feishu dingtalk pagerduty webhook mlflow wandb",
      .group = kPrograms,
-     .help = "run this command line with /bin/sh on each event of the job, with one JSON document on its "
-             "standard input",
+     .help =
+         "report each event of the job to slack, feishu, dingtalk, pagerduty, webhook, mlflow or wandb, or "
+         "run this command line with /bin/sh, with one JSON document on its standard input",
      .scope = Scope::environment},
     {.name = "on-event-kinds",
      .kind = ValueKind::list,
@@ -143,8 +145,8 @@ constexpr OptionSpec kRun[] = {
      .words = "all",
      .default_text = "all",
      .group = kPrograms,
-     .help =
-         "the events that --on-event is run for: hang, crash, exception, recovery, slow, stall, end, or all",
+     .help = "the events that --on-event is run for: hang, crash, exception, recovery, slow, mismatch, "
+             "stall, end, or all",
      .scope = Scope::everywhere},
     {.name = "on-event-timeout",
      .kind = ValueKind::duration,

@@ -19,6 +19,9 @@ constexpr OptionSpec kQuery[] = {
     {.name = "ask",
      .kind = ValueKind::text,
      .metavar = "NAME",
+     .words =
+         "time longest matmuls collectives late gaps launches stages functions batches steps slowest-steps "
+         "load communication captured idle idle-gaps links failures",
      .group = "Question",
      .help = "ask this ready question"},
     {.name = "list", .group = "Question", .help = "print the ready questions and the tables"},

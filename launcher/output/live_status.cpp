@@ -32,6 +32,7 @@ constexpr size_t kWideEnoughForSteps = 80;
 constexpr size_t kWideEnoughForRates = 100;
 constexpr size_t kWidthOfSteps = 17;
 constexpr size_t kWidthOfHost = 18;
+constexpr size_t kWidthOfMemory = 10;
 // Lines about missing nodes, if the ranks must fit too.
 constexpr size_t kMostGaps = 3;
 
@@ -94,6 +95,7 @@ struct TopCells {
   std::string state;
   std::string still;
   std::string cpu;
+  std::string memory;
   std::string step;
   std::string late;
   std::string flops;
@@ -123,7 +125,9 @@ std::string fitted_place(const std::string& place, size_t columns) {
 struct TopColumns {
   bool pid_and_cpu = false;
   bool host = false;
+  bool memory = false;
   bool steps = false;
+  bool late = false;
   bool rates = false;
 };
 
@@ -137,9 +141,9 @@ std::string top_line(const TopCells& c, const TopColumns& columns) {
   }
   out += fmt::format("{}  {} {} {}  ", pad_start(c.pid, 7), pad_end(c.state, 8), pad_start(c.still, 8),
                      pad_start(c.cpu, 6));
-  if (columns.steps) {
-    out += fmt::format("{} {}  ", pad_start(c.step, 7), pad_start(c.late, 7));
-  }
+  out += columns.memory ? pad_start(c.memory, 8) + "  " : "";
+  out += columns.steps ? pad_start(c.step, 7) + (columns.late ? " " : "  ") : "";
+  out += columns.late ? pad_start(c.late, 7) + "  " : "";
   if (columns.rates) {
     out += fmt::format("{} {}  {}  {}  ", pad_start(c.flops, 7), pad_start(c.collectives, 7),
                        pad_start(c.untraced, 8), pad_end(cut_end(c.last_collective, 20), 20));
@@ -154,6 +158,7 @@ TopCells headings() {
           .state = tr("STATE"),
           .still = tr("STILL"),
           .cpu = tr("CPU"),
+          .memory = tr("MEMORY"),
           .step = tr("STEP"),
           .late = tr("LATE"),
           .flops = tr("TFLOP/S"),
@@ -163,14 +168,20 @@ TopCells headings() {
           .where = tr("WHERE")};
 }
 
+// To blame for a stall or for slow steps.
+bool is_marked(const LiveRank& r, const LiveStatus& s) {
+  return s.culprits.contains(r.rank) || s.steps.slow_ranks.contains(r.rank);
+}
+
 TopCells cells_of(const LiveRank& r, const LiveStatus& s) {
   return {.rank = fmt::format("{}", r.rank),
-          .mark = s.culprits.contains(r.rank) ? '!' : ' ',
+          .mark = is_marked(r, s) ? '!' : ' ',
           .host = base::sanitize(r.host),
           .pid = r.pid == 0 ? "-" : std::to_string(r.pid),
           .state = tr(state_word(r, s)),
           .still = r.alive ? base::human_duration(r.still_s) : "-",
           .cpu = r.cpu_share < 0 ? "-" : fmt::format("{:.0f}%", r.cpu_share * 100),
+          .memory = r.rss_bytes <= 0 ? "-" : base::human_size(static_cast<uint64_t>(r.rss_bytes)),
           .step = r.step_s < 0 ? "-" : report::short_seconds(r.step_s),
           .late = r.late_s < 0 ? "-" : report::short_seconds(r.late_s),
           .flops = fmt::format("{:.1f}", r.flops_per_s / 1e12),
@@ -202,6 +213,7 @@ void fields(V& visit, R& r) {
     return;  // there may be thousands
   }
   visit("cpu_share", r.cpu_share);
+  visit("rss_bytes", r.rss_bytes, WhenEmpty::omit);
   visit("function", r.function);
   visit("file", r.file);
   visit("line", r.line);
@@ -237,6 +249,8 @@ void fields(V& visit, S& s) {
   visit("step_s", s.steps.step_s, WhenEmpty::omit);
   visit("slower_share", s.steps.slower_share, WhenEmpty::omit);
   visit("slower_since", s.steps.slower_since, WhenEmpty::omit);
+  visit("slower_wall_ns", s.steps.slower_wall_ns, WhenEmpty::omit);
+  visit("slow_ranks", s.steps.slow_ranks, WhenEmpty::omit);
   visit("gaps", s.gaps, WhenEmpty::omit);
   visit.ranks_text("culprits", s.culprits);
   visit("ranks", s.ranks);
@@ -285,12 +299,22 @@ std::string steps_line(const LiveSteps& steps) {
   if (steps.done <= 0) {
     return "";
   }
-  const std::string pace =
-      tr("{} steps, {} each", report::grouped(steps.done), report::short_seconds(steps.step_s));
-  return steps.slower_share <= 0
-             ? pace
-             : tr("{}; {} slower since step {}", pace, report::percent(steps.slower_share),
-                  report::grouped(steps.slower_since));
+  constexpr double kFactor = 0.5;  // above it, a factor tells more than a percentage
+  std::string out = tr("step {} · {}", report::grouped(steps.done), report::short_seconds(steps.step_s));
+  if (steps.slower_share > 0) {
+    const std::string by = steps.slower_share >= kFactor ? fmt::format("{:.1f}×", 1 + steps.slower_share)
+                                                         : report::percent(steps.slower_share);
+    constexpr size_t kClock = 11;  // "2026-11-21T02:15:00Z"
+    const std::string since = steps.slower_wall_ns > 0
+                                  ? base::utc_iso8601(steps.slower_wall_ns).substr(kClock, 5)
+                                  : tr("step {}", report::grouped(steps.slower_since));
+    out += tr(" · {} slower since {}", by, since);
+  }
+  const model::RankSet& slow = steps.slow_ranks;
+  return slow.empty()
+             ? out
+             : fmt::format("{}{}{}", out, steps.slower_share > 0 ? tr(", ") : " · ",
+                           slow.size() == 1 ? tr("rank {}", slow.brief()) : tr("ranks {}", slow.brief()));
 }
 
 std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink, TableOrder order) {
@@ -313,13 +337,18 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
   const bool wide = columns >= kWideEnoughForPid;
   const auto any_rank = [&s](auto&& has) { return std::any_of(s.ranks.begin(), s.ranks.end(), has); };
   const bool host = wide && any_rank([](const LiveRank& r) { return !r.host.empty(); });
-  const bool steps = columns >= kWideEnoughForSteps + (host ? kWidthOfHost : 0) &&
-                     any_rank([](const LiveRank& r) { return r.step_s >= 0; });
+  const bool roomy = columns >= kWideEnoughForSteps + (host ? kWidthOfHost : 0);
+  const bool steps = roomy && any_rank([](const LiveRank& r) { return r.step_s >= 0; });
+  const bool lateness = steps && any_rank([](const LiveRank& r) { return r.late_s >= 0; });
+  const bool memory = roomy && any_rank([](const LiveRank& r) { return r.rss_bytes > 0; });
   const TopColumns shown_columns{
       .pid_and_cpu = wide,
       .host = host,
+      .memory = memory,
       .steps = steps,
-      .rates = columns >= kWideEnoughForRates + (steps ? kWidthOfSteps : 0) && any_rank(uses_gpu)};
+      .late = lateness,
+      .rates = columns >= kWideEnoughForRates + (steps ? kWidthOfSteps : 0) + (memory ? kWidthOfMemory : 0) &&
+               any_rank(uses_gpu)};
   out += ink.paint(Ink::Colour::strong, cut_end(top_line(headings(), shown_columns), columns)) + '\n';
   std::vector<LiveRank> ranks = s.ranks;
   const bool all_fit = rows == 0 || ranks.size() + used <= rows;
@@ -335,9 +364,9 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
     const size_t before = base::display_width(top_line(cells, shown_columns));
     cells.where = fitted_place(place, columns > before ? columns - before : 0);
     const std::string cut = cut_end(top_line(cells, shown_columns), columns);
-    out += s.culprits.contains(r.rank) ? ink.paint(Ink::Colour::bad, cut)
-           : late                      ? ink.paint(Ink::Colour::doubtful, cut)
-                                       : cut;
+    out += is_marked(r, s) ? ink.paint(Ink::Colour::bad, cut)
+           : late          ? ink.paint(Ink::Colour::doubtful, cut)
+                           : cut;
     out += '\n';
   }
   if (shown < ranks.size()) {

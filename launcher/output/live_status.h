@@ -25,6 +25,7 @@ struct LiveRank {
   double step_s = -1;     // mean of the last steps of training; negative: not known
   double late_s = -1;     // by how much it is late at collectives, in a step; negative: not known
   double cpu_share = -1;  // CPU cores in use; negative: not known
+  int64_t rss_bytes = 0;  // memory of the host; 0: not known
   std::string function;   // innermost line of the user's own code; empty without Python
   std::string file;
   int line = 0;
@@ -44,8 +45,10 @@ struct LiveSteps {
   double step_s = 0;        // mean of the last steps
   double slower_share = 0;  // than before; 0: no slower
   int64_t slower_since = 0;
+  int64_t slower_wall_ns = 0;  // begin of that step; 0: unknown
+  model::RankSet slow_ranks;   // that keep the others waiting, now
 };
-// "4,120 steps, 171 ms each"; empty if unknown.
+// "step 1,204 · 28 ms · 3.0× slower since 21:46, rank 1"; empty if unknown. Times are UTC.
 std::string steps_line(const LiveSteps& steps);
 
 struct LiveStatus {

@@ -66,7 +66,8 @@ std::string moving_text(const LiveStatus& s, bool with_place) {
     return s.ranks.empty() ? tr("starting") : tr("all ranks have ended");
   }
   if (!is_quiet(ranks.front())) {
-    return tr("all active");
+    const std::string steps = steps_line(s.steps);
+    return steps.empty() ? tr("all active") : steps;
   }
   return with_culprits(
       s,
@@ -107,6 +108,10 @@ std::string status_line_text(const LiveStatus& s, size_t columns, base::Language
   if (base::display_width(out) > columns) {
     out = tells ? fmt::format("{} | {}", elapsed, text(true))
                 : fmt::format("{} | {} | {}", elapsed, ranks, text(true));
+  }
+  // The steps tell more than the number of ranks.
+  if (!tells && s.steps.done > 0 && base::display_width(out) > columns) {
+    out = text(true);
   }
   if (tells && base::display_width(out) > columns) {
     out = text(false);

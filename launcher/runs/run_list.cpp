@@ -159,8 +159,8 @@ std::string outcome_text(const RunEntry& run) {
       break;
   }
   const model::RunManifest& m = run.manifest;
-  if (m.outcome == model::RunOutcome::exit && m.child_status.exited()) {
-    return fmt::format("exit {}", m.child_status.exit_code());
+  if (m.outcome == model::RunOutcome::exit && (m.exit_status >= 0 || m.child_status.exited())) {
+    return fmt::format("exit {}", m.exit_status >= 0 ? m.exit_status : m.child_status.exit_code());
   }
   if (m.outcome == model::RunOutcome::signal && m.child_status.signaled()) {
     return base::signal_name(m.child_status.signal());

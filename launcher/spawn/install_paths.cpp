@@ -44,7 +44,8 @@ base::Result<std::string> stackdump_program() {
 }
 
 base::Result<std::string> nodes_program() {
-  return find_beside("xpurun-nodes", {"../libexec/xpurun/xpurun-nodes", "nodes/agent/xpurun-nodes"});
+  return find_beside("xpurun-nodes",
+                     {"../libexec/xpurun/xpurun-nodes", "../launcher/nodes/agent/xpurun-nodes"});
 }
 
 base::Result<std::string> selftest_job() {

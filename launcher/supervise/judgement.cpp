@@ -2,6 +2,8 @@
 
 #include "common/base/tr.h"
 #include "common/model/run_dir.h"
+#include "report/diagnosis/ends/endings.h"
+#include "report/diagnosis/title.h"
 
 #include <utility>
 
@@ -79,6 +81,24 @@ void Judgement::add_helpers(HelperList& helpers) {
 void Judgement::rank_found() {
   restart_.rank_found();
   nodes_.rank_found();
+  new_ranks_ = true;
+}
+
+// Of a restart by xpurun, the launcher's line was said with the hang.
+void Judgement::processes_known() {
+  const model::RunManifest& run = parts_.journal.manifest();
+  if (!std::exchange(new_ranks_, false) || report::attempts(run) == attempt_) {
+    return;
+  }
+  attempt_ = report::attempts(run);
+  const base::Speaking speaking(parts_.options.language);
+  const auto endings = report::endings_of(run);
+  const auto failures = report::failures_before_restarts(endings, run);
+  if (!failures.empty()) {
+    const report::Ending& last = *failures.back();
+    parts_.messages.say(base::tr("the launcher has started the ranks again, attempt {}: rank {} {}", attempt_,
+                                 last.process->rank, report::how_it_ended(last)));
+  }
 }
 
 void Judgement::command_ended() {
@@ -140,7 +160,13 @@ VerdictHandler::Hooks Judgement::verdict_hooks() {
           .publish =
               [this](const model::Verdict& v) { publish(v, parts_.options.termination_log, dir_.absolute); },
           .reported = [this] { nodes_.verdict_reported(); },
-          .say_sentence = [this](const model::Verdict& v) { parts_.messages.say(v.sentence, colour_of(v)); },
+          .say_sentence =
+              [this](const model::Verdict& v) {
+                const base::Speaking speaking(parts_.options.language);
+                for (const std::string& line : report::sentence_lines(v)) {
+                  parts_.messages.say(line, line.starts_with(' ') ? std::nullopt : colour_of(v));
+                }
+              },
           .say_report =
               [this] {
                 if (parts_.options.report) {

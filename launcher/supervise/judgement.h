@@ -64,6 +64,8 @@ class Judgement {
 
   void add_helpers(HelperList& helpers);
   void rank_found();
+  // The manifest has the processes of the latest poll.
+  void processes_known();
   void command_ended();
   void give_up(const std::string& why);
   bool collecting_evidence() const { return evidence_.busy(); }
@@ -94,6 +96,8 @@ class Judgement {
   ReportRunner reports_;
   EvidenceService evidence_;
   RankRestart restart_;
+  bool new_ranks_ = false;
+  int attempt_ = 1;  // of the ranks
   NodeHandler nodes_;
   VerdictHandler verdicts_;
   StallHandler stalls_;

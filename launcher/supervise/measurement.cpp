@@ -6,12 +6,39 @@
 #include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <functional>
+#include <set>
 #include <unistd.h>
 #include <utility>
 
 namespace xpurun::launcher {
+
+namespace {
+
+// Seconds that the ranks of this node have lost together: all of a stall, and of slower steps what they take
+// longer. `now_s`: since the start of the run.
+double lost_rank_s(const model::RunManifest& run, double now_s) {
+  std::set<base::Rank> ranks;
+  for (const model::ProcessRecord& p : run.processes) {
+    if (p.role == model::ProcessRole::rank && p.rank != base::kNoRank) {
+      ranks.insert(p.rank);
+    }
+  }
+  double lost_s = 0;
+  for (const model::Stall& s : run.stalls) {
+    lost_s += std::max(0.0, (s.cleared_s < 0 ? now_s : s.cleared_s) - (s.since_s < 0 ? s.at_s : s.since_s));
+  }
+  for (const model::Slowdown& s : run.slowdowns) {
+    const double slow_s = std::max(0.0, (s.cleared_s < 0 ? now_s : s.cleared_s) - s.at_s);
+    lost_s += s.share > 0 ? slow_s * s.share / (1 + s.share) : 0;
+  }
+  return lost_s * static_cast<double>(ranks.size());
+}
+
+}  // namespace
 
 Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
     : parts_(p),
@@ -49,7 +76,18 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
              {.nccl = [this] { return timing_.calls(); },
               .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); },
               .add_mpi = [this](model::CollectiveFacts& calls) { add_mpi_calls(calls); }}),
-      mismatches_(p.loop, {.calls = [this] { return calls_.all(); }, .say = hooks_.say}),
+      mismatches_(p.loop, p.options.language,
+                  {.calls = [this] { return calls_.all(); },
+                   .keep =
+                       [this](const model::CollectiveFacts& calls) {
+                         parts_.storage.replace(parts_.journal.dir().file(model::kMismatchFile),
+                                                to_json(calls).dump(1));
+                       },
+                   .report =
+                       [this](const std::string& sentence, const model::RankSet& ranks) {
+                         parts_.notifier.events().mismatched(sentence, ranks);
+                       },
+                   .say = hooks_.say}),
       metrics_(p.loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }) {
   mismatches_.start();
   python_.on_load([this](base::Pid pid, const model::LoadSample& load) { memory_.add(pid, load); });
@@ -102,7 +140,7 @@ model::CollectiveFacts Measurement::python_calls() const {
 }
 
 void Measurement::finish_files() {
-  mismatches_.stop();
+  mismatches_.finish();
   timing_.finish();
   gpu_watch_.finish();
   machine_.finish();
@@ -180,6 +218,12 @@ TimingService::Hooks Measurement::timing_hooks() {
               },
           .slow_rank = std::bind_front(&SlowdownHandler::found_slow_rank, &speed_),
           .slow_events = [this] { return steps().slow_events(); },
+          .lost_rank_s =
+              [this] {
+                const Journal& journal = parts_.journal;
+                return lost_rank_s(journal.manifest(), journal.elapsed_s());
+              },
+          .mismatches = [this] { return mismatches_.found(); },
           .culprits = [this] { return culprits(); },
           .machine = [this] { return machine_.history().series; },
           .gpus = [this] { return gpu_watch_.throttling(); }};

@@ -73,10 +73,12 @@ class Measurement {
   PythonReports& python() { return python_; }
   MpiSegments& mpi() { return mpi_; }
   const StepWatch& steps() const { return speed_.watch(); }
+  const model::RankSet& slow_ranks() const { return speed_.slow_ranks(); }
   ActivitySession& activity() { return activity_; }
   CaptureRunner& captures() { return captures_; }
   const RecordedCalls& calls() const { return calls_; }
   MetricsServer& metrics() { return metrics_; }
+  const GpuWatch& gpus() const { return gpu_watch_; }
 
  private:
   PythonReports::Hooks python_hooks();

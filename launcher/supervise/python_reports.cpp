@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "launcher/options/values/traced_functions.h"
 #include "launcher/supervise/command_start.h"
+#include "report/diagnosis/ends/exceptions.h"
 
 #include <nlohmann/json.hpp>
 
@@ -79,18 +80,35 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
     return;
   }
   discover(pid);
-  if (parts_.table.find(pid) == nullptr) {
+  // A process that a rank had started may be gone, too. It has inherited the rank's variables.
+  const TrackedProcess* parent = parts_.table.find(model::parent_in_message(json));
+  const bool of_rank = parent != nullptr && (parent->record.role == model::ProcessRole::rank ||
+                                             parent->record.role == model::ProcessRole::worker);
+  if (parts_.table.find(pid) == nullptr && !of_rank) {
     add_departed(pid, json, exception->code);
   }
   const TrackedProcess* p = parts_.table.find(pid);
   exception->pid = pid;
-  exception->rank = p != nullptr ? p->record.rank : base::kNoRank;
+  exception->rank = p != nullptr ? p->record.rank : of_rank ? parent->record.rank : base::kNoRank;
   exception->at_s = parts_.journal.elapsed_s();
   base::log_info("pid {} (rank {}) reports {}: {}", pid, exception->rank, name_of(exception->kind),
                  model::headline(exception->chain.front()));
+  note_worker_failure(*exception);
   exceptions_.add(std::move(*exception));
   parts_.journal.changed();
   hooks_.recorded(parts_.journal.manifest().exceptions.back());
+}
+
+// A pool starts a new process for each that ends, without end if all raise, and the rank waits.
+void PythonReports::note_worker_failure(const model::PythonException& exception) {
+  constexpr int kMany = 20;
+  const TrackedProcess* p = parts_.table.find(exception.pid);
+  const bool raised = exception.kind == model::ExceptionKind::raised;
+  if (raised && p != nullptr && p->record.role == model::ProcessRole::worker &&
+      ++worker_failures_[exception.rank] == kMany) {
+    base::log_warn("{} processes of rank {} have ended by an exception, one after the other: the last one {}",
+                   kMany, exception.rank, report::raised_words(exception));
+  }
 }
 
 // The rank ended before any walk found it. Its exit was not seen, but the reported call was its last action,

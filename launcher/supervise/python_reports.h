@@ -15,6 +15,7 @@
 #include "launcher/supervise/exception_list.h"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,6 +66,7 @@ class PythonReports {
   bool take_helper_death(base::Pid parent, std::string_view json);
   bool take_untraced(base::Pid pid, std::string_view json);
   void add_departed(base::Pid pid, std::string_view json, int code);
+  void note_worker_failure(const model::PythonException& exception);
 
   Parts parts_;
   Hooks hooks_;
@@ -72,8 +74,9 @@ class PythonReports {
   SpanService spans_;
   TracedNames names_;
   ExceptionList exceptions_;
-  base::Pid unkept_ = 0;  // the last process with a report that was not kept
-  bool changed_ = false;  // the names have changed since the start of the job
+  std::map<base::Rank, int> worker_failures_;  // processes of the rank that have raised
+  base::Pid unkept_ = 0;                       // the last process with a report that was not kept
+  bool changed_ = false;                       // the names have changed since the start of the job
 };
 
 }  // namespace xpurun::launcher

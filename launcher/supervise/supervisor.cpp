@@ -111,7 +111,8 @@ void Supervisor::judge_now() {
 
 LiveStatus Supervisor::live_status() {
   return launcher::live_status({loop_, journal_, table_, watcher_, measurement_.timing(),
-                                measurement_.steps(), [this] { return measurement_.calls().all(); }});
+                                measurement_.steps(), [this] { return measurement_.calls().all(); },
+                                measurement_.slow_ranks()});
 }
 
 std::function<void(const std::string&)> Supervisor::say() {

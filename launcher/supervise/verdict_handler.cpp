@@ -2,6 +2,8 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/evidence/source_record.h"
+#include "launcher/notify/github_actions.h"
 #include "launcher/output/journald.h"
 #include "launcher/output/termination_message.h"
 #include "report/diagnosis/diagnose.h"
@@ -20,6 +22,8 @@ namespace xpurun::launcher {
 using base::tr;
 
 namespace {
+
+constexpr size_t kMostSourceColumns = 100;
 
 // False for a job that ended well, and for a job whose only process failed by itself: its own output has
 // already said everything.
@@ -336,11 +340,32 @@ std::string VerdictHandler::stacks_command(const model::Verdict& verdict) const 
   return "xpurun stacks " + base::shell_quote((dir / verdict.dump).string());
 }
 
+// The line and its neighbours, as the report has kept them; empty if there is no report.
+std::vector<std::string> VerdictHandler::source_lines(const model::CodeLocation& where) const {
+  constexpr int kAround = 1;
+  std::vector<std::string> out;
+  const auto record = model::load_source_record(parts_.journal.dir().source_json());
+  if (where.file.empty() || !record) {
+    return out;
+  }
+  for (const model::SourceFile& file : record->files) {
+    for (const model::SourceLine& line : file.lines) {
+      const bool blank = line.text.find_first_not_of(" \t") == std::string::npos;
+      if (!blank && file.file == where.file && std::abs(line.number - where.line) <= kAround) {
+        out.push_back(fmt::format("{} {:>4}  {}", line.number == where.line ? '>' : ' ', line.number,
+                                  base::elide_middle(base::sanitize(line.text), kMostSourceColumns)));
+      }
+    }
+  }
+  return out;
+}
+
 void VerdictHandler::print_end() {
   const model::RunManifest& run = parts_.journal.manifest();
   if (run.verdict.kind != model::VerdictKind::none && run.verdict.kind != model::VerdictKind::running) {
     publish(run.verdict);
   }
+  tell_github(run.verdict, parts_.journal.dir().report_json());
   const EndText text =
       parts_.options.attaches() ? EndText::with_evidence : end_text(run, hooks_.several_ranks());
   if (parts_.options.verbosity < 0 || text == EndText::nothing) {
@@ -356,7 +381,10 @@ void VerdictHandler::print_end() {
   if (!stacks.empty()) {
     words.next = {};
   }
-  for (const std::string& line : report::evidence_lines(words)) {
+  for (const std::string& line : source_lines(run.verdict.where)) {
+    hooks_.say("  " + line);
+  }
+  for (const std::string& line : report::evidence_lines(words, parts_.options.verbosity > 0)) {
     hooks_.say("  " + line);
   }
   if (!stacks.empty()) {

@@ -67,6 +67,7 @@ class VerdictHandler {
   void publish(const model::Verdict& verdict);
   // The verdict in the language of the run.
   model::Verdict spoken(const model::Verdict& verdict) const;
+  std::vector<std::string> source_lines(const model::CodeLocation& where) const;
   std::string stacks_command(const model::Verdict& verdict) const;
   void say_progress_again(const model::Stall& stall);
   bool must_act(const model::Stall& stall) const;

@@ -61,13 +61,18 @@ Watcher::Listener Supervisor::watch_listener() {
                 }
                 return report::proved_to_stand(measurement_.calls().all(), gone);
               },
+          .steps_seen = [this] { return measurement_.steps().last_end() > 0; },
           .rank_found =
               [this] {
                 judgement_.rank_found();
                 listeners_.open_metrics();
                 journal_.changed();
               },
-          .table_updated = [this] { journal_.processes_polled(table_.records(), table_.world_size()); },
+          .table_updated =
+              [this] {
+                journal_.processes_polled(table_.records(), table_.world_size());
+                judgement_.processes_known();
+              },
           .warn = say()};
 }
 
@@ -77,6 +82,7 @@ DumpCoordinator::Hooks Supervisor::dump_hooks() {
       .observations = [this] { return watcher_.observations(); },
       .save_calls = [this](const std::string& directory) { return measurement_.save(directory); },
       .release = [this](base::Pid pid) { notices_.release(pid); },
+      .gpu_processes = [this] { return measurement_.gpus().processes(); },
       .begun = [this](const model::DumpManifest& dump,
                       const std::string& directory) { judgement_.evidence().dump_begun(dump, directory); },
       .stacks_written = [this] { judgement_.stalls().report(); },

@@ -220,6 +220,8 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
                    .shapes = parts_.options.shape_metrics,
                    .peaks = parts_.options.peaks,
                    .slow_events = hooks_.slow_events(),
+                   .lost_rank_s = hooks_.lost_rank_s(),
+                   .mismatches = hooks_.mismatches(),
                    .gpus = hooks_.gpus(),
                    .machine = hooks_.machine(),
                    .culprits = hooks_.culprits(),

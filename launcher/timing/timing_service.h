@@ -63,6 +63,9 @@ class TimingService {
     std::function<void(base::Rank, double share)> slow_rank = [](base::Rank, double) {};
     // Times that the job became slower.
     std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
+    // Lost by all ranks together, in stalls and in slower steps.
+    std::function<double()> lost_rank_s = [] { return 0.0; };
+    std::function<uint64_t()> mismatches = [] { return uint64_t{0}; };  // communicators with wrong data
     std::function<std::vector<Culprit>()> culprits = [] { return std::vector<Culprit>(); };
     std::function<std::vector<model::MachineSeries>()> machine = [] {
       return std::vector<model::MachineSeries>();

@@ -2,6 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/watch/rank_watch.h"
 
 #include <algorithm>
@@ -44,9 +45,14 @@ Watcher::MakeProbe make_rank_watch(const Watcher::Listener& listener) {
 // The other ranks' places are watched once a rank has been still for this share of the timeout: early,
 // because many samples tell a function that is often called from the one that works.
 constexpr double kWatchPlaceShare = 0.125;
+constexpr double kWatchPlaceS = 8;  // or after this time: a signal may end the job
 
 // A time without progress of this length is shown in the time line of a run. Seconds.
 constexpr double kShownStillS = 2;
+// When a job without steps is looked at: a share of the hang timeout, and at least this.
+constexpr double kEarlyS = 16;
+constexpr double kEarlyShare = 0.2;
+constexpr double kNoCpu = 0.1;          // of one core
 constexpr size_t kMostStillTimes = 32;  // of one process
 
 void note_progress(model::ProcessRecord& record, double at_s) {
@@ -115,12 +121,12 @@ void Watcher::look_at(base::Pid pid, bool executed) {
 
 void Watcher::process_known() {
   const base::MonoNs now = parts_.loop.now();
-  // True for a launcher whose ranks have not started yet, for example because it waits for other nodes.
-  bool ranks_to_come = false;
+  // A launcher whose ranks have not started yet, for example because it waits for other nodes.
+  const TrackedProcess* launcher = nullptr;
   for (const TrackedProcess* p : parts_.table.living_ranks()) {
-    const bool launcher = starts_ranks(p->record.cmdline);
-    ranks_to_come |= launcher;
-    const bool watchable = (p->record.identity != model::RankSource::single || p->record.python) && !launcher;
+    const bool starts = starts_ranks(p->record.cmdline);
+    launcher = starts ? p : launcher;
+    const bool watchable = (p->record.identity != model::RankSource::single || p->record.python) && !starts;
     const auto it = probes_.find(p->record.pid);
     if (watchable && (it == probes_.end() || it->second->rank() != p->record.rank)) {
       probes_.insert_or_assign(
@@ -133,8 +139,14 @@ void Watcher::process_known() {
     const TrackedProcess* p = parts_.table.find(entry.first);
     return p == nullptr || !p->alive || p->record.role != model::ProcessRole::rank;
   });
+  if (launcher == nullptr || !probes_.empty() || !gone_.empty()) {
+    launcher_.reset();
+  } else if (launcher_ == nullptr || launcher_pid_ != launcher->record.pid) {
+    launcher_pid_ = launcher->record.pid;
+    launcher_ = make_probe_(base::kNoRank, launcher_pid_, now, 0);
+  }
   const TrackedProcess* command = parts_.table.find(parts_.table.main());
-  if (const auto warning = unwatched_.look(since_start_s(now), !probes_.empty() || ranks_to_come,
+  if (const auto warning = unwatched_.look(since_start_s(now), !probes_.empty() || launcher != nullptr,
                                            command != nullptr ? command->record.comm : std::string())) {
     listener_.warn(*warning);
   }
@@ -162,6 +174,7 @@ void Watcher::poll() {
   forgive_lateness(now);
   if (!ranks_are_held_()) {
     sample_ranks(now);
+    look_early(now);
   }
   listener_.table_updated();
   schedule();
@@ -202,30 +215,82 @@ void Watcher::find_spawners_and_discover(base::MonoNs now) {
 }
 
 void Watcher::sample_ranks(base::MonoNs now) {
-  const double after_s = parts_.options.hang_timeout_s * kWatchPlaceShare;
+  const double after_s = std::min(parts_.options.hang_timeout_s * kWatchPlaceShare, kWatchPlaceS);
   const bool some_still = after_s > 0 && std::any_of(probes_.begin(), probes_.end(), [&](const auto& entry) {
                             return entry.second->still_s(now) >= after_s;
                           });
   for (auto& [pid, probe] : probes_) {
     probe->watch_place(some_still);
     probe->sample(now, [&, below = pid] { return parts_.table.descendants_of(below); });
+    note_position(*probe, pid);
     if (TrackedProcess* p = parts_.table.find(pid)) {
-      p->record.function = probe->position().function;
-      p->record.file = probe->position().file;
-      p->record.line = probe->position().line;
-      if (!probe->user_place().empty()) {
-        p->record.place = probe->user_place();  // after the end of a process, its last place
-      }
       p->record.rss_bytes = probe->rss_bytes();
       note_progress(p->record, since_start_s(probe->last_progress()));
     }
   }
+  sample_launcher(now);
   find_stalls(now);
+}
+
+void Watcher::note_position(const RankProbe& probe, base::Pid pid) {
+  if (TrackedProcess* p = parts_.table.find(pid)) {
+    p->record.function = probe.position().function;
+    p->record.file = probe.position().file;
+    p->record.line = probe.position().line;
+    if (!probe.user_place().empty()) {
+      p->record.place = probe.user_place();  // after the end of a process, its last place
+    }
+  }
+}
+
+// A launcher that waits for other nodes has no rank. It may wait for any time, so that this is no stall.
+void Watcher::sample_launcher(base::MonoNs now) {
+  if (launcher_ == nullptr) {
+    return;
+  }
+  launcher_->sample(now, [] { return std::vector<Descendant>(); });
+  note_position(*launcher_, launcher_pid_);
+  const TrackedProcess* p = parts_.table.find(launcher_pid_);
+  const double waited_s = p == nullptr ? 0 : since_start_s(now) - p->record.seen_s;
+  const double timeout_s = parts_.options.hang_timeout_s;
+  if (p == nullptr || said_rendezvous_ || timeout_s <= 0 || waited_s < timeout_s ||
+      !model::waits_for_nodes(p->record)) {
+    return;
+  }
+  said_rendezvous_ = true;
+  const base::Speaking speaking(parts_.options.language);
+  const std::string wanted = model::nodes_wanted(p->record);
+  listener_.warn(base::tr("the launcher has started no rank for {}: it waits in rendezvous for other nodes{}",
+                          base::human_duration(waited_s),
+                          wanted.empty() ? "" : base::tr(" (--nnodes {})", base::sanitize(wanted))));
 }
 
 void Watcher::find_stalls(base::MonoNs now) {
   for (const StallEvent& event : detector_.update(now, still_ranks(now))) {
     listener_.stall_changed(event);
+  }
+}
+
+// Without steps nothing says how long is usual. A rank that neither works nor waits for an event outside of
+// the job is looked at after a part of the timeout, once for each time that it stands still.
+void Watcher::look_early(base::MonoNs now) {
+  const double after_s = std::max(kEarlyS, parts_.options.hang_timeout_s * kEarlyShare);
+  if (after_s >= parts_.options.hang_timeout_s || !listener_.steps_seen || listener_.steps_seen()) {
+    return;
+  }
+  bool look = false;
+  for (const auto& [pid, probe] : probes_) {
+    if (probe->still_s(now) < after_s) {
+      looked_at_.erase(pid);
+      continue;
+    }
+    const model::RankObservation seen = probe->observe(now);
+    const bool stands = seen.outside == model::OutsideWait::none && seen.main_cpu_share < kNoCpu &&
+                        seen.helper_life == model::HelperLife::still;
+    look |= stands && looked_at_.insert(pid).second;
+  }
+  if (look) {
+    look_for_stall(after_s, Look::before);
   }
 }
 

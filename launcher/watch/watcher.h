@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ class Watcher {
     std::function<std::optional<NativeCalls>(base::Pid)> native_calls;
     // Ranks that cannot go on, by the recorded calls. Asked when ranks have become still; may be empty.
     std::function<model::RankSet()> proved = {};
+    // The ends of steps are seen, so that somebody else looks at a silence; may be empty.
+    std::function<bool()> steps_seen = {};
     std::function<void()> rank_found;     // another rank is being watched
     std::function<void()> table_updated;  // the records of the table may have changed
     std::function<void(const std::string& warning)> warn;
@@ -95,7 +98,10 @@ class Watcher {
   void forgive_lateness(base::MonoNs now);
   void find_spawners_and_discover(base::MonoNs now);
   void sample_ranks(base::MonoNs now);
+  void sample_launcher(base::MonoNs now);
+  void note_position(const RankProbe& probe, base::Pid pid);
   void find_stalls(base::MonoNs now);
+  void look_early(base::MonoNs now);
   std::vector<StillRank> still_ranks(base::MonoNs now);
   void mark_proved(base::MonoNs now, std::vector<StillRank>& ranks);
   double since_start_s(base::MonoNs at) const { return base::ns_to_s(at - parts_.started); }
@@ -109,9 +115,13 @@ class Watcher {
   UnwatchedJob unwatched_;
   std::map<base::Pid, std::unique_ptr<RankProbe>> probes_;  // of living ranks
   std::map<base::Pid, model::RankObservation> gone_;        // the last observation of dead ranks
+  std::unique_ptr<RankProbe> launcher_;                     // which has not started a rank yet
+  base::Pid launcher_pid_ = 0;
+  bool said_rendezvous_ = false;
   // Still ranks for which the proof was asked last, with the times of their last progress, and the answer.
   std::map<base::Rank, base::MonoNs> asked_;
   model::RankSet proved_;
+  std::set<base::Pid> looked_at_;  // early, since they stand still
   EventLoop::TimerId timer_ = 0;
   bool looking_ = false;  // in look_for_stall()
   base::MonoNs last_poll_ = 0;

@@ -223,6 +223,7 @@ def identity():
 
 def record_of(kind, thread):
     import _thread
+    from posix import getppid
     name = getattr(thread, "name", None)
     if name is None:
         name = "MainThread"
@@ -230,7 +231,8 @@ def record_of(kind, thread):
         active = getattr(threading, "_active", {}).get(_thread.get_ident())
         name = getattr(active, "name", name)
     return {"schema": "xpurun.exception/1", "identity": identity(), "kind": kind, "thread": cut(name, 200),
-            "tid": getattr(_thread, "get_native_id", int)(), "wall_ns": time.time_ns(), "code": -1}
+            "tid": getattr(_thread, "get_native_id", int)(), "wall_ns": time.time_ns(), "code": -1,
+            "parent": getppid()}
 
 
 def tell_exception(kind, value, thread):

@@ -6,6 +6,7 @@ records the end, and writes a span. Of nested calls only the outermost counts, b
 fail in here are not recorded.
 """
 import itertools
+import os
 import sys
 import time
 
@@ -21,6 +22,7 @@ segment = shared["segment"]
 tables = settings["part"]("xpurun_torch_calls")
 ASYNC, IN_HANDLER, RAISED = 1, 2, 4
 FLAGS_AT = 64  # in a call
+JOIN_AT = 56  # in the segment: rank, number of ranks, place
 
 REDUCTIONS = {"SUM": "sum", "PRODUCT": "product", "MIN": "min", "MAX": "max", "AVG": "avg"}
 
@@ -61,6 +63,12 @@ WRAPPER_THEN = """def NAME(*args, **kwargs):
         except Exception:
             pass
 """
+WRAPPER_AROUND = WRAPPER_THEN.replace("    try:\n        return", """    try:
+        first(*args, **kwargs)
+    except Exception:
+        pass
+    try:
+        return""", 1)
 
 
 class Group:
@@ -106,6 +114,7 @@ class Recorder:
         self.pack_4 = segment.pack_4
         self.text = segment.text
         self.pack_group = _struct.Struct("=IiIIIIII").pack_into
+        self.pack_join = _struct.Struct("=iII").pack_into
         segment.package = c10d.__file__[:-len("distributed/distributed_c10d.py")]
         self.tails = {}  # per function: the constant part of a record, by the call's position
         self.reductions = {}
@@ -406,13 +415,32 @@ class Recorder:
         return shared["wrapper_of"](function, self.c10d, WRAPPER_THEN, {"then": self.destroyed})
 
 
+    def joins(self, backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, *args, **kwargs):
+        """As which of how many ranks this process waits for the others, and where. Those that never come are known by
+        this."""
+        get = os.environ.get
+        place = None if init_method is None else str(init_method)
+        if store is not None:
+            place = ""
+        elif place is None or place.startswith("env://"):
+            place = "%s:%s" % (get("MASTER_ADDR", ""), get("MASTER_PORT", ""))
+        place, _, query = place.partition("?")
+        given = dict(one.partition("=")[::2] for one in query.split("&"))
+        rank = int(given.get("rank", rank))
+        world_size = int(given.get("world_size", world_size))
+        rank = int(get("RANK", -1)) if rank < 0 else rank
+        world_size = int(get("WORLD_SIZE", 0)) if world_size < 0 else world_size
+        if segment.request():
+            self.pack_join(segment.memory, JOIN_AT, rank, world_size, self.text(place.rpartition("//")[2]))
+
     def joined(self, *args, **kwargs):
         """The default group is the surest sign of this process's rank."""
         if segment.request():
             self.add_groups()
+            self.pack_4(segment.memory, JOIN_AT + 4, 0)
 
     def wrap_init(self, function):
-        return shared["wrapper_of"](function, self.c10d, WRAPPER_THEN, {"then": self.joined})
+        return shared["wrapper_of"](function, self.c10d, WRAPPER_AROUND, {"first": self.joins, "then": self.joined})
 
     def wrap_methods(self):
         """What a program calls on a process group itself. torch's own functions call the same methods; of nested calls

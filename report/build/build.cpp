@@ -45,7 +45,6 @@ namespace {
 constexpr size_t kMostOthers = 3;
 constexpr double kStillNowS = 1;    // counts as still for judge_now()
 constexpr size_t kMostNotes = 100;  // of one kind
-constexpr std::string_view kSourceFile = "source.json";
 
 // Writes files and remembers their names.
 class Writer {
@@ -238,6 +237,7 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
     out.facts.dump_dir = out.dump.shown;
     read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
   }
+  read_mismatches(job, owners, out.facts, result.notes);
   // Who ended well may have been slow. Other verdicts come first, so that they do not wait for the files.
   if (out.facts.run.outcome == model::RunOutcome::exit && out.facts.run.child_status.succeeded()) {
     read_calls_at_end(job, owners, out.facts, result.notes);
@@ -275,7 +275,7 @@ base::Status add_source(RunReport& report, const JobRuns& job, const model::RunD
   SourceText text;
   for (const NodeRun& node : job.nodes) {
     if (!node.path.empty()) {
-      if (const auto record = model::load_source_record(model::RunDir(node.path).file(kSourceFile))) {
+      if (const auto record = model::load_source_record(model::RunDir(node.path).source_json())) {
         text.add(*record);
       }
     }
@@ -286,7 +286,7 @@ base::Status add_source(RunReport& report, const JobRuns& job, const model::RunD
     if (!text.empty()) {
       using Json = nlohmann::ordered_json;
       XPURUN_TRY(base::write_file_atomic(
-          out.file(kSourceFile),
+          out.source_json(),
           to_json(text.record()).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
     }
   }
@@ -295,15 +295,20 @@ base::Status add_source(RunReport& report, const JobRuns& job, const model::RunD
   return {};
 }
 
-void add_picture(RunReport& report, const JobRuns& job) {
+void add_picture(RunReport& report, const JobRuns& job, base::Language language) {
   std::vector<std::string> directories;
   for (const NodeRun& node : job.nodes) {
     if (!node.path.empty()) {
       directories.push_back(node.path);
     }
   }
-  PageTimeline timeline = page_timeline(directories);
-  report.picture = {std::move(timeline.about), std::move(timeline.json), std::move(timeline.svg)};
+  const base::Speaking speaking(language);
+  PageTimeline timeline = page_timeline(directories, {.first = report.verdict.ranks});
+  report.picture = {
+      .about = std::move(timeline.about), .json = std::move(timeline.json), .svg = std::move(timeline.svg)};
+  for (const TrackKind kind : timeline.kinds) {
+    report.picture.kinds.emplace_back(model::name_of(kind));
+  }
 }
 
 // The parts of a report that are words, apart from its findings.
@@ -358,8 +363,13 @@ Places places_of(const Judged& judged, const model::Verdict& verdict) {
 
 void complete_next_steps(Judged& judged, const Places& places, const std::string& page,
                          base::Language language, model::Verdict& verdict) {
-  const RunReport about{
-      .dir = places.dir, .culprit_log = places.culprit_log, .run = judged.facts.run, .verdict = verdict};
+  const RunReport about{.dir = places.dir,
+                        .culprit_log = places.culprit_log,
+                        .culprit_dump = places.culprit_dump,
+                        .run = judged.facts.run,
+                        .verdict = verdict,
+                        .dump = judged.dump.shown,
+                        .dump_parts = places.dump_parts};
   complete_next_step(about, page, verdict);
   const base::Speaking speaking(language);
   complete_next_step(about, page, judged.spoken);
@@ -404,7 +414,7 @@ RunReport start_report(Judged& judged, Places places, const BuildResult& result,
                    .notes = result.notes};
   report.dump_parts = std::move(places.dump_parts);
   if (options.write_html) {
-    add_picture(report, judged.job);
+    add_picture(report, judged.job, options.language);
   }
   report.run = std::move(judged.facts.run);
   report.gpus = std::move(judged.facts.gpus);

@@ -189,4 +189,14 @@ std::vector<model::MachineHistory> read_machines(const JobRuns& job, std::vector
   return out;
 }
 
+void read_mismatches(const JobRuns& job, const RankOwners& owners, Facts& facts,
+                     std::vector<std::string>& notes) {
+  for (size_t n = 0; n < job.nodes.size(); ++n) {
+    model::CollectiveFacts calls;
+    read(fmt::format("{}/{}", job.nodes[n].path, model::kMismatchFile), model::load_collective_facts, calls,
+         notes);
+    add_calls_of(std::move(calls), {.node = n}, 0, owners, facts.mismatch);
+  }
+}
+
 }  // namespace xpurun::report

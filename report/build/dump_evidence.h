@@ -22,5 +22,8 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
 // What was counted about the hosts of the job, in the order of its nodes, with times of this node's clock;
 // empty for a node without the file. Unreadable files are named in `notes`.
 std::vector<model::MachineHistory> read_machines(const JobRuns& job, std::vector<std::string>& notes);
+// The calls of the moment at which a node found a silent mismatch.
+void read_mismatches(const JobRuns& job, const RankOwners& owners, Facts& facts,
+                     std::vector<std::string>& notes);
 
 }  // namespace xpurun::report

@@ -126,6 +126,11 @@ std::string departed_text(const CallFinding& f, const RankNamer& names) {
 
 std::string mismatch_text(const CallFinding& f, const RankNamer& names) {
   const VerdictCollective& c = f.collective;
+  if (f.lost) {
+    return f.tie ? tr("ranks have made different calls before {}; the records have lost them", call_number(c))
+                 : tr("{} made another call than {} before {}; the records have lost that call",
+                      names(f.accused), names(f.waiting), call_number(c));
+  }
   return f.tie ? tr("ranks have made different calls in {}, with {}: {}", call_number(c),
                     what_differs(f.fault), sides(c.calls, tr(", "), names))
                : tr("{}, {}{}", sides(c.calls, tr(" where "), names, f.accused), call_number(c),
@@ -210,6 +215,9 @@ std::string call_text(const CalledBy& row) {
     return tr("an unknown call");
   }
   std::string out = base::sanitize(row.name.empty() ? row.op : row.name);
+  if (!row.reduce.empty() && row.reduce != "sum") {
+    out += tr(" with {}", base::sanitize(row.reduce));
+  }
   if (row.count > 0 && row.op != "barrier") {
     out += tr(" of {} {}", row.count, row.dtype.empty() ? tr("elements") : base::sanitize(row.dtype));
   }

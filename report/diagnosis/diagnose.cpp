@@ -1,5 +1,6 @@
 #include "report/diagnosis/diagnose.h"
 
+#include "common/base/clock.h"
 #include "common/base/line_breaks.h"
 #include "common/base/os/wait_status.h"
 #include "common/base/strings.h"
@@ -7,6 +8,7 @@
 #include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/several_nodes.h"
+#include "report/diagnosis/title.h"
 
 #include <algorithm>
 
@@ -23,7 +25,8 @@ constexpr Rule kRules[] = {
     not_started,         // nothing ran
     interrupted,         // the user ended the run, perhaps because it hung
     looked_at,           // the user has asked where the job stands
-    was_slow,            // all ranks exited cleanly
+    computed_wrongly,    // all ranks exited cleanly
+    was_slow,            // likewise
     finished,            // likewise
     hung,                // ended by xpurun, still lasting, or the cause of later failures
     failed_by_mismatch,  // before the failures that it caused
@@ -51,6 +54,36 @@ std::string shortened(std::string_view text) {
   return line;
 }
 
+// The begin of the culprits' state, or the time of their death.
+std::string since_of(const Scene& scene, const Verdict& v) {
+  double at_s = -1;
+  switch (v.kind) {
+    case model::VerdictKind::slow:
+      return v.slow.since;
+    case model::VerdictKind::crash:
+    case model::VerdictKind::exception:
+    case model::VerdictKind::exit:
+      at_s = v.seconds;
+      break;
+    case model::VerdictKind::hang:
+    case model::VerdictKind::interrupted:
+      at_s = v.ranks.empty() ? -1 : scene.dump_at_s() - v.seconds;
+      break;
+    default:
+      break;
+  }
+  const bool known = knows_clock(scene.facts.run, at_s);
+  return known ? base::utc_iso8601(scene.facts.run.started_wall_ns + base::s_to_ns(at_s)) : std::string();
+}
+
+// Of a job whose launcher has restarted the ranks.
+void name_attempt(const Scene& scene, Verdict& verdict) {
+  const int n = attempts(scene.facts.run);
+  if (n > 1 && !verdict.headline.empty()) {
+    say(verdict, tr("{}; this was attempt {} of the ranks", verdict.headline, n));
+  }
+}
+
 }  // namespace
 
 Verdict diagnose(const Facts& facts) {
@@ -62,10 +95,13 @@ Verdict diagnose(const Facts& facts) {
       break;
     }
   }
+  name_attempt(scene, verdict);
   add_calls(scene, verdict);
   doubt_gaps(scene, verdict);
   name_hosts(scene, verdict);
   add_evidence(scene, verdict);
+  verdict.since = since_of(scene, verdict);
+  verdict.title = title_of(verdict);
   return verdict;
 }
 
@@ -81,6 +117,7 @@ Verdict diagnose_in(base::Language language, const Facts& facts, const Verdict& 
     out = english;
     out.sentence = sentence_of(english);
     out.headline.clear();
+    out.title = title_of(out);
   }
   return out;
 }
@@ -111,10 +148,13 @@ std::string dump_that_matters(const RunManifest& run) {
   return fresh && run.dumps.back().why == model::DumpReason::hang ? run.dumps.back().dir : std::string();
 }
 
-std::vector<std::string> evidence_lines(const Verdict& verdict) {
+std::vector<std::string> evidence_lines(const Verdict& verdict, bool details) {
   std::vector<std::string> lines;
+  for (size_t i = 0; details && i < std::min(verdict.details.size(), kMostEvidence); ++i) {
+    lines.push_back(shortened(base::sanitize(verdict.details[i])));
+  }
   for (const std::string& evidence : verdict.evidence) {
-    if (lines.size() == kMostEvidence) {
+    if (lines.size() >= kMostEvidence) {
       break;
     }
     lines.push_back(shortened(base::sanitize(evidence)));

@@ -22,7 +22,7 @@ std::string dump_that_matters(const model::RunManifest& run);
 
 // The text that the terminal shows below the sentence: at most ten lines of evidence, then "next: " and the
 // advice. Not wrapped, safe for terminals; a line that is too long has lost whole clauses.
-std::vector<std::string> evidence_lines(const model::Verdict& verdict);
+std::vector<std::string> evidence_lines(const model::Verdict& verdict, bool details = false);
 
 // The sentence of a verdict whose facts are not at hand, in the language of this thread (common/base/tr.h):
 // in English as it is, else made anew from the verdict's fields, with less detail.

@@ -22,6 +22,7 @@ struct Facts {
   std::vector<model::ProcessStacks> stacks;  // of that dump, all roles
   model::CollectiveFacts collectives;        // of that dump; empty if none were recorded
   model::CollectiveFacts at_end;             // of a job that ended well and left requests of MPI
+  model::CollectiveFacts mismatch;           // at the moment of a silent mismatch; empty if there was none
   std::string dump_dir;                      // "dumps/1-hang"; empty without a dump
   model::GpuState gpus;                      // of this host at that dump; empty if unknown
   model::KernelEvents kernel;                // from the start of the run until that dump

@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/holders.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -23,6 +24,14 @@ using model::OutsideWait;
 namespace {
 
 constexpr size_t kMostThreadPlaces = 2;
+// In the user's code: the loop that takes work, and a function that it calls to do so.
+constexpr size_t kFramesOfWork = 3;
+
+size_t user_frames(const std::vector<model::Frame>& frames) {
+  return static_cast<size_t>(std::count_if(frames.begin(), frames.end(), [](const model::Frame& f) {
+    return f.kind == model::FrameKind::python && owner_of(f.file) == CodeOwner::user;
+  }));
+}
 
 const model::ProcessStacks* stacks_of(const Scene& scene, const RankView& v, base::Pid pid) {
   const auto it = std::find_if(
@@ -51,19 +60,20 @@ const model::HelperDeath* dead_helper(const Scene& scene, const RankView& v) {
   return it == all.rend() ? nullptr : &*it;
 }
 
-// The last exception before the dump that ended a process below the rank. Its parent may not have looked yet.
-const model::PythonException* helper_exception(const Scene& scene, const RankView& v) {
-  const auto ended = [&](base::Pid pid) {
-    return std::any_of(scene.facts.run.processes.begin(), scene.facts.run.processes.end(),
-                       [&](const auto& p) {
-                         return p.pid == pid && p.role == model::ProcessRole::worker && p.death.happened &&
-                                !p.death.wait_status.succeeded();
-                       });
+// The last exception within these seconds of the run that ended a process below the rank with this process.
+const model::PythonException* helper_exception(const Scene& scene, base::Rank rank, base::Pid pid,
+                                               double from_s, double to_s) {
+  // Of a process that was gone before it was seen, nothing else is known.
+  const auto ended = [&](base::Pid one) {
+    const auto& known = scene.facts.run.processes;
+    const auto p = std::find_if(known.rbegin(), known.rend(), [&](const auto& r) { return r.pid == one; });
+    return p == known.rend() ||
+           (p->role == model::ProcessRole::worker && p->death.happened && !p->death.wait_status.succeeded());
   };
   const auto& all = scene.facts.run.exceptions;
   const auto it = std::find_if(all.rbegin(), all.rend(), [&](const model::PythonException& x) {
-    return x.kind == model::ExceptionKind::raised && x.rank == v.rank && x.pid != v.pid && !x.chain.empty() &&
-           (!scene.facts.dump || x.at_s <= scene.facts.dump->at_s) && ended(x.pid);
+    return x.kind == model::ExceptionKind::raised && x.rank == rank && x.pid != pid && !x.chain.empty() &&
+           x.at_s >= from_s && x.at_s <= to_s && ended(x.pid);
   });
   return it == all.rend() ? nullptr : &*it;
 }
@@ -139,10 +149,11 @@ std::string thread_clause(const RankView& v) {
     const bool users = called_frames(t.frames) < t.frames.size();
     const model::CodeLocation where = users ? place_of(t.frames) : model::CodeLocation();
     const auto wait = find_wait(t.frames, {.idle = true});
-    // A thread that waits for work is not the reason. A thread that waits for other ranks makes its rank a
-    // waiting rank.
+    // A thread that waits for work is not the reason, unless the wait is part of a piece of work. A thread
+    // that waits for other ranks makes its rank a waiting rank.
+    const bool takes = wait && wait->what == "queue" && !where.callee.ends_with(".put");
     const bool idle =
-        wait && (waits_for_peers(wait->kind) || (wait->what == "queue" && !where.callee.ends_with(".put")));
+        wait && (waits_for_peers(wait->kind) || (takes && user_frames(t.frames) < kFramesOfWork));
     if (&t == main || &t == v.thread || idle || !users || owner_of(where.file) != CodeOwner::user ||
         reported.size() == kMostThreadPlaces || !reported.insert(place(where)).second) {
       continue;
@@ -160,7 +171,8 @@ std::optional<LostHelper> lost_helper(const Scene& scene, const RankView& v) {
     return std::nullopt;
   }
   const model::HelperDeath* death = dead_helper(scene, v);
-  const model::PythonException* exception = helper_exception(scene, v);
+  const double until_s = scene.facts.dump ? scene.facts.dump->at_s : scene.facts.run.elapsed_s;
+  const model::PythonException* exception = helper_exception(scene, v.rank, v.pid, 0, until_s);
   if (death != nullptr && exception != nullptr && death->pid != exception->pid) {
     const bool raised_later = death->at_s < exception->at_s;
     death = raised_later ? nullptr : death;
@@ -192,6 +204,17 @@ std::string lost_helper_clause(const Scene& scene, const RankView& v) {
   return tr(
       "; its {} (pid {}) {} {}", lost->name.empty() ? tr("process") : lost->name, lost->pid, how,
       moment_words(scene.facts.run, lost->exception != nullptr ? lost->exception->at_s : lost->death->at_s));
+}
+
+std::string helper_before_clause(const Scene& scene, const Ending& root) {
+  constexpr double kShortlyS = 60;
+  const model::ProcessRecord& p = *root.process;
+  const model::PythonException* before =
+      root.raised() && !origin_of(*root.exception)
+          ? helper_exception(scene, p.rank, p.pid, root.at_s - kShortlyS, root.at_s)
+          : nullptr;
+  return before == nullptr ? std::string()
+                           : tr("; before it, its process (pid {}) {}", before->pid, raised_words(*before));
 }
 
 std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v) {
@@ -240,10 +263,9 @@ namespace {
 // The ranks that wait for this rank have been still for the timeout; the rank itself was seen to work since
 // then. Where somebody cannot wait for the timeout, less is enough.
 bool moved_lately(const Scene& scene, const RankView& v) {
-  const double timeout_s = scene.facts.dump ? scene.facts.dump->hang_timeout_s : 0;
   const bool by_stillness = v.state == RankState::stuck || v.state == RankState::uninterruptible;
-  return by_stillness && timeout_s >= scene.facts.run.hang_timeout_s && v.seen != nullptr &&
-         v.seen->still_s < timeout_s;
+  return by_stillness && scene.facts.dump &&
+         scene.facts.dump->hang_timeout_s >= scene.facts.run.hang_timeout_s && v.still_share < 1;
 }
 
 bool all_moved_lately(const Scene& scene, const model::RankSet& ranks) {

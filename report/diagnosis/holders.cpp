@@ -175,7 +175,7 @@ const RankView* lock_holder(const Scene& scene, const RankView& v) {
     const bool named = std::find(lock.pids.begin(), lock.pids.end(), other.pid) != lock.pids.end();
     const auto& all = scene.facts.stacks;
     const auto of_other = [&](const ProcessStacks& s) {
-      return s.rank == other.rank && s.host == v.host && holds(s, lock);
+      return s.rank == other.rank && (s.host.empty() || s.host == v.host) && holds(s, lock);
     };
     if (other.host == v.host && other.rank != v.rank &&
         (named || std::any_of(all.begin(), all.end(), of_other))) {

@@ -55,9 +55,9 @@ bool is_busy(const RankView& v) {
   return v.moved;
 }
 
-bool moved_lately(const RankView& v, bool uses_mpi, double timeout_s) {
-  return v.seen != nullptr && v.seen->alive && (v.seen->has_python || uses_mpi) && timeout_s > 0 &&
-         v.seen->still_s < timeout_s * kMovedShare;
+double still_share(const RankView& v, double timeout_s) {
+  const bool known = v.seen != nullptr && v.seen->alive && timeout_s > 0;
+  return known ? std::min(v.seen->still_s / timeout_s, 1.0) : 1.0;
 }
 
 char kernel_state(const RankView& v) {
@@ -155,7 +155,8 @@ bool lost_its_python_frames(const RankView& v) {
 }
 
 void classify(RankView& v, bool uses_mpi, double timeout_s) {
-  v.moved = moved_lately(v, uses_mpi, timeout_s);
+  v.still_share = still_share(v, timeout_s);
+  v.moved = v.still_share < kMovedShare && (v.seen->has_python || uses_mpi);
   v.works = uses_cpu(v);
   if (v.seen != nullptr && !v.seen->alive) {
     v.state = RankState::dead;
@@ -199,7 +200,11 @@ void classify(RankView& v, bool uses_mpi, double timeout_s) {
   } else if (v.seen != nullptr && v.seen->has_python) {
     v.wait = find_wait_at(v.seen->function, v.seen->file, {.idle = !uses_cpu(v)});
     v.where = {.function = v.seen->function, .file = v.seen->file, .line = v.seen->line};
-    if (v.wait) {
+    const bool called = v.record != nullptr && v.record->function == v.seen->function &&
+                        owner_of(v.seen->file) != CodeOwner::user && !v.record->place.empty();
+    if (called) {
+      v.where = v.record->place;
+    } else if (v.wait) {
       v.where = {};
     }
   }

@@ -22,6 +22,7 @@ struct Scene {
   std::vector<RankView> ranks;
   std::vector<Ending> endings;
   std::optional<CallFinding> call_fault;  // found in the recorded calls
+  std::optional<CallFinding> silent_mismatch;
 
   // The ranks in one of these states, ordered by rank, without ranks apart from the stall.
   Views in(std::initializer_list<RankState> states) const;
@@ -37,6 +38,8 @@ struct Scene {
   std::vector<const model::RunNode*> gaps() const;
   // The ranks of nodes that did not answer.
   model::RankSet unheard() const;
+  // When the dump was taken, in seconds since the start of the run; without a dump, the run's age.
+  double dump_at_s() const;
   // A rank outside the stall works, as far as is known.
   bool others_work() const;
 
@@ -68,6 +71,20 @@ std::optional<model::Verdict> still_running(const Scene& scene);
 // rules_hang.cpp: any verdict of kind hang, if the run hung
 std::optional<model::Verdict> hung(const Scene& scene);
 
+// rules_join.cpp: ranks that were never started, are used twice, or wait elsewhere
+std::optional<model::Verdict> not_all_joined(const Scene& scene);
+// The ranks that have not come to init_process_group, in which all others wait, as far as their number is
+// known.
+model::RankSet not_come(const Scene& scene);
+
+// rules_locks.cpp
+// Ranks each of which waits for a lock that the next one holds, the last one for that of the first.
+std::optional<model::Verdict> lock_circle(const Scene& scene);
+// Ranks wait for a lock that another rank holds: the holder is the culprit.
+std::optional<model::Verdict> locked(const Scene& scene);
+// Ranks that wait for locks of multiprocessing whose holders are not known.
+model::Verdict shared_locks(const Scene& scene, const Views& living, model::VerdictLevel level);
+
 // gpu_errors.cpp: the kernel reported an error of a rank's GPU
 std::optional<model::Verdict> gpu_failed(const Scene& scene);
 
@@ -76,6 +93,8 @@ std::optional<model::Verdict> called_wrongly(const Scene& scene);
 std::optional<model::Verdict> failed_by_mismatch(const Scene& scene);
 // A rank whose backend gave up waiting for another rank that had not come.
 std::optional<model::Verdict> gave_up_first(const Scene& scene);
+// Finished, but with wrong data: ranks had made different calls that ended.
+std::optional<model::Verdict> computed_wrongly(const Scene& scene);
 // Adds the call that the culprits of a stack-based verdict have not entered.
 void add_calls(const Scene& scene, model::Verdict& verdict);
 

@@ -1,5 +1,6 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/collectives/mismatch.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/waits/still_limit.h"
 
@@ -64,7 +65,8 @@ Scene::Scene(const Facts& f)
     : facts(f),
       ranks(rank_views(f)),
       endings(endings_of(f.run)),
-      call_fault(find_call_fault(with_places(waited_for(f.collectives, ranks), ranks))) {
+      call_fault(find_call_fault(with_places(waited_for(f.collectives, ranks), ranks))),
+      silent_mismatch(find_silent_mismatch(f.mismatch.empty() ? f.collectives : f.mismatch)) {
   set_apart();
 }
 
@@ -93,6 +95,13 @@ void Scene::set_apart() {
     const bool alive = v.state != RankState::dead;
     v.apart = alive && (outside || in_other_stalls_.contains(v.rank));
   }
+}
+
+double Scene::dump_at_s() const {
+  const auto& dumps = facts.run.dumps;
+  const auto dump = std::find_if(dumps.begin(), dumps.end(),
+                                 [&](const model::DumpRecord& d) { return d.dir == facts.dump_dir; });
+  return dump == dumps.end() ? facts.run.elapsed_s : dump->at_s;
 }
 
 bool Scene::others_work() const {

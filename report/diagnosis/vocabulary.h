@@ -21,6 +21,7 @@ inline constexpr std::string_view kHangMismatchType = "hang.mismatch_type";
 inline constexpr std::string_view kHangMismatchRoot = "hang.mismatch_root";
 inline constexpr std::string_view kHangOrder = "hang.order";
 inline constexpr std::string_view kHangP2p = "hang.p2p";
+inline constexpr std::string_view kHangNotJoined = "hang.not_joined";
 inline constexpr std::string_view kHangNotEntered = "hang.not_entered";
 inline constexpr std::string_view kHangNotLaunched = "hang.not_launched";
 inline constexpr std::string_view kHangQueued = "hang.queued";
@@ -48,6 +49,7 @@ inline constexpr std::string_view kInterruptedHung = "interrupted.while_hung";
 inline constexpr std::string_view kNoneFinished = "none.finished";
 inline constexpr std::string_view kNoneRequestsLeft = "none.requests_left";
 inline constexpr std::string_view kNoneUnknownStatus = "none.unknown_status";
+inline constexpr std::string_view kMismatchSilent = "mismatch.silent";
 inline constexpr std::string_view kSlowRank = "slow.rank";
 inline constexpr std::string_view kSlowJob = "slow.job";
 inline constexpr std::string_view kRunning = "running.unfinished";
@@ -64,7 +66,7 @@ inline constexpr std::array kVerdictIds = {
     kExitError,         kExitException,    kExitLeftEarly,    kExitLauncher,     kExitUnknown,
     kExitNotStarted,    kInterrupted,      kInterruptedHung,  kNoneFinished,     kRunning,
     kNoneUnknownStatus, kNoneRequestsLeft, kRunningNow,       kRunningDetached,  kSlowRank,
-    kSlowJob,
+    kSlowJob,           kMismatchSilent,   kHangNotJoined,
 };
 
 }  // namespace xpurun::report

@@ -66,7 +66,7 @@ Counter& Activity::counter(std::string_view name, std::string_view unit) {
              : counters.emplace_back(Counter{.name = std::string(name), .unit = std::string(unit)});
 }
 
-void put_in_order(Activity& activity) {
+void put_in_order(Activity& activity, Equal equal) {
   for (Counter& counter : activity.counters) {
     std::stable_sort(counter.samples.begin(), counter.samples.end(),
                      [](const auto& a, const auto& b) { return a.wall_ns < b.wall_ns; });
@@ -78,7 +78,9 @@ void put_in_order(Activity& activity) {
   if (!std::is_sorted(slices.begin(), slices.end(), before)) {
     std::stable_sort(slices.begin(), slices.end(), before);
   }
-  drop_repeated(activity);
+  if (equal == Equal::repeated) {
+    drop_repeated(activity);
+  }
 }
 
 void link_launches(Activity& activity) {

@@ -133,6 +133,7 @@ struct Activity {
   std::vector<Period> untimed;  // when calls of GPU work may lack slices; in order
   uint64_t lost = 0;            // events that found no room
   bool complete = true;         // false if a file was damaged
+  std::string damage;           // what was left out; empty: what follows a place in a file
 
   // Index of the track, which is added if new.
   uint32_t track(TrackKind kind, uint32_t number, std::string_view name = {});
@@ -140,9 +141,13 @@ struct Activity {
   Counter& counter(std::string_view name, std::string_view unit);
 };
 
-// Sorts the slices by begin, the longer first, and removes repetitions: a trace of a run holds events that
-// the rank's own files hold too.
-void put_in_order(Activity& activity);
+// What equal slices are.
+enum class Equal {
+  repeated,  // one event: a trace of a run holds events that the rank's own files hold too
+  several,   // calls of a file whose clock is too coarse for them
+};
+// Sorts the slices by begin, the longer first, and removes repetitions.
+void put_in_order(Activity& activity, Equal equal = Equal::repeated);
 // Finds the call on the host of every slice of a GPU track, by function and time. Needs slices in order.
 void link_launches(Activity& activity);
 

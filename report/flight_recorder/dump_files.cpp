@@ -39,8 +39,8 @@ struct Named {
 
 // Splits "nccl_trace_rank_12" into the prefix "nccl_trace_rank_" and rank 12.
 Named name_parts(std::string_view name) {
-  if (name.ends_with(".json")) {
-    name.remove_suffix(5);
+  for (const std::string_view ending : {".json", ".pkl", ".pickle"}) {
+    name.remove_suffix(name.ends_with(ending) ? ending.size() : 0);
   }
   const size_t last = name.find_last_not_of("0123456789");
   const std::string_view digits = name.substr(last == std::string_view::npos ? 0 : last + 1);
@@ -64,6 +64,32 @@ bool begins_like_a_dump(const std::string& path) {
 
 // The files of one prefix, keyed by rank.
 using Files = std::map<base::Rank, std::string>;
+
+// Prefixes of one family may belong to one job: the host's name stands between "rank_" and the rank, or the
+// names differ in numbers only.
+std::string family_of(const std::string& prefix) {
+  constexpr std::string_view kRank = "rank_";
+  if (const size_t at = prefix.rfind(kRank); at != std::string::npos) {
+    return prefix.substr(0, at + kRank.size());
+  }
+  std::string out = prefix;
+  std::erase_if(out, [](char c) { return c >= '0' && c <= '9'; });
+  return out;
+}
+
+// The files of all prefixes if each rank has one, else those of the prefix with the most: of several jobs
+// one.
+Files joined(const std::map<std::string, Files>& by_prefix) {
+  Files all;
+  const Files* most = nullptr;
+  size_t files = 0;
+  for (const auto& [prefix, of_prefix] : by_prefix) {
+    all.insert(of_prefix.begin(), of_prefix.end());
+    files += of_prefix.size();
+    most = most == nullptr || of_prefix.size() > most->size() ? &of_prefix : most;
+  }
+  return all.size() == files ? all : *most;
+}
 
 class ParallelReader {
  public:
@@ -134,24 +160,25 @@ class ParallelReader {
 }  // namespace
 
 std::vector<FlightFile> find_flight_files(const std::string& dir) {
-  std::map<std::string, Files> by_prefix;
+  std::map<std::string, std::map<std::string, Files>> families;  // by prefix
   std::error_code ec;
   for (const auto& entry : fs::directory_iterator(dir, ec)) {
     std::error_code type;
     const std::string name = entry.path().filename();
     const Named parts = name_parts(name);
     if (parts.rank >= 0 && entry.is_regular_file(type) && begins_like_a_dump(entry.path())) {
-      by_prefix[parts.prefix].emplace(parts.rank, entry.path());
+      families[family_of(parts.prefix)][parts.prefix].emplace(parts.rank, entry.path());
     }
   }
-  const auto most = std::max_element(by_prefix.begin(), by_prefix.end(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
-  });
-  std::vector<FlightFile> out;
-  if (most != by_prefix.end()) {
-    for (const auto& [rank, path] : most->second) {
-      out.push_back({.rank = rank, .path = path});
+  Files most;
+  for (const auto& [family, by_prefix] : families) {
+    if (Files files = joined(by_prefix); files.size() > most.size()) {
+      most = std::move(files);
     }
+  }
+  std::vector<FlightFile> out;
+  for (const auto& [rank, path] : most) {
+    out.push_back({.rank = rank, .path = path});
   }
   return out;
 }

@@ -26,13 +26,16 @@ struct Reader {
   std::string_view name;
   base::Result<Imported> (*read)(std::string_view content, const ImportHint& hint);
 };
-constexpr std::array<Reader, 7> kReaders{{{"unknown", nullptr},
-                                          {"folded stacks", read_folded},
-                                          {"py-spy JSON", read_pyspy_json},
-                                          {"py-spy text", read_pyspy_text},
-                                          {"pystack text", read_pystack_text},
-                                          {"gdb or pstack text", read_gdb_text},
-                                          {"xpu_timer stack", read_xpu_timer}}};
+constexpr std::array<Reader, 10> kReaders{{{"unknown", nullptr},
+                                           {"folded stacks", read_folded},
+                                           {"py-spy JSON", read_pyspy_json},
+                                           {"py-spy text", read_pyspy_text},
+                                           {"pystack text", read_pystack_text},
+                                           {"gdb or pstack text", read_gdb_text},
+                                           {"xpu_timer stack", read_xpu_timer},
+                                           {"launches of xpu_timer", read_xpu_timer_launches},
+                                           {"faulthandler text", read_faulthandler_text},
+                                           {"speedscope profile", read_speedscope}}};
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -82,6 +85,26 @@ bool looks_folded(std::string_view content) {
   return good > 0;
 }
 
+// 'Thread 9822 (idle): "MainThread"': of a file without py-spy's first lines.
+bool has_pyspy_thread(std::string_view head) {
+  for (std::string_view line : base::split(head, '\n')) {
+    const size_t open = line.find(" (");
+    if (!line.starts_with("Thread ") || open == std::string_view::npos) {
+      continue;
+    }
+    const std::string_view id = line.substr(7, open - 7);
+    const std::string_view state = line.substr(open + 2);
+    const bool number = base::parse_int(id).has_value() || id.starts_with("0x");
+    const size_t close = std::min(state.find(')'), state.size());
+    const std::string_view rest = state.substr(std::min(close + 1, state.size()));
+    if (number && (state.starts_with("idle") || state.starts_with("active")) &&
+        (rest.empty() || rest.starts_with(':'))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string_view name_of(ForeignFormat format) {
@@ -115,11 +138,18 @@ ForeignFormat sniff(std::string_view file_name, std::string_view content) {
   if (is_xpu_timer_name(file_name)) {
     return ForeignFormat::xpu_timer;
   }
+  if (file_name.ends_with(".tracing_kernel_callstack")) {
+    return ForeignFormat::xpu_timer_launches;
+  }
   const std::string_view head = content.substr(0, kSniffed);
   if (head.find("Traceback for thread ") != std::string_view::npos) {
     return ForeignFormat::pystack_text;
   }
-  if (head.find("\nPython v") != std::string_view::npos || head.starts_with("Python v")) {
+  if (head.find(" (most recent call first):") != std::string_view::npos) {
+    return ForeignFormat::faulthandler_text;
+  }
+  if (head.find("\nPython v") != std::string_view::npos || head.starts_with("Python v") ||
+      has_pyspy_thread(head)) {
     return ForeignFormat::pyspy_text;
   }
   if (head.find("(LWP ") != std::string_view::npos || head.starts_with("#0 ") ||
@@ -127,6 +157,10 @@ ForeignFormat sniff(std::string_view file_name, std::string_view content) {
     return ForeignFormat::gdb_text;
   }
   if (const std::string_view text = base::trim(head); text.starts_with('[') || text.starts_with('{')) {
+    if (content.find("\"shared\"") != std::string_view::npos &&
+        content.find("\"profiles\"") != std::string_view::npos) {
+      return ForeignFormat::speedscope;
+    }
     const bool threads = text.find("\"frames\"") != std::string_view::npos ||
                          text.find("\"os_thread_id\"") != std::string_view::npos ||
                          base::trim(content) == "[]";

@@ -10,7 +10,18 @@
 
 namespace xpurun::report {
 
-enum class ForeignFormat { unknown, folded, pyspy_json, pyspy_text, pystack_text, gdb_text, xpu_timer };
+enum class ForeignFormat {
+  unknown,
+  folded,
+  pyspy_json,
+  pyspy_text,
+  pystack_text,
+  gdb_text,
+  xpu_timer,
+  xpu_timer_launches,
+  faulthandler_text,
+  speedscope
+};
 std::string_view name_of(ForeignFormat format);
 // Decides by the file name's suffix and the first lines.
 ForeignFormat sniff(std::string_view file_name, std::string_view content);

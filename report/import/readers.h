@@ -18,6 +18,12 @@ base::Result<Imported> read_pyspy_text(std::string_view text, const ImportHint& 
 base::Result<Imported> read_pystack_text(std::string_view text, const ImportHint& hint);
 // gdb's `thread apply all bt`, pstack, eu-stack
 base::Result<Imported> read_gdb_text(std::string_view text, const ImportHint& hint);
+// Python's faulthandler
+base::Result<Imported> read_faulthandler_text(std::string_view text, const ImportHint& hint);
+// Sampled profiles of speedscope: one thread per different stack.
+base::Result<Imported> read_speedscope(std::string_view text, const ImportHint& hint);
+// xpu_timer's .tracing_kernel_callstack: one thread per kernel, with the stack of its first launch.
+base::Result<Imported> read_xpu_timer_launches(std::string_view bytes, const ImportHint& hint);
 // xpu_timer's .stacktrace
 base::Result<Imported> read_xpu_timer(std::string_view bytes, const ImportHint& hint);
 

@@ -194,6 +194,57 @@ XpuStacktrace parse_xpu_stacktrace(std::string_view bytes) {
   return out;
 }
 
+namespace {
+
+// The stack of the first launch of a kernel: an entry of the map of PythonStackInTimeline.
+model::ThreadStack launch_of(data_view entry) {
+  model::ThreadStack out;
+  std::string kernel;
+  for_each_field(entry, [&](pbf_reader& r, uint32_t tag) {
+    if (tag == field(1, kBytes)) {
+      kernel = base::sanitize(text_of(r));
+      return true;
+    }
+    if (tag != field(2, kBytes)) {
+      return false;
+    }
+    for_each_field(r.get_view(), [&](pbf_reader& frames, uint32_t inner) {
+      if (inner != field(1, kBytes)) {
+        return false;
+      }
+      const XpuFrame f = parse_frame(frames.get_view());
+      out.frames.push_back(
+          {.kind = model::FrameKind::python, .func = base::sanitize(f.func), .file = base::sanitize(f.file)});
+      return true;
+    });
+    return true;
+  });
+  // The outermost function comes first in the file.
+  out.frames.push_back({.kind = model::FrameKind::gpu, .func = kernel});
+  std::reverse(out.frames.begin(), out.frames.end());
+  return out;
+}
+
+}  // namespace
+
+base::Result<Imported> read_xpu_timer_launches(std::string_view bytes, const ImportHint& hint) {
+  model::ProcessStacks process = imported_process(hint);
+  const auto damage = for_each_field(data_view(bytes.data(), bytes.size()), [&](pbf_reader& r, uint32_t tag) {
+    if (tag != field(1, kBytes)) {
+      return false;
+    }
+    process.threads.push_back(launch_of(r.get_view()));
+    process.threads.back().tid = static_cast<base::Tid>(process.threads.size());
+    process.threads.back().main = true;
+    return true;
+  });
+  std::vector<std::string> notes;
+  if (damage) {
+    notes.push_back(fmt::format("damaged or cut off at byte {} of {}", *damage, bytes.size()));
+  }
+  return only_process(std::move(process), std::move(notes));
+}
+
 base::Result<Imported> read_xpu_timer(std::string_view bytes, const ImportHint& hint) {
   const XpuStacktrace trace = parse_xpu_stacktrace(bytes);
   if (!trace.damage.empty() && trace.native.empty() && trace.python.empty()) {

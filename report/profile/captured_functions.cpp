@@ -263,8 +263,13 @@ model::CaptureReport captured_functions(const Profile& profile, const RankRoles&
   for (const Key& key : keys) {
     out.functions.push_back(function_time(key, groups, roles));
   }
-  std::stable_sort(out.functions.begin(), out.functions.end(), [](const auto& a, const auto& b) {
-    return std::tuple(!a.waits, excess(a), a.own, a.total) > std::tuple(!b.waits, excess(b), b.own, b.total);
+  // Workers that are alike mostly wait for work, with all of their time.
+  const auto counts = [](const model::CapturedFunction& f) {
+    return !f.waits && !(f.worker && f.ranks.empty());
+  };
+  std::stable_sort(out.functions.begin(), out.functions.end(), [&counts](const auto& a, const auto& b) {
+    return std::tuple(counts(a), excess(a), a.own, a.total) >
+           std::tuple(counts(b), excess(b), b.own, b.total);
   });
   if (out.functions.size() > kMostFunctions) {
     out.functions.resize(kMostFunctions);

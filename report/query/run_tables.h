@@ -30,6 +30,7 @@ struct ReadyQuestion {
   std::string_view name;
   std::string_view about;
   std::string_view sql;
+  std::string_view empty;  // why the answer may have no rows, and what to do
 };
 std::span<const ReadyQuestion> ready_questions();
 

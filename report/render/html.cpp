@@ -3,6 +3,8 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
+#include "report/diagnosis/title.h"
+#include "report/diagnosis/wording.h"
 #include "report/flamegraph/escape.h"
 #include "report/flamegraph/svg.h"
 #include "report/render/json.h"
@@ -26,7 +28,6 @@
 
 namespace xpurun::report {
 
-using base::later;
 using base::tr;
 using model::word_of;
 
@@ -61,8 +62,23 @@ std::string kind_icon(const RunReport& report) {
 
 // The kind stands beside it. A run directory of an older version has the sentence only.
 std::string headline(const model::Verdict& v) {
-  const std::string& text = v.headline.empty() ? v.sentence : v.headline;
-  return text.empty() ? tr("No verdict.") : capitalized(text);
+  const std::string title = v.title.empty() ? title_of(v) : v.title;
+  return title.empty() ? tr("No verdict.") : capitalized(title);
+}
+
+// What the headline leaves out; empty if it is the whole sentence.
+std::string detail(const model::Verdict& v) {
+  return v.headline.empty() || capitalized(v.headline) == headline(v) ? "" : capitalized(v.headline);
+}
+
+void put_headline(data& page, const model::Verdict& v) {
+  const std::string text = headline(v);
+  const std::string code = place_in_title(v, text);
+  const size_t at = code.empty() ? text.size() : text.find(code);
+  page.set("headline", text);
+  page.set("headline_before", text.substr(0, at));
+  put_text(page, "headline_code", code);
+  page.set("headline_after", text.substr(std::min(text.size(), at + code.size())));
 }
 
 data environment(const model::RunManifest& run) {
@@ -146,10 +162,9 @@ void put_timeline(data& page, const CallsPicture& picture, const PageLimits& lim
   page.set("timeline_svg", picture.svg);
   page.set("timeline_data", any ? data_block(kTimelineDataId, picture.json, Packing::always) : "");
   data kinds{data::type::list};
-  for (const std::string_view kind :
-       {later("python"), later("host"), later("compute"), later("communication"), later("memory")}) {
+  for (const std::string& kind : picture.kinds) {
     data d;
-    d.set("kind", std::string(kind));
+    d.set("kind", kind);
     d.set("word", tr(kind));
     kinds.push_back(d);
   }
@@ -168,7 +183,15 @@ void put_verdict(data& page, const RunReport& report) {
                                                                : "bad");
   page.set("lang", base::spoken() == base::Language::chinese ? "zh-CN" : "en");
   page.set("icon", kind_icon(report));
-  page.set("headline", headline(v));
+  put_headline(page, v);
+  put_text(page, "detail", report.subject == Subject::run ? detail(v) : "");
+  put_text(page, "since", v.since);
+  page.set("since_word",
+           v.kind == VerdictKind::hang || v.kind == VerdictKind::slow || v.kind == VerdictKind::interrupted
+               ? tr("Since")
+               : tr("At"));
+  put_text(page, "waiting_brief",
+           v.waiting.empty() ? "" : capitalized(waiting_clause(v.waiting, v.ranks.size())));
   page.set("sentence", v.sentence);
   page.set("confidence", word_of(v.confidence));
   page.set("has_confidence", v.confidence != model::Confidence::none);

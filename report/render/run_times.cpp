@@ -1,14 +1,17 @@
 #include "report/render/run_times.h"
 
+#include "common/base/clock.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/render/speed/slowdowns.h"
+#include "report/speed/wording.h"
 
 #include <fmt/format.h>
 #include <kainjow/mustache.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <csignal>
 #include <map>
@@ -25,7 +28,9 @@ namespace {
 constexpr size_t kMostRankRows = 40;
 constexpr size_t kMostMarks = 60;  // of one kind
 constexpr int kSteps = 400;        // ranks whose times differ by less share a row
-constexpr int kTicks = 4;
+constexpr double kMostTicks = 6;
+// Progress is looked for every few seconds: a shorter time without it proves nothing.
+constexpr double kLeastStillS = 10;
 constexpr double kDayS = 86400;
 constexpr double kLongestS = 1e9;                               // a file may hold any number
 constexpr int64_t kLatestStart = INT64_C(8000000000000000000);  // in nanoseconds since the epoch
@@ -54,6 +59,27 @@ class RunAxis {
     const std::string time = iso.size() >= 19 ? iso.substr(11, 8) : iso;
     return end_s_ > kDayS && iso.size() >= 19 ? iso.substr(5, 5) + " " + time : time;
   }
+  // Seconds since the start at which the clock shows a round time.
+  std::vector<double> ticks() const {
+    constexpr std::array kRound = {0.01,  0.02,   0.05,   0.1,    0.2,     0.5,     1.0,    2.0,
+                                   5.0,   10.0,   15.0,   30.0,   60.0,    120.0,   300.0,  600.0,
+                                   900.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0};
+    const auto fits = std::find_if(kRound.begin(), kRound.end(),
+                                   [this](double every) { return end_s_ / every <= kMostTicks; });
+    double every = fits == kRound.end() ? kDayS : *fits;
+    while (end_s_ / every > kMostTicks) {
+      every *= 2;
+    }
+    const double begin = static_cast<double>(started_ % base::s_to_ns(kDayS)) * 1e-9;
+    std::vector<double> out;
+    for (double at = (std::floor(begin / every) + 1) * every - begin; at < end_s_; at += every) {
+      out.push_back(at);
+    }
+    return out;
+  }
+  // Seconds since the start of the run.
+  double of_wall(int64_t wall_ns) const { return static_cast<double>(wall_ns - started_) * 1e-9; }
+  bool has_clock() const { return started_ > 0; }
   // "14:03:12, 41 s in"
   std::string moment(double s) const {
     return started_ <= 0 ? tr("{} in", base::human_duration(s))
@@ -81,11 +107,130 @@ struct Row {
   std::vector<Life> lives;
 };
 
-std::vector<model::StillTime> still_until(const model::ProcessRecord& p, double progress_s) {
+// When the steps began, between the moments that are known.
+class StepTimes {
+ public:
+  StepTimes(const std::optional<model::SpeedReport>& speed, const RunAxis& axis) {
+    if (!speed || !axis.has_clock()) {
+      return;
+    }
+    for (const model::StepBin& bin : speed->series) {
+      if (bin.wall_ns > 0 && bin.wall_ns < kLatestStart) {
+        known_.emplace_back(static_cast<double>(bin.first), axis.of_wall(bin.wall_ns));
+      }
+    }
+    if (!known_.empty() && speed->last_wall_ns > 0 && speed->last_wall_ns < kLatestStart) {
+      known_.emplace_back(static_cast<double>(speed->steps), axis.of_wall(speed->last_wall_ns));
+    }
+    const bool sorted = std::is_sorted(known_.begin(), known_.end()) &&
+                        std::is_sorted(known_.begin(), known_.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (!sorted || known_.size() < 2) {
+      known_.clear();  // the clocks of several hosts, or a damaged file
+    }
+  }
+
+  bool empty() const { return known_.empty(); }
+  // Seconds since the start of the run; the step is at most the number of steps.
+  double begin_s(double step) const {
+    const auto next = std::upper_bound(known_.begin() + 1, known_.end() - 1, step,
+                                       [](double at, const auto& k) { return at < k.first; });
+    const auto& [from, from_s] = *(next - 1);
+    const auto& [to, to_s] = *next;
+    return to > from ? from_s + (step - from) / (to - from) * (to_s - from_s) : from_s;
+  }
+  // Negative: before the first step, or after the last.
+  int64_t step_at(double s) const {
+    if (empty() || s < known_.front().second || s > known_.back().second) {
+      return -1;
+    }
+    const auto next = std::upper_bound(known_.begin() + 1, known_.end() - 1, s,
+                                       [](double at, const auto& k) { return at < k.second; });
+    const auto& [from, from_s] = *(next - 1);
+    const auto& [to, to_s] = *next;
+    return static_cast<int64_t>(to_s > from_s ? from + (s - from_s) / (to_s - from_s) * (to - from) : from);
+  }
+  // [[seconds, step], ...]
+  std::string text() const {
+    std::string out;
+    for (const auto& [step, s] : known_) {
+      out += fmt::format("{}[{:.3f},{:.0f}]", out.empty() ? "" : ",", s, step);
+    }
+    return "[" + out + "]";
+  }
+
+ private:
+  std::vector<std::pair<double, double>> known_;  // step, seconds since the start of the run
+};
+
+// Which part of a step the ranks of a row worked themselves, as an area over the time of the run.
+class OwnArea {
+ public:
+  OwnArea(const std::optional<model::SpeedReport>& speed, const StepTimes& steps, const RunAxis& axis)
+      : axis_(axis), steps_(steps) {
+    if (speed && !steps.empty() && speed->waits_measured) {
+      heat_ = speed->heat;
+    }
+  }
+
+  bool empty() const { return heat_.empty() || heat_.columns == 0; }
+
+  // The data of an SVG path in a field of 1000 by 100; empty: nothing is known of these ranks.
+  std::string path(const model::RankSet& ranks) const {
+    std::string out;
+    for (size_t c = 0; !empty() && c < heat_.columns; ++c) {
+      const double first = step_of(c);
+      const double last = step_of(c + 1);
+      const double from = steps_.begin_s(first);
+      const double to = steps_.begin_s(last);
+      const double own = own_s(ranks, c);
+      if (own >= 0 && to > from) {
+        const double share = std::clamp(own * (last - first) / (to - from), 0.0, 1.0);
+        out += fmt::format("M{:.1f} 100V{:.0f}H{:.1f}V100z", 1000 * axis_.share(from), 100 - 100 * share,
+                           1000 * axis_.share(to));
+      }
+    }
+    return out;
+  }
+
+ private:
+  double step_of(size_t column) const {
+    return std::ceil(static_cast<double>(column) * static_cast<double>(heat_.steps) /
+                     static_cast<double>(heat_.columns));
+  }
+  // The longest of these ranks, of which the others are waiting.
+  double own_s(const model::RankSet& ranks, size_t column) const {
+    double most = -1;
+    for (size_t r = 0; r < heat_.rows.size(); ++r) {
+      if (ranks.minus(heat_.rows[r]).size() < ranks.size()) {
+        most = std::max(most, static_cast<double>(heat_.own_s[r * heat_.columns + column]));
+      }
+    }
+    return most;
+  }
+
+  const RunAxis& axis_;
+  const StepTimes& steps_;
+  model::HeatMap heat_;
+};
+
+// Progress was looked for and not found.
+bool is_still(const RunReport& report, double from_s, double to_s) {
+  const auto& stalls = report.run.stalls;
+  return to_s - from_s >= kLeastStillS ||
+         std::any_of(stalls.begin(), stalls.end(), [&](const model::Stall& s) {
+           const double since = s.since_s < 0 ? s.at_s : std::min(s.since_s, s.at_s);
+           return from_s <= s.at_s && to_s > since && to_s - from_s >= (s.at_s - since) / 2;
+         });
+}
+
+std::vector<model::StillTime> still_until(const RunReport& report, const model::ProcessRecord& p,
+                                          double progress_s) {
   std::vector<model::StillTime> out;
   double after = p.seen_s;
   for (const model::StillTime& t : p.still) {
-    if (t.from_s >= after && t.to_s > t.from_s && t.to_s <= progress_s) {
+    if (t.from_s >= after && t.to_s > t.from_s && t.to_s <= progress_s &&
+        is_still(report, t.from_s, t.to_s)) {
       out.push_back(t);
       after = t.to_s;
     }
@@ -93,26 +238,31 @@ std::vector<model::StillTime> still_until(const model::ProcessRecord& p, double 
   return out;
 }
 
-std::vector<Row> rows_of(const RunReport& report, const RunAxis& axis) {
+std::vector<Row> rows_of(const RunReport& report, const RunAxis& axis, const OwnArea& own) {
   std::map<base::Rank, std::vector<Life>> by_rank;
   for (const model::ProcessRecord& p : report.run.processes) {
     if (p.role != model::ProcessRole::rank || p.rank < 0) {
       continue;
     }
     const double end = std::max(p.seen_s, p.death.happened ? p.death.at_s : axis.end());
-    const double progress = std::clamp(model::progress_before_end_s(report.run, p), p.seen_s, end);
+    double progress = std::clamp(model::progress_before_end_s(report.run, p), p.seen_s, end);
+    progress = is_still(report, progress, end) ? progress : end;
     by_rank[p.rank].push_back({.seen_s = p.seen_s,
                                .progress_s = progress,
-                               .still = still_until(p, progress),
+                               .still = still_until(report, p, progress),
                                .end_s = end,
                                .ended = p.death.happened,
                                .ending = p.death.happened ? p.death.wait_status.text() : std::string()});
   }
   using Key = std::pair<bool, std::vector<std::tuple<int, int, int, std::string>>>;
   std::map<Key, Row> grouped;
+  const bool apart = !own.empty() && by_rank.size() <= kMostRankRows;
   for (auto& [rank, lives] : by_rank) {
     const bool culprit = report.verdict.ranks.contains(rank);
     Key key{!culprit, {}};
+    if (apart) {
+      key.second.emplace_back(rank, 0, 0, std::string());
+    }
     for (const Life& l : lives) {
       for (const model::StillTime& t : l.still) {
         key.second.emplace_back(axis.step(t.from_s), axis.step(t.to_s), 0, std::string());
@@ -144,8 +294,18 @@ data bar(const RunAxis& axis, const char* look, double from, double to) {
   return d;
 }
 
-data row_data(const Row& row, const RunAxis& axis) {
+// "load_batch (train.py:31)", of ranks that had not ended at the dump.
+std::string place_at_dump(const RunReport& report, const Row& row) {
+  const auto r = std::find_if(report.ranks.begin(), report.ranks.end(),
+                              [&](const RankRow& r) { return r.rank == row.ranks.lowest(); });
+  const bool known = r != report.ranks.end() && !r->function.empty() && !report.dump.empty();
+  return !known ? "" : r->place.empty() ? r->function : fmt::format("{} ({})", r->function, r->place);
+}
+
+data row_data(const RunReport& report, const Row& row, const RunAxis& axis, const OwnArea& own) {
   data d;
+  put_text(d, "own", own.path(row.ranks));
+  put_text(d, "at_dump", place_at_dump(report, row));
   d.set("ranks", spaced_ranks(row.ranks));
   d.set("culprit", row.culprit);
   data bars{data::type::list};
@@ -253,10 +413,12 @@ void put_events(data& page, const RunReport& report, const RunAxis& axis) {
 
 void put_times(data& page, const RunReport& report) {
   const RunAxis axis(report.run);
-  const std::vector<Row> rows = axis.empty() ? std::vector<Row>() : rows_of(report, axis);
+  const StepTimes steps(report.speed, axis);
+  const OwnArea own(report.speed, steps, axis);
+  const std::vector<Row> rows = axis.empty() ? std::vector<Row>() : rows_of(report, axis, own);
   data list{data::type::list};
   for (size_t i = 0; i < std::min(rows.size(), kMostRankRows); ++i) {
-    list.push_back(row_data(rows[i], axis));
+    list.push_back(row_data(report, rows[i], axis, own));
   }
   put_list(page, "times", list);
   put_text(page, "times_cut",
@@ -275,11 +437,12 @@ void put_times(data& page, const RunReport& report) {
     for (const model::DumpRecord& d : report.run.dumps) {
       marks.add("dump", d.at_s, d.at_s);
     }
-    for (int i = 0; i <= kTicks; ++i) {
-      const double at = axis.end() * i / kTicks;
+    for (const double at : axis.ticks()) {
       data d;
       d.set("left", axis.percent(at));
       d.set("text", axis.time(at));
+      const int64_t step = steps.step_at(at);
+      put_text(d, "step", step >= 0 ? tr("step {}", grouped(step)) : std::string());
       ticks.push_back(d);
     }
   }
@@ -288,6 +451,10 @@ void put_times(data& page, const RunReport& report) {
   put_events(page, report, axis);
   page.set("has_run_times", !rows.empty());
   page.set("has_slow_marks", !rows.empty() && !report.run.slowdowns.empty());
+  page.set("has_own", !own.empty());
+  page.set("times_started", fmt::format("{}", report.run.started_wall_ns / 1'000'000));
+  page.set("times_seconds", fmt::format("{:.3f}", axis.empty() ? 0 : axis.end()));
+  page.set("times_steps", steps.text());
 }
 
 }  // namespace xpurun::report

@@ -179,7 +179,9 @@ void add_threads(const MachineHistory& machine, std::vector<Finding>& out) {
       crowded.insert(p.rank);
     }
   }
-  if (!all.empty() && threads > static_cast<int64_t>(all.size())) {
+  // With one thread for each rank, the CPUs are what is wrong.
+  const bool several = threads > static_cast<int64_t>(ranks.size());
+  if (!all.empty() && several && threads > static_cast<int64_t>(all.size())) {
     out.push_back({.severity = Severity::warning,
                    .id = "cpu.omp_threads",
                    .title = tr("OMP_NUM_THREADS asks for more threads ({}) than CPUs are allowed ({})",

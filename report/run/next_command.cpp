@@ -132,7 +132,8 @@ std::string verdict_command(const RunReport& report) {
   }
   if (any_of(v.id, {kHangStuck, kHangLock, kHangKernel, kHangNotEntered, kHangNotLaunched, kHangBusy,
                     kHangLongCall, kCrashSignal})) {
-    return culprit_stacks(report);
+    const bool chosen = v.kind == model::VerdictKind::hang && !v.next.command.empty();
+    return chosen ? v.next.command : culprit_stacks(report);
   }
   if (concerns_all(v.id) || any_of(v.id, {kCrashMismatch, kExitMismatch, kInterruptedHung})) {
     return dump_command(report, v.dump);
@@ -159,6 +160,13 @@ void complete_next_step(const RunReport& report, const std::string& page, model:
   if (verdict.kind == model::VerdictKind::exception && !page.empty() &&
       verdict.next.text == whole_traceback_words("report.html")) {
     verdict.next.text = whole_traceback_words(base::shell_quote(page));
+    return;
+  }
+  // The sentence says where the culprit stands; its stacks say more.
+  if (verdict.kind == model::VerdictKind::hang && verdict.next.empty()) {
+    const std::string command = verdict_command(report);
+    verdict.next = command.empty() ? model::NextStep()
+                                   : model::NextStep{.text = tr("see all its threads"), .command = command};
     return;
   }
   const bool by_log = any_of(verdict.id, {kHangDead, kHangLeftEarly, kExitError, kExitUnknown});

@@ -80,6 +80,9 @@ void add_observations(Rows& rows, const model::DumpManifest& dump) {
       continue;
     }
     RankRow& r = row(rows, o.rank);
+    if (r.pid != 0 && o.pid != 0 && r.pid != o.pid) {
+      continue;  // the rank was started again after the dump
+    }
     r.host = o.host.empty() ? (r.host.empty() ? dump.host : r.host) : o.host;
     r.pid = o.pid != 0 ? o.pid : r.pid;
     r.state = observed_state(o);

@@ -89,6 +89,7 @@ enum class Subject { run, stacks };
 // The last calls of the ranks, as report/timeline draws them. Empty: no calls were timed.
 struct CallsPicture {
   std::string about;
+  std::vector<std::string> kinds;  // of calls, that are in it
   std::string json;
   std::string svg;
 };

@@ -111,6 +111,9 @@ void put_times(const JobSteps& job, model::SpeedReport& report) {
       report.last_wall_ns = std::max(report.last_wall_ns, last->begin_ns + last->duration_ns);
     }
   }
+  for (model::StepBin& bin : report.series) {
+    bin.wall_ns = step_begin_ns(job, static_cast<size_t>(bin.first));
+  }
   for (model::StepChange& change : report.changes) {
     change.wall_ns = step_begin_ns(job, static_cast<size_t>(change.step));
   }

@@ -232,7 +232,10 @@ Activity read_source(const TraceSource& source, std::vector<base::Error>& proble
       problems.push_back(added.error());
     }
     if (!out.complete) {
-      problems.push_back({.what = fmt::format("{}: the end is missing or damaged", files[i])});
+      problems.push_back(
+          {.what = fmt::format("{}: {}", files[i],
+                               out.damage.empty() ? "the end is missing or damaged" : out.damage)});
+      out.damage.clear();
     }
     out.complete = out.complete && was_complete;
   }
@@ -241,7 +244,7 @@ Activity read_source(const TraceSource& source, std::vector<base::Error>& proble
   }
   out.untimed = reader.untimed();
   add_open_calls(out, source.open);
-  put_in_order(out);
+  put_in_order(out, source.importer->is_ours() ? Equal::repeated : Equal::several);
   if (record != nullptr) {
     record->rank = out.rank;
     record->host = out.host;

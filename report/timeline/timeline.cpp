@@ -20,6 +20,8 @@ namespace xpurun::report {
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
+// Activities that memory holds at a time.
+constexpr size_t kMostKept = 2;
 
 struct Loaded {
   Activity activity;
@@ -172,6 +174,7 @@ struct Survey {
   Meetings meetings;
   int64_t first_ns = 0;  // wall time of the first slice; 0: there is none
   size_t slices = 0;
+  std::vector<Activity> kept;  // all, if there are so few that memory may hold them
 };
 
 Survey survey(const std::vector<const TraceSource*>& sources, TimelineExtra* extra, TimelineResult& result) {
@@ -191,6 +194,9 @@ Survey survey(const std::vector<const TraceSource*>& sources, TimelineExtra* ext
     }
     result.lost += a.lost;
     take(loaded.problems, result.problems);
+    if (sources.size() <= kMostKept) {
+      out.kept.push_back(std::move(loaded.activity));
+    }
   });
   out.clocks.solve();
   return out;
@@ -320,7 +326,7 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
     XPURUN_TRY(options.groups->check(ranks_of(inputs), inputs.world_size));
   }
   const bool is_perfetto = options.format == TimelineFormat::perfetto;
-  const Survey all = survey(sources, is_perfetto ? options.extra : nullptr, result);
+  Survey all = survey(sources, is_perfetto ? options.extra : nullptr, result);
   if (all.slices == 0) {
     return base::fail(
         base::Error{.what = inputs.sources.empty() || !sources.empty() ? "there is no event to show"
@@ -345,8 +351,7 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
       }
     }
   }
-  for_each_source(sources, "writing", [&](const TraceSource& source, Loaded&& loaded) {
-    Activity& activity = loaded.activity;
+  const auto write = [&](const TraceSource& source, Activity& activity) {
     const int64_t shift_ns = all.clocks.offset_ns(activity.host);
     link_launches(activity);
     all.meetings.drop_single_ends(activity);
@@ -362,7 +367,14 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
                                               : GroupFinder::label(result.families, source.rank);
     status = target.write(source, activity, title_of(source, activity, groups), shift_ns, result);
     ++result.processes;
-  });
+  };
+  if (all.kept.empty()) {
+    for_each_source(sources, "writing",
+                    [&](const TraceSource& source, Loaded&& loaded) { write(source, loaded.activity); });
+  }
+  for (size_t i = 0; i < all.kept.size(); ++i) {
+    write(*sources[i], all.kept[i]);
+  }
   XPURUN_TRY(status);
   if (result.processes == 0) {
     return base::fail("no event lies in the chosen time and kinds");

@@ -72,7 +72,7 @@ class Attach(xpurun_test.Case):
         verdict, run = self.verdict(), self.manifest()
         self.assertEqual((verdict["ranks"], verdict["state"]), ([1], "stopped"), verdict)
         self.assertIn("load_batch", verdict["sentence"])
-        self.assertIn(verdict["sentence"], stderr)
+        self.assertIn(verdict["headline"], stderr)
         self.assertIn("Ctrl-C leaves the job as it is", stderr)
         self.assertEqual((run["outcome"], run["main_pid"]), ("detached", launcher.pid))
         self.assertEqual(run["command"][-2:], ["stopped", str(self.dir / "ranks")])
@@ -107,7 +107,7 @@ class Attach(xpurun_test.Case):
         verdict = self.verdict()
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("exit", [1]), stderr)
         self.assertEqual(status, 1, stderr)
-        self.assertIn(verdict["sentence"], stderr)
+        self.assertIn(verdict["headline"], stderr)
 
     def test_a_hang_may_be_ended(self):
         launcher = self.start_job("stopped")

@@ -16,7 +16,7 @@ class Crash(xpurun_test.Case):
                                                        1000))
         verdict = self.verdict()
         self.assertEqual(verdict["ranks"], [2], json.dumps(verdict, indent=1) + result.stderr)
-        self.assertIn(verdict["sentence"], result.stderr)
+        self.assertIn(verdict["headline"], result.stderr)
         return result, verdict
 
     @long

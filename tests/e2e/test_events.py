@@ -1,4 +1,4 @@
-"""--on-event, the recipes for it in docs/on-event, and exit plug-ins, with real programs and a local HTTP server."""
+"""--on-event, its receivers by name, and exit plug-ins, with real programs and a local HTTP server."""
 
 import contextlib
 import http.server
@@ -10,9 +10,8 @@ import threading
 import time
 
 import xpurun_test
-from xpurun_test import PYTHON, SOURCE
+from xpurun_test import PYTHON
 
-RECIPES = SOURCE / "docs" / "on-event"
 RAISE = "def collate():\n    raise KeyError('label')\ncollate()"
 # Replaces a library that Debian lacks; its messages go to the HTTP server.
 WANDB = """
@@ -151,36 +150,59 @@ class Events(xpurun_test.Case):
         self.python(code="pass")
         self.assertNotIn("hunter2secret", (self.out / "run.json").read_text())
 
-    def test_recipe_webhook(self):
+    def test_receiver_webhook(self):
         with http_server() as (url, bodies):
-            self.on_event = str(RECIPES / "webhook.sh")
+            self.on_event = "webhook"
             result = self.python(code="pass", env=self.env(WEBHOOK_URL=url))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertEqual([b["event"] for b in bodies], ["end"])
         self.assertEqual(self.manifest()["event_commands"][0]["status"], "ok")
 
-    def test_recipe_webhook_that_refuses(self):
+    def test_receiver_webhook_that_refuses(self):
         with http_server(status=500) as (url, _):
-            self.on_event = str(RECIPES / "webhook.sh")
+            self.on_event = "webhook"
             self.python(code="pass", env=self.env(WEBHOOK_URL=url))
         self.assertEqual(self.manifest()["event_commands"][0]["status"], "failed")
         self.assertIn("500", (self.out / "xpurun.log").read_text())
 
-    def test_recipe_slack(self):
+    def test_receiver_slack(self):
         with http_server() as (url, bodies):
-            self.on_event = str(RECIPES / "slack.py")
+            self.on_event = "slack"
             self.python("--on-event-kinds", "exception", code=RAISE.replace("label", "<a&b>"),
                         env=self.env(SLACK_WEBHOOK_URL=url))
         (body,) = bodies
         first, second, last = body["text"].split("\n")
-        self.assertIn("*exception* of `run` on ", first)
+        self.assertIn("exception of run on ", first)
         self.assertEqual(second, "exception: rank 0 raised KeyError: '&lt;a&amp;b&gt;'")
-        self.assertEqual(last, f"`{self.out / 'report.html'}`")
+        self.assertEqual(last, str(self.out / "report.html"))
 
-    def test_recipe_wandb(self):
+    def test_receivers_of_chats_and_pagers(self):
+        """What each service documents: feishu's and dingtalk's robots, PagerDuty's events v2."""
+        with http_server() as (url, bodies):
+            for name, variables in (("feishu", {"FEISHU_WEBHOOK_URL": url}),
+                                    ("dingtalk", {"DINGTALK_WEBHOOK_URL": url}),
+                                    ("pagerduty", {"PAGERDUTY_EVENTS_URL": url, "PAGERDUTY_ROUTING_KEY": "key"})):
+                self.on_event = name
+                self.python("--on-event-kinds", "exception", code=RAISE, env=self.env(**variables))
+                shutil.rmtree(self.out)
+        feishu, dingtalk, pagerduty = bodies
+        self.assertEqual(feishu["msg_type"], "text")
+        self.assertIn("exception: rank 0 raised KeyError: 'label'", feishu["content"]["text"])
+        self.assertIn("exception: rank 0 raised KeyError: 'label'", dingtalk["text"]["content"])
+        self.assertEqual((pagerduty["event_action"], pagerduty["routing_key"], pagerduty["dedup_key"]),
+                         ("trigger", "key", "run"))
+        self.assertEqual(pagerduty["payload"]["severity"], "critical")
+
+    def test_a_receiver_without_its_address(self):
+        self.on_event = "slack"
+        self.python(code="pass")
+        self.assertEqual(self.manifest()["event_commands"][0]["status"], "failed")
+        self.assertIn("SLACK_WEBHOOK_URL is not set", (self.out / "xpurun.log").read_text())
+
+    def test_receiver_wandb(self):
         (self.dir / "wandb.py").write_text(WANDB)
         with http_server() as (url, bodies):
-            self.on_event = str(RECIPES / "wandb_alert.py")
+            self.on_event = "wandb"
             env = self.env(WANDB_BASE_URL=url, PYTHONPATH=str(self.dir))
             self.python(code=RAISE, env=env)
             shutil.rmtree(self.out)
@@ -189,6 +211,25 @@ class Events(xpurun_test.Case):
         told = {b["config"]["event"]["event"]: b for b in bodies}
         self.assertEqual({kind: b["level"] for kind, b in told.items()}, {"exception": "ERROR", "end": "ERROR"})
         self.assertEqual(told["exception"]["text"], "exception: rank 0 raised KeyError: 'label'")
+
+
+class GitHubActions(xpurun_test.Case):
+    def test_annotation_and_summary(self):
+        job = self.dir / "train.py"
+        job.write_text("def collate():\n    raise KeyError('label')\ncollate()\n")
+        summary = self.dir / "summary.md"
+        summary.write_text("before\n")
+        result = self.run_xpurun("--", PYTHON, job, env=self.env(
+            GITHUB_ACTIONS="true", GITHUB_WORKSPACE=str(self.dir), GITHUB_STEP_SUMMARY=str(summary)))
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"(?m)^::error file=train\.py,line=2,title=xpurun%3A exception::exception: "
+                                        r"rank 0 raised KeyError: 'label' at train\.py:2")
+        text = summary.read_text()
+        self.assertTrue(text.startswith("before\n**exception: rank 0"), text)
+
+    def test_outside_of_a_workflow(self):
+        result = self.run_xpurun("--", PYTHON, "-c", RAISE)
+        self.assertNotIn("::error", result.stderr)
 
 
 class Plugins(xpurun_test.Case):

@@ -34,7 +34,7 @@ class Hang(xpurun_test.Case):
         verdict = self.verdict()
         self.assertEqual((verdict["kind"], verdict["ranks"], verdict["state"]), (kind, list(ranks), state),
                          json.dumps(verdict, indent=1) + result.stderr)
-        self.assertIn(verdict["sentence"], result.stderr)
+        self.assertIn(verdict["headline"], result.stderr)
         self.assertTrue((self.out / "report.html").exists())
         for name in ("python", "native", "merged"):
             self.assertIn("<svg", (self.out / "stacks" / f"{name}.svg").read_text()[:2000])
@@ -45,7 +45,7 @@ class Hang(xpurun_test.Case):
         def shapes(text):
             out = []
             for line in text.splitlines():
-                for pattern, word in ((r"(report|报告)(: |：)\S+", r"\1\2PATH"), (r"(kernel|内核中为) \w+", r"\1 F"),
+                for pattern, word in ((r"(report|报告)(: |：)\S+", r"\1\2PATH"), (r"(--format text) \S+", r"\1 PATH"),
                                       (r"\w+ \(ddp_job\.py", "F (ddp_job.py"),
                                       (r"clock_nanosleep \(\S+\)", "F"), (r"\d+(\.\d+)?", "N")):
                     line = re.sub(pattern, word, line)
@@ -73,14 +73,15 @@ class Hang(xpurun_test.Case):
         # The waiting ranks and their calls.
         self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 1, 3]])
         self.assertIn("ddp_job.py", verdict["waiting"][0]["where"]["file"])
-        self.assertRegex(result.stderr, r"xpurun: hang: rank 2 has been in \w+ "
-                                        r"\(ddp_job.py:\d+: time.sleep\) for \d")
+        self.assertRegex(result.stderr, r"xpurun: hang: rank 2 is stuck in \w+ \(ddp_job.py:\d+: time.sleep\) since \d")
         self.check_readme("README.md", result.stderr)
         told = self.run_xpurun("report", self.out, "--quiet", "--json", "--lang", "zh", out=False)
         chinese = json.loads(told.stdout)["translation"]
+        source = re.findall(r"^xpurun: +((?:> +)?\d+  .*)$", result.stderr, re.M)
+        following = f"下一步：{chinese['next_text']}：{chinese['next_command']}"
         self.check_readme("README.zh.md", "\n".join(
-            [f"xpurun: {chinese['sentence']}", "xpurun: 报告：PATH",
-             *(f"xpurun:   {line}" for line in [*chinese["evidence"], f"下一步：{chinese['next_text']}"])]))
+            [f"xpurun: 挂起：{chinese['title']}", f"xpurun:   {chinese['headline']}", "xpurun: 报告：PATH",
+             *(f"xpurun:   {line}" for line in [*source, *chinese["evidence"], following])]))
         dump = json.loads((self.out / verdict["dump"] / "dump.json").read_text())
         ranks = [p for p in dump["processes"] if p["role"] == "rank"]
         self.assertEqual([p["status"] for p in ranks], ["ok"] * 4, ranks)

@@ -100,6 +100,35 @@ if __name__ == "__main__":
         p.join()
 """
 
+CIRCLE = """
+import multiprocessing as mp, sys
+def transfer(mine, other, met):
+    with mine:
+        met.wait()
+        with other:
+            pass
+if __name__ == "__main__":
+    mp.set_start_method(sys.argv[1])
+    a, b, met = mp.Lock(), mp.Lock(), mp.Barrier(2)
+    ps = [mp.Process(target=transfer, args=args) for args in ((a, b, met), (b, a, met))]
+    [p.start() for p in ps]; [p.join() for p in ps]
+"""
+
+PRODUCER = """
+import multiprocessing as mp, sys
+def load(path):
+    raise ValueError("bad shard")
+def produce(queue, pipe):
+    queue.put(1)
+    load("a")
+if __name__ == "__main__":
+    queue, done, (mine, its) = mp.JoinableQueue(), mp.Event(), mp.Pipe()
+    mp.Process(target=produce, args=(queue, its)).start()
+    if sys.argv[1] in ("get", "join"):
+        queue.get()
+    {"get": queue.get, "join": queue.join, "recv": mine.recv, "event": done.wait}[sys.argv[1]]()
+"""
+
 TASKS = """
 import asyncio
 async def sync_weights(a, b):
@@ -227,8 +256,27 @@ class Holders(xpurun_test.Case):
     def test_a_lock_of_multiprocessing_is_a_hang(self):
         verdict, detail = self.hang(LOCKS, rank=False)
         self.assertEqual(verdict["ranks"], [0], detail)
-        self.assertRegex(verdict["sentence"], r"^hang: rank 0 .*worker \(train\.py:6\S*.*ranks 1-2 are in worker "
-                                              r"\(train\.py:4", detail)
+        self.assertRegex(verdict["sentence"], r"^hang: rank 0 holds the lock in worker \(train\.py:6\S*.*; ranks 1-2 "
+                                              r"have waited for the lock in worker \(train\.py:4", detail)
+
+    def test_locks_of_multiprocessing_in_opposite_order(self):
+        for method in ("fork", "spawn"):
+            with self.subTest(method=method):
+                self.out = self.dir / method
+                verdict, detail = self.hang(CIRCLE, method, rank=False)
+                self.assertEqual((verdict["id"], verdict["ranks"]), ("hang.lock", [0, 1]), detail)
+                self.assertRegex(verdict["sentence"],
+                                 r"rank 0 in transfer \(train\.py:6\S*.*\) for the lock that rank 1 holds, rank 1 in "
+                                 r"transfer \(train\.py:6.*\) for the lock that rank 0 holds", detail)
+
+    def test_an_exception_in_a_process_that_should_have_answered(self):
+        for how in ("get", "join", "recv", "event"):
+            with self.subTest(how=how):
+                self.out = self.dir / how
+                verdict, detail = self.hang(PRODUCER, how)
+                self.assertRegex(verdict["sentence"],
+                                 r"train\.py:1\d: .*; its process \(pid \d+\) raised ValueError: bad shard at "
+                                 r"train\.py:4 \(in load\)", detail)
 
     def test_tasks_of_asyncio_that_wait_for_each_other(self):
         _, verdict, detail = self.job(TASKS, options=("--hang-idle",))

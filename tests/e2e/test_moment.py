@@ -82,12 +82,14 @@ class Moment(xpurun_test.Case):
                                 "--on-event", f"cat >> {told}", "--",
                                 PYTHON, job, pipe)
         early = self.lines(run, "xpurun: stall: ")
-        self.assertRegex(early, r"xpurun: stall: rank 1 has been in load \(train\.py:4: open \S*image\.bin\) for "
-                                r"1\d s; rank 0 waits for it in multiprocessing wait \(train\.py:8\)")
+        self.assertRegex(early, r"xpurun: stall: rank 1 is stuck in load \(train\.py:4: open( \S*image\.bin)?\) since ")
         stall = self.wait_for(lambda: [s for s in self.manifest()["stalls"] if s["verdict"]["kind"] == "hang"],
                               "stall")[0]
         self.assertTrue(stall["early"])
         self.assertEqual(stall["verdict"]["level"], "suspected")
+        self.assertRegex(stall["verdict"]["sentence"],
+                         r"^stall: rank 1 has been in load \(train\.py:4: open \S*image\.bin\) for "
+                         r"1\d s; rank 0 waits for it in multiprocessing wait \(train\.py:8\)")
         self.wait_for(lambda: told.exists() and '"stall"' in told.read_text(), "event")
         self.assertEqual(json.loads(told.read_text())["event"], "stall")
         # A look from outside is a verdict at once, and does not change the job.

@@ -56,6 +56,16 @@ class Query(xpurun_test.Case):
         self.assertEqual(self.rows("SELECT rank, pid, at_s, status FROM deaths"),
                          [{"rank": 1, "pid": 7, "at_s": 2.5, "status": "exited with status 1"}])
 
+    def test_an_answer_without_rows_says_why(self):
+        empty = set()
+        for line in self.query("--list", "--format", "json").stdout.splitlines():
+            question = json.loads(line)["question"]
+            answer = self.query("--ask", question, self.run_dir)
+            has_rows = len(answer.stdout.splitlines()) > 1
+            self.assertEqual(answer.stderr.startswith("xpurun: no rows: "), not has_rows, question)
+            empty |= {question} if not has_rows else set()
+        self.assertLessEqual({"captured", "functions", "idle", "links"}, empty)
+
     def test_steps(self):
         steps = self.rows("SELECT rank, count(*) AS n, avg(seconds) AS s FROM steps GROUP BY rank ORDER BY rank")
         self.assertEqual([row["rank"] for row in steps], list(range(RANKS)))

@@ -7,6 +7,54 @@ import xpurun_test
 from lane import long
 
 TIMEOUT = 3
+LAUNCHER = """
+import os, subprocess, sys
+for attempt in range(int(sys.argv[1])):
+    ranks = [subprocess.Popen([sys.executable, sys.argv[2], str(attempt)],
+                              env=dict(os.environ, RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE="2"))
+             for r in range(2)]
+    if not sum([r.wait() for r in ranks]):
+        sys.exit()
+sys.exit(1)
+"""
+RANK = """
+import os, sys, time
+def train(attempt):
+    if os.environ["RANK"] == "1" and attempt <= 3:
+        raise ValueError(f"breaks in attempt {attempt}")
+time.sleep(0.5)
+train(int(sys.argv[1]) + 1)
+time.sleep(0.5)
+"""
+
+
+class Attempts(xpurun_test.Case):
+    """A launcher restarts its ranks by itself."""
+
+    def job(self, attempts, rank=RANK):
+        for name, text in (("launcher.py", LAUNCHER), ("train.py", rank)):
+            (self.dir / name).write_text(text)
+        return self.run_xpurun("--", xpurun_test.PYTHON, self.dir / "launcher.py", attempts, self.dir / "train.py")
+
+    def test_each_attempt_is_told(self):
+        result = self.job(3)
+        verdict = self.verdict()
+        detail = json.dumps(verdict, indent=1) + result.stderr
+        self.assertEqual(result.returncode, 1, detail)
+        for n in (2, 3):
+            line = (f"xpurun: the launcher has started the ranks again, attempt {n}: rank 1 raised ValueError: breaks "
+                    f"in attempt {n - 1} at train.py:5 (in train)")
+            self.assertEqual(result.stderr.count(line), 1, detail)
+        self.assertRegex(verdict["sentence"],
+                         "rank 1 raised ValueError: breaks in attempt 3 .*; this was attempt 3 of the ranks$", detail)
+        for n in (1, 2):
+            self.assertEqual("".join(verdict["evidence"]).count(f"breaks in attempt {n}"), 1, detail)
+
+    def test_a_job_that_ends_well_at_last(self):
+        result = self.job(3, RANK.replace("attempt <= 3", "attempt == 1"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("attempt 2: rank 1 raised", result.stderr)
+        self.assertRegex(self.verdict()["sentence"], "finished normally in .*; this was attempt 2 of the ranks")
 
 
 @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")

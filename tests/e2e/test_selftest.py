@@ -14,7 +14,7 @@ from lane import LONG
 from xpurun_test import PROGRAM, PYTHON, SOURCE
 
 # One injection of each kind; the long lane tries all.
-QUICK = ("healthy", "wrong-size", "missing-send", "lock-order", "exception", "abort")
+QUICK = ("healthy", "wrong-size", "silent-mismatch", "ghost-rank", "missing-send", "lock-order", "exception", "abort")
 NEED_A_GPU = {"endless-kernel", "stuck-before-launch", "cuda-oom", "device-assert"}
 BUILD = pathlib.Path(os.environ["XPURUN_TEST_BUILD"])
 
@@ -29,7 +29,7 @@ def installed_tree(root):
         (root / place).mkdir(parents=True, exist_ok=True)
         (root / place / pathlib.Path(part).name).symlink_to(BUILD / part)
     job = root / "lib/xpurun/selftest"
-    shutil.copytree(SOURCE / "launcher/selftest/job", job, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SOURCE / "commands/selftest/job", job, ignore=shutil.ignore_patterns("__pycache__"))
     return program, job
 
 

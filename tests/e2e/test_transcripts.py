@@ -71,9 +71,13 @@ def without_details(text):
                           (r"kill -CONT \d+", "kill -CONT N"),
                           # Whether a rank was sampled before its end, and whether the host has counters.
                           (r"; it (had [^;]* in RAM)?( and )?(was last seen in \S+ \([^)]*\))?", ""),
+                          (r"crash: rank 1 was killed by SIGKILL( in \S+ \([^)]*\))? at TIME\nxpurun:   rank",
+                           "crash: rank"),
                           (r"xpurun: +the kernel killed .* of the memory control group .*\n", "")):
         text = re.sub(pattern, word, text)
-    return text
+    # Lines of source, which a narrow terminal wraps. Those of a killed rank depend on its last sample.
+    text = re.sub(r"(?m)^xpurun: +(> +)?\d+ .*$", lambda line: " ".join(line[0].split()), text)
+    return re.sub(r"xpurun: (> )?(38|39|40) .*\n", "", text)
 
 
 @unittest.skipUnless(shutil.which("tmux"), "no tmux")

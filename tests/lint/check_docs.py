@@ -16,7 +16,7 @@ VALUE = r"(?P<value>[A-Z]+(?:\[\.[A-Z]+\])?)"  # "DURATION", "JOB[.STEP]"
 OPTION_LINE = re.compile(rf"^ {{2}}(?:-(?P<short>\w), | {{4}})--(?P<name>[a-z-]+)(?: {VALUE})?(?= |$)")
 MAN_OPTION = re.compile(rf"^\.It (?:Fl (?P<short>\w) , )?Fl -(?P<name>[a-z-]+)(?: Ar {VALUE})?$")
 ERROR_ID = re.compile(r'"(E-[A-Z-]+)"')
-ROOMS = ["common", "launcher", "preload", "report", "stackdump"]
+ROOMS = ["commands", "common", "launcher", "preload", "report", "stackdump"]
 
 
 def output_of(program, *args):
@@ -184,7 +184,7 @@ def check_recipes(root, program):
     for command in commands_of(program):
         options[command] = {f"--{name}" for name in options_in(output_of(program, "help", command), OPTION_LINE)}
     known = set().union(*options.values())
-    for path in [root / "README.md", root / "README.zh.md", *sorted((root / "docs").glob("*.md"))]:
+    for path in [root / "README.md", root / "README.zh.md", *sorted((root / "docs").rglob("*.md"))]:
         text = path.read_text()
         lines = [line for block in re.findall(r"^```\w*\n([\s\S]*?)^```", text, re.M)
                  for line in re.sub(r"\\\\\n", " ", block).splitlines()] + re.findall(r"`([^`\n]+)`", text)

@@ -18,6 +18,8 @@ MAY_INCLUDE = {
     "report": {"report", "templates", "common/base", "common/model", "common/wire"},
     "preload": {"preload", "common/wire"},
     "launcher": {"launcher", "stackdump", "report", "templates", "common/base", "common/model", "common/wire"},
+    "commands": {"commands", "launcher", "stackdump", "report", "templates", "common/base", "common/model",
+                 "common/wire"},
 }
 # Sub-rooms that a sub-room may include besides itself. "." are the files of the room itself.
 SUBROOMS = {
@@ -36,7 +38,6 @@ SUBROOMS = {
         "collect": {"os", "storage"},
         "metrics": {"collect"},
         "options": {"spawn"},
-        "cli": {"options", "output"},
         "control": {"collect", "http", "os"},
         "stacks": {"os", "processes", "spawn"},
         "watch": {"options", "os", "processes"},
@@ -53,11 +54,18 @@ SUBROOMS = {
         "supervise": {"capture", "collect", "control", "dumps", "ending", "evidence", "http", "journal", "machine",
                       "mpi", "nodes", "notify", "options", "os", "output", "processes", "relay", "spans", "spawn",
                       "speed", "storage", "timing", "watch"},
-        "replay": {"doctor", "evidence"},
-        "selftest": {"os", "output", "spawn"},
-        "commands": {"cli", "collect", "control", "doctor", "evidence", "http", "machine", "options", "os", "output",
-                     "processes", "replay", "runs", "selftest", "spans", "spawn", "stacks", "supervise"},
-        ".": {"commands"},
+    },
+    "commands": {
+        "cli": set(),
+        "doctor": {"."},
+        "selftest": {"."},
+        "analyze": {"."},
+        "attach": {"."},
+        "profile": {".", "analyze"},
+        "replay": {".", "analyze"},
+        "runs": {"."},
+        "stacks": {"."},
+        ".": {"cli"},
     },
     "preload": {
         "core": set(),

@@ -1,7 +1,7 @@
 """Makes synthetic run directories as a supervisor would write them, for any number of ranks.
 
 usage: make_run.py DIR [--ranks 4] [--threads 3] [--culprit 2] [--hostile] [--earlier] [--source] [--calls STEPS]
-                   [--pipeline STEPS] [--kind hang|exception|crash|finished|running]
+                   [--pipeline STEPS] [--reads PATH] [--lock PATH] [--kind hang|exception|crash|finished|running]
 """
 
 import argparse
@@ -39,6 +39,11 @@ def culprit_frames():
         py("<module>", TRAIN, 60),
         EVAL,
     ] + START
+
+
+def lock_frames():
+    return [native("flock", "libc.so.6"), py("prepare", TRAIN, 8, callee="fcntl.flock"), py("train", TRAIN, 38),
+            py("main", TRAIN, 52), py("<module>", TRAIN, 60), EVAL] + START
 
 
 def waiting_frames():
@@ -92,6 +97,14 @@ def stacks(rank, options):
     pid = 4709 + rank
     threads = [{"tid": pid, "comm": "python3", "state": "S", "main": True, "cpu_ms": 812,
                 "frames": culprit_frames() if bad else waiting_frames(), **({"gil": "dropping"} if bad else {})}]
+    if options.reads and bad:
+        threads[0]["frames"][3]["callee"] = "open"
+        threads[0]["target"] = options.reads
+    if options.lock and not bad:
+        threads[0].update(frames=lock_frames(), lock={"kind": "flock", "path": options.lock,
+                                                      "pids": [4709 + options.culprit]})
+    if options.lock and bad:
+        threads[0].update(frames=waiting_frames(), gil="")
     threads += [other_thread(i, pid + 1000 + i) for i in range(options.threads - 1)]
     if options.hostile and bad:
         threads[0]["frames"].insert(0, native(HOSTILE, "lib<x>.so"))
@@ -328,6 +341,8 @@ def parse(argv=None):
     parser.add_argument("--earlier", action="store_true")
     parser.add_argument("--source", action="store_true")
     parser.add_argument("--calls", type=int, default=0)
+    parser.add_argument("--reads", default="", metavar="PATH", help="the culprit's call opens this file")
+    parser.add_argument("--lock", default="", metavar="PATH", help="the culprit holds this file's lock")
     parser.add_argument("--pipeline", type=int, default=0)
     parser.add_argument("--kind", choices=("hang", "exception", "crash", "finished", "running"), default="hang")
     return parser.parse_args(argv)

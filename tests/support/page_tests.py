@@ -8,6 +8,8 @@ import unittest
 
 import chromium
 
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
 HELPERS = """
 window.t = {
   frame: text => Array.from(document.querySelectorAll("#stage .f"))

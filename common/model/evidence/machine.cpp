@@ -43,7 +43,7 @@ Limit limit_of(MachineFact fact) {
     case MachineFact::tcp_segments:
       return {.least = kMostEvents};  // judged as parts of others
     case MachineFact::cpu_pressure:
-      return {.unit = MachineUnit::time, .least = 0.6};
+      return {.unit = MachineUnit::time, .least = 0.2};
     case MachineFact::memory_pressure:
       return {.unit = MachineUnit::time, .least = 0.1};
     case MachineFact::io_pressure:

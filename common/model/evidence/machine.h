@@ -38,7 +38,7 @@ enum class MachineFact {
   pcie_uncorrected,     //
   cpu_throttled,        // by heat, package: "package 0"
   // Counters of time in microseconds; the fact is the share of the time between two readings.
-  cpu_pressure,     // some thread waits for a CPU; "host" or a control group
+  cpu_pressure,     // all threads of a control group, or some of the "host", wait for a CPU
   memory_pressure,  // all threads wait for memory
   io_pressure,      // all threads wait for a disk
   interrupts,       // one CPU handles interrupts: "cpu 3"

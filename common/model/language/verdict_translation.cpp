@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace xpurun::model {
 
 nlohmann::ordered_json translation_json(const Verdict& spoken, base::Language language) {
@@ -9,7 +11,9 @@ nlohmann::ordered_json translation_json(const Verdict& spoken, base::Language la
   j["language"] = base::name_of(language);
   j["sentence"] = spoken.sentence;
   j["headline"] = spoken.headline;
+  j["title"] = spoken.title;
   j["evidence"] = spoken.evidence;
+  j["details"] = spoken.details;
   j["next_text"] = spoken.next.text;
   j["next_command"] = spoken.next.command;
   return j;
@@ -29,19 +33,22 @@ std::optional<Verdict> translated(const Verdict& english, const nlohmann::json& 
     }
     return is_text;
   };
-  const auto evidence = words->find("evidence");
+  const auto read_lines = [&words](const char* name, std::vector<std::string>& to) {
+    const auto it = words->find(name);
+    const bool lines = it != words->end() && it->is_array() &&
+                       std::all_of(it->begin(), it->end(), [](const auto& line) { return line.is_string(); });
+    if (lines) {
+      to = it->template get<std::vector<std::string>>();
+    }
+    return lines;
+  };
   if (!read("sentence", out.sentence) || !read("headline", out.headline) ||
       !read("next_text", out.next.text) || !read("next_command", out.next.command) ||
-      evidence == words->end() || !evidence->is_array()) {
+      !read_lines("evidence", out.evidence)) {
     return std::nullopt;
   }
-  out.evidence.clear();
-  for (const nlohmann::json& line : *evidence) {
-    if (!line.is_string()) {
-      return std::nullopt;
-    }
-    out.evidence.push_back(line.get<std::string>());
-  }
+  read("title", out.title);
+  read_lines("details", out.details);
   return out;
 }
 

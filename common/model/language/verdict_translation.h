@@ -12,7 +12,7 @@
 
 namespace xpurun::model {
 
-// Sentence, headline, evidence and next step of `spoken`.
+// Sentence, headline, title, evidence, details and next step of `spoken`.
 nlohmann::ordered_json translation_json(const Verdict& spoken, base::Language language);
 
 // `english` with the words of the member "translation" of `j`; empty without one, or if it is damaged.

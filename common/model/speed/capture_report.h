@@ -44,7 +44,8 @@ struct CaptureReport {
   uint64_t samples = 0;
   RankSet ranks;
   std::string sentence;  // what differs between the ranks
-  // Those with ranks that stand out first, by their excess; but last those that wait.
+  // Those with ranks that stand out first, by their excess; but last those that wait, and workers that are
+  // alike.
   std::vector<CapturedFunction> functions;
   GpuCapture gpu;  // empty without a GPU
   std::vector<std::string> notes;

@@ -23,6 +23,7 @@ struct GpuClockReading {
   std::string uuid;
   int sm_mhz = -1;  // negative: unknown
   std::vector<ThrottleReason> reasons;
+  std::vector<base::Pid> processes;  // that compute on the GPU, as the driver numbers them; not kept
 };
 
 // Readings of one GPU between two moments.

@@ -130,6 +130,7 @@ template <typename V, Self<StepBin> B>
 void fields(V& visit, B& b) {
   visit("first", b.first);
   visit("count", b.count);
+  visit("wall_ns", b.wall_ns, WhenEmpty::omit);
   visit("median_s", b.median_s);
   visit("most_s", b.most_s);
   visit("exposed_s", b.exposed_s);

@@ -169,6 +169,7 @@ struct FunctionTimes {
 struct StepBin {
   int64_t first = 0;
   int64_t count = 0;
+  int64_t wall_ns = 0;  // begin of the first; 0: unknown
   double median_s = 0;
   double most_s = 0;
   // Means over the ranks and steps of which the communication is known; negative: of none.

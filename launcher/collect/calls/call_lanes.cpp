@@ -120,6 +120,7 @@ CallLane lane_of(CallSource source, const std::vector<Made>& calls) {
       plain.sent.clear();
       plain.received.clear();
       plain.raised = false;
+      plain.history = 0;
       lane.kinds.push_back({.communicator = m.comm->id, .call = std::move(plain)});
     }
     lane.order.push_back(kind->second);

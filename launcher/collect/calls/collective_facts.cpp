@@ -64,7 +64,8 @@ CollectiveCall call_of(const CommTotals& comm, const CollectiveSignature& s, bas
                       .op = op_word(s.api),
                       .count = s.count,
                       .dtype = dtype_word(s.type),
-                      .stage = stage_of(comm, s.sequence)};
+                      .stage = stage_of(comm, s.sequence),
+                      .history = s.hash};
   call.reduce = reduce_word(call.op, s.op);
   const bool rooted =
       call.op == "reduce" || call.op == "broadcast" || call.op == "gather" || call.op == "scatter";

@@ -20,16 +20,39 @@ void MismatchWatch::look_after(double seconds) {
 }
 
 void MismatchWatch::look() {
-  const auto found = report::find_silent_mismatch(hooks_.calls());
+  const model::CollectiveFacts calls = hooks_.calls();
+  const auto found = report::find_silent_mismatch(calls);
   const std::string now =
       found ? fmt::format("{} {}", found->collective.id, found->collective.sequence) : std::string();
   const bool again = !now.empty() && now == seen_;
   seen_ = now;
-  if (again && said_.insert(found->collective.id).second) {
-    hooks_.say(
-        base::tr("warning: the job goes on with wrong data: {}",
-                 report::fault_text(*found, [](const auto& ranks) { return report::rank_words(ranks); })));
+  if (again) {
+    say(*found, calls);
   }
+}
+
+void MismatchWatch::finish() {
+  stop();
+  const model::CollectiveFacts calls = hooks_.calls();
+  if (const auto found = report::find_silent_mismatch(calls)) {
+    say(*found, calls);
+  }
+}
+
+void MismatchWatch::say(const report::CallFinding& found, const model::CollectiveFacts& calls) {
+  if (!said_.insert(found.collective.id).second) {
+    return;
+  }
+  if (said_.size() == 1) {
+    hooks_.keep(calls);
+  }
+  const auto sentence = [&] {
+    return base::tr("the job goes on with wrong data: {}",
+                    report::fault_text(found, [](const auto& ranks) { return report::rank_words(ranks); }));
+  };
+  hooks_.report(sentence(), found.accused.empty() ? found.waiting : found.accused);
+  const base::Speaking speaking(language_);
+  hooks_.say(base::tr("warning: {}", sentence()));
 }
 
 }  // namespace xpurun::launcher

@@ -3,8 +3,10 @@
 // only.
 #pragma once
 
+#include "common/base/tr.h"
 #include "common/model/collectives.h"
 #include "launcher/os/event_loop.h"
+#include "report/diagnosis/collectives/call_finding.h"
 
 #include <functional>
 #include <set>
@@ -16,10 +18,14 @@ class MismatchWatch {
  public:
   struct Hooks {
     std::function<model::CollectiveFacts()> calls;
+    // Keeps the calls of the first mismatch for the verdict.
+    std::function<void(const model::CollectiveFacts&)> keep;
+    std::function<void(const std::string& sentence, const model::RankSet& ranks)> report;  // English
     std::function<void(const std::string&)> say;
   };
 
-  MismatchWatch(EventLoop& loop, Hooks hooks) : loop_(loop), hooks_(std::move(hooks)) {}
+  MismatchWatch(EventLoop& loop, base::Language language, Hooks hooks)
+      : loop_(loop), language_(language), hooks_(std::move(hooks)) {}
   ~MismatchWatch() { stop(); }
   MismatchWatch(const MismatchWatch&) = delete;
   MismatchWatch& operator=(const MismatchWatch&) = delete;
@@ -28,6 +34,10 @@ class MismatchWatch {
   void stop() { loop_.cancel(timer_); }
   // Says a mismatch that two looks in a row have found, once for each communicator.
   void look();
+  // The job has ended, and its calls do not change any more.
+  void finish();
+  // Communicators with a mismatch so far.
+  size_t found() const { return said_.size(); }
 
  private:
   static constexpr double kShortestS = 1;
@@ -36,7 +46,10 @@ class MismatchWatch {
 
   void look_after(double seconds);
 
+  void say(const report::CallFinding& found, const model::CollectiveFacts& calls);
+
   EventLoop& loop_;
+  base::Language language_;
   Hooks hooks_;
   EventLoop::TimerId timer_ = 0;
   std::string seen_;            // by the latest look: communicator and number

@@ -94,10 +94,10 @@ void SlowdownHandler::look_at_silence() {
 }
 
 void SlowdownHandler::found_slow_rank(base::Rank rank, double share) {
+  slow_ranks_.insert(rank);
   if (timer_ == 0 || try_until_ > 0 || watch_.slow_events() > 0) {
     return;  // no captures are wanted, or a slowdown has started one
   }
-  slow_ranks_.insert(rank);
   const auto sentence = [&] {
     return base::tr("rank {} keeps the others waiting for {} of each step", rank, report::percent(share));
   };

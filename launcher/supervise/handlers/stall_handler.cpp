@@ -58,7 +58,9 @@ void StallHandler::raised(const StallEvent& event) {
   base::log_info("stall {}: no progress of {} for {}", stall.n, event.ranks.brief(),
                  base::human_duration(still_s));
   parts_.journal.changed();
-  if (!nodes_.raised()) {
+  // A signal that ends the job, or somebody who waits for the answer, leaves no time to ask the other nodes.
+  const bool hurried = parts_.options.judge_now || (hooks_.was_interrupted && hooks_.was_interrupted());
+  if (hurried || !nodes_.raised()) {
     request_dump(stall, event.longest);
   }
 }

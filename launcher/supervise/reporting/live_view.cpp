@@ -59,10 +59,12 @@ LiveSteps steps_of(const LiveSources& sources, const std::vector<LiveRank>& rank
     if (const auto seen = sources.steps.rank(r.rank); seen.step_s >= 0) {
       LiveSteps out{.done = static_cast<int64_t>(seen.steps), .step_s = seen.step_s};
       const auto& slowdowns = sources.journal.manifest().slowdowns;
-      if (!slowdowns.empty()) {
+      if (!slowdowns.empty() && slowdowns.back().cleared_s < 0) {
         out.slower_share = slowdowns.back().share;
         out.slower_since = slowdowns.back().step;
+        out.slower_wall_ns = slowdowns.back().wall_ns;
       }
+      out.slow_ranks = sources.slow_ranks;
       return out;
     }
   }
@@ -114,6 +116,9 @@ LiveStatus live_status(const LiveSources& sources) {
       out.ranks.push_back(live_rank(o, alive, sources.timing.read({o.pid, o.rank, -1, alive})));
       LiveRank& added = out.ranks.back();
       added.step_s = sources.steps.rank(o.rank).step_s;
+      if (const TrackedProcess* process = sources.table.find(o.pid)) {
+        added.rss_bytes = process->record.rss_bytes;
+      }
       const double late = sources.timing.lateness(o.rank).late_share;
       added.late_s = added.step_s >= 0 && late >= 0 ? late * added.step_s : -1;
     }

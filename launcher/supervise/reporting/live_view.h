@@ -24,6 +24,7 @@ struct LiveSources {
   TimingService& timing;
   const StepWatch& steps;
   std::function<model::CollectiveFacts()> calls;  // recorded until now, of the living ranks
+  const model::RankSet& slow_ranks;               // that keep the others waiting
 };
 
 LiveStatus live_status(const LiveSources& sources);

@@ -44,18 +44,24 @@ std::string compared_value(const CollectiveCall& call, Difference what) {
       return contains(kEqualSizes, call.op) && call.received.empty() && call.count > 0
                  ? fmt::format("{}", call.count)
                  : kAnyValue;
+    case Difference::reduction:
+      return call.reduce;
     case Difference::none:
       break;
   }
   return kAnyValue;
 }
 
+bool differ(const CollectiveCall& a, const CollectiveCall& b, Difference what) {
+  const std::string x = compared_value(a, what);
+  const std::string y = compared_value(b, what);
+  return x != y && x != kAnyValue && y != kAnyValue;
+}
+
 Difference difference(const CollectiveCall& a, const CollectiveCall& b) {
   for (const Difference what :
        {Difference::operation, Difference::members, Difference::root, Difference::type, Difference::size}) {
-    const std::string x = compared_value(a, what);
-    const std::string y = compared_value(b, what);
-    if (x != y && x != kAnyValue && y != kAnyValue) {
+    if (differ(a, b, what)) {
       return what;
     }
   }

@@ -7,12 +7,16 @@
 
 namespace xpurun::report {
 
-// Gravest first. Calls of different operations are not compared further.
-enum class Difference { operation, members, root, type, size, none };
+// Gravest first. Calls of different operations are not compared further. Different reductions hang no rank,
+// and so are compared only by who asks for them.
+enum class Difference { operation, members, root, type, size, none, reduction };
 
 // Sizes may differ in all_to_all (uneven splits) and where objects are sent. Such calls count as equal, as do
 // calls with an unknown size, type or root.
 Difference difference(const model::CollectiveCall& a, const model::CollectiveCall& b);
+
+// One `what` alone.
+bool differ(const model::CollectiveCall& a, const model::CollectiveCall& b, Difference what);
 
 // Equal for calls that do not differ in `what`. `any`: unknown, equal to all.
 std::string compared_value(const model::CollectiveCall& call, Difference what);

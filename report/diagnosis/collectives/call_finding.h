@@ -44,6 +44,8 @@ struct CallFinding {
   // not_entered: the thread that made the earlier calls of the accused on this communicator, if another
   // thread of theirs waits meanwhile.
   std::string thread;
+  // The accused made another call than the others before this one: the records have lost that call.
+  bool lost = false;
   bool complete = true;  // the calls of all ranks of the communicator are known
 };
 

@@ -30,6 +30,7 @@ CalledBy row_of(const CallGroup& group, base::Rank rank, const model::Collective
                .name = call.name,
                .count = call.count,
                .dtype = call.dtype,
+               .reduce = call.reduce,
                .root = global(call.root),
                .peer = global(call.peer),
                .tag = call.tag,
@@ -50,8 +51,9 @@ namespace {
 
 void add_row_of_stage(std::vector<CalledBy>& rows, CalledBy row, bool by_stage) {
   const auto key = [](const CalledBy& r) {
-    return std::tie(r.communicator, r.sequence, r.op, r.name, r.count, r.dtype, r.root, r.peer, r.tag,
-                    r.where.file, r.where.line, r.where.function, r.thread, r.in_handler, r.group_ranks);
+    return std::tie(r.communicator, r.sequence, r.op, r.name, r.count, r.dtype, r.reduce, r.root, r.peer,
+                    r.tag, r.where.file, r.where.line, r.where.function, r.thread, r.in_handler,
+                    r.group_ranks);
   };
   const auto same = std::find_if(rows.begin(), rows.end(), [&](const CalledBy& r) {
     return key(r) == key(row) && (!by_stage || r.stage == row.stage);

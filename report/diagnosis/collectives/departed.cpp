@@ -111,7 +111,7 @@ void decide_by_routine(CallFinding& f, const model::CollectiveFacts& facts,
                        const std::vector<CallGroup>& groups, const Departures& departures) {
   if (f.fault == CallFault::not_entered) {
     decide_waiting(f, facts, groups, departures);
-  } else if (is_mismatch(f.fault) && f.fault != CallFault::departed) {
+  } else if ((is_mismatch(f.fault) && f.fault != CallFault::departed) || f.fault == CallFault::order) {
     decide_sides(f, departures);
   }
   if (f.tie && f.accused.empty()) {

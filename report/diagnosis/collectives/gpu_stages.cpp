@@ -15,15 +15,21 @@ using model::RankSet;
 
 namespace {
 
+// The oldest call that a member is known not to have finished; 0 if none.
+uint64_t oldest_open(const CallGroup& group) {
+  uint64_t oldest = 0;
+  for (const Member& m : group.members) {
+    const uint64_t open = open_call(m);
+    oldest = open > 0 && (oldest == 0 || open < oldest) ? open : oldest;
+  }
+  return oldest;
+}
+
 // The oldest call that every known member has entered and at least one is known not to have finished; 0 if
 // none.
 uint64_t entered_by_all(const CallGroup& group) {
-  uint64_t oldest = UINT64_MAX;
-  for (const Member& m : group.members) {
-    const uint64_t open = open_call(m);
-    oldest = open > 0 ? std::min(oldest, open) : oldest;
-  }
-  return oldest != UINT64_MAX && group.least_called() >= oldest ? oldest : 0;
+  const uint64_t oldest = oldest_open(group);
+  return group.least_called() >= oldest ? oldest : 0;
 }
 
 template <typename Predicate>
@@ -79,9 +85,17 @@ Stage stage_of(const CallGroup& group, uint64_t sequence) {
   return {};
 }
 
-// Which of two calls a rank made first: negative for `a`, 0 if unknown. The ages of one rank's calls come
-// from one clock.
+// Which of two calls comes first on a rank's GPU: negative for `a`, 0 if unknown. The rank has entered `a`.
+// The ages of one rank's calls come from one clock, which may be as coarse as a tick: the kernel that runs
+// decides before them.
 int order_in(const Member& a, uint64_t at_a, const Member& b, uint64_t at_b) {
+  if (b.called() < at_b) {
+    return -1;
+  }
+  const bool runs_a = a.comm->started >= at_a;
+  if (const bool runs_b = b.comm->started >= at_b; runs_a != runs_b) {
+    return runs_a ? -1 : 1;
+  }
   const CollectiveCall* x = call_at(a, at_a);
   const CollectiveCall* y = call_at(b, at_b);
   if (x == nullptr || y == nullptr || x->age_s < 0 || y->age_s < 0 || x->age_s == y->age_s) {
@@ -153,9 +167,10 @@ std::optional<CallFinding> find_launch_order(const std::vector<CallGroup>& group
     if (at_a == 0 || groups[i].any->source != CallSource::nccl || runs_everywhere(groups[i], at_a)) {
       continue;
     }
-    for (size_t k = i + 1; k < groups.size(); ++k) {
-      const uint64_t at_b = entered_by_all(groups[k]);
-      if (at_b == 0 || runs_everywhere(groups[k], at_b)) {
+    for (size_t k = 0; k < groups.size(); ++k) {
+      // Some may stand in the first call and not have come to the second one.
+      const uint64_t at_b = oldest_open(groups[k]);
+      if (k == i || at_b == 0 || runs_everywhere(groups[k], at_b)) {
         continue;
       }
       if (auto f = launch_order(groups[i], at_a, groups[k], at_b)) {

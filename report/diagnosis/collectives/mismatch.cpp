@@ -5,6 +5,8 @@
 #include "report/diagnosis/collectives/called_by.h"
 #include "report/diagnosis/collectives/departed.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -29,6 +31,7 @@ CallFault fault_of(Difference what) {
     case Difference::size:
       return CallFault::size;
     case Difference::operation:
+    case Difference::reduction:
     case Difference::none:
       break;
   }
@@ -247,7 +250,61 @@ bool sizes_may_differ(const CollectiveCall& call) {
 Difference never_legal(const CollectiveCall& a, const CollectiveCall& b, model::CallSource source) {
   const Difference what = difference(a, b);
   const bool size = what == Difference::size && source == model::CallSource::torch && sizes_may_differ(a);
+  if (what == Difference::none && differ(a, b, Difference::reduction)) {
+    return Difference::reduction;
+  }
   return size || what == Difference::members ? Difference::none : what;
+}
+
+// Accuses all but the largest side, or nobody if there is none.
+void take_sides(CallFinding& f, const std::map<std::string, RankSet>& by_value) {
+  const auto most = std::max_element(by_value.begin(), by_value.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  f.tie = std::count_if(by_value.begin(), by_value.end(),
+                        [&](const auto& side) { return side.second.size() == most->second.size(); }) > 1;
+  for (const auto& [value, side] : by_value) {
+    (f.tie || value == most->first ? f.waiting : f.accused).insert(side);
+  }
+}
+
+// A difference that has left the records: the first call that all have in common is equal, and the calls up
+// to it are not. Calls from `end` on may be open.
+std::optional<CallFinding> lost_in(const CallGroup& group, uint64_t end) {
+  std::map<uint64_t, std::map<base::Rank, const CollectiveCall*>> by_number;
+  size_t ranks = 0;
+  for (const Member& m : group.members) {
+    for (size_t i = 0; m.comm != nullptr && i < m.comm->calls.size(); ++i) {
+      const CollectiveCall& call = m.comm->calls[i];
+      if (call.history != 0 && call.sequence < end) {
+        by_number[call.sequence][m.rank] = &call;
+      }
+    }
+    ranks += m.comm != nullptr ? 1 : 0;
+  }
+  const auto common = std::find_if(by_number.begin(), by_number.end(),
+                                   [&](const auto& at) { return at.second.size() == ranks; });
+  if (ranks < 2 || common == by_number.end()) {
+    return std::nullopt;
+  }
+  CallFinding f{.fault = CallFault::operation,
+                .collective = communicator_of(group, common->first),
+                .lost = true,
+                .complete = group.unseen == 0};
+  std::map<std::string, RankSet> by_history;
+  for (const auto& [rank, call] : common->second) {
+    if (never_legal(*common->second.begin()->second, *call, group.any->source) != Difference::none) {
+      return std::nullopt;
+    }
+    by_history[fmt::to_string(call->history)].insert(rank);
+    add_row(f.collective.calls, row_of(group, rank, *call));
+  }
+  if (by_history.size() < 2) {
+    return std::nullopt;
+  }
+  take_sides(f, by_history);
+  arrange(f.collective, f.accused);
+  return f;
 }
 
 std::optional<CallFinding> silent_in(const CallGroup& group) {
@@ -286,18 +343,11 @@ std::optional<CallFinding> silent_in(const CallGroup& group) {
         add_row(f.collective.calls, std::move(row));
       }
     }
-    const auto most = std::max_element(by_value.begin(), by_value.end(), [](const auto& a, const auto& b) {
-      return a.second.size() < b.second.size();
-    });
-    f.tie = std::count_if(by_value.begin(), by_value.end(),
-                          [&](const auto& side) { return side.second.size() == most->second.size(); }) > 1;
-    for (const auto& [value, side] : by_value) {
-      (f.tie || value == most->first ? f.waiting : f.accused).insert(side);
-    }
+    take_sides(f, by_value);
     arrange(f.collective, f.accused);
     return f;
   }
-  return std::nullopt;
+  return lost_in(group, over);
 }
 
 }  // namespace
@@ -305,10 +355,11 @@ std::optional<CallFinding> silent_in(const CallGroup& group) {
 std::optional<CallFinding> find_silent_mismatch(const model::CollectiveFacts& facts) {
   for (const model::CallSource source : {model::CallSource::torch, model::CallSource::nccl}) {
     const std::vector<CallGroup> groups = line_up(facts, source);
-    const Departures departures(facts);
     for (const CallGroup& group : groups) {
       if (auto f = silent_in(group)) {
-        decide_by_routine(*f, facts, groups, departures);
+        if (!f->lost) {
+          decide_by_routine(*f, facts, groups, Departures(facts));
+        }
         return f;
       }
     }

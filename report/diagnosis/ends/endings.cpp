@@ -221,6 +221,59 @@ std::string lost_peer_words(const Ending& e) {
              : std::string();
 }
 
+namespace {
+
+// The processes of all ranks, by the number of processes that had the same rank before.
+std::map<const ProcessRecord*, int> attempts_of(const RunManifest& run) {
+  std::vector<const ProcessRecord*> ranks;
+  for (const ProcessRecord& p : run.processes) {
+    if (p.role == model::ProcessRole::rank && p.rank >= 0) {
+      ranks.push_back(&p);
+    }
+  }
+  std::stable_sort(ranks.begin(), ranks.end(),
+                   [](const auto* a, const auto* b) { return a->seen_s < b->seen_s; });
+  std::map<const ProcessRecord*, int> out;
+  std::map<base::Rank, std::pair<int, const ProcessRecord*>> latest;
+  for (const ProcessRecord* p : ranks) {
+    auto& [number, before] = latest[p->rank];
+    const bool replaced = before != nullptr && before->ppid == p->ppid && before->death.happened &&
+                          before->death.at_s <= p->seen_s;
+    number = before == nullptr ? 1 : number + (replaced ? 1 : 0);
+    before = p;
+    out[p] = number;
+  }
+  return out;
+}
+
+}  // namespace
+
+int attempts(const RunManifest& run) {
+  int most = 1;
+  for (const auto& [process, number] : attempts_of(run)) {
+    most = std::max(most, number);
+  }
+  return most;
+}
+
+std::vector<const Ending*> failures_before_restarts(const std::vector<Ending>& endings,
+                                                    const RunManifest& run) {
+  const auto numbers = attempts_of(run);
+  const int last = attempts(run);
+  std::map<int, const Ending*> first;
+  for (const Ending& e : endings) {
+    const auto number = numbers.find(e.process);
+    if (number != numbers.end() && number->second < last && !e.follower && e.failed()) {
+      first.emplace(number->second, &e);
+    }
+  }
+  std::vector<const Ending*> out;
+  for (const auto& [number, ending] : first) {
+    out.push_back(ending);
+  }
+  return out;
+}
+
 bool is_launcher(const ProcessRecord& p, const RunManifest& run) {
   const base::Pid main_pid = p.node < run.nodes.size() ? run.nodes[p.node].main_pid : run.main_pid;
   return p.role == model::ProcessRole::agent || (p.pid == main_pid && p.role != model::ProcessRole::rank);

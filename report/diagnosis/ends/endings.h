@@ -43,6 +43,12 @@ std::string how_it_ended(const Ending& e, size_t processes = 1);
 // message names an address, which differs from rank to rank. Empty for any other end.
 std::string lost_peer_words(const Ending& e);
 
+// How often the launcher has started the ranks: 1 without a restart.
+int attempts(const model::RunManifest& run);
+// The first failure of each attempt but the last, in order. Points into `endings`.
+std::vector<const Ending*> failures_before_restarts(const std::vector<Ending>& endings,
+                                                    const model::RunManifest& run);
+
 bool is_launcher(const model::ProcessRecord& p, const model::RunManifest& run);
 
 }  // namespace xpurun::report

@@ -224,7 +224,13 @@ void add_traceback(const PythonException& exception, std::vector<std::string>& o
   if (const auto origin = origin_of(exception); origin && has_place(origin->link)) {
     last.chain.front() = origin->link;
   }
-  last.chain.front().message.clear();  // the sentence has it
+  ExceptionLink& shown = last.chain.front();
+  shown.message.clear();  // the sentence has it
+  const auto of_library = [](const model::PythonFrame& f) { return owner_of(f.file) != CodeOwner::user; };
+  if (!std::all_of(shown.frames.begin(), shown.frames.end(), of_library)) {
+    std::erase_if(shown.frames, of_library);
+    shown.left_out = 0;
+  }
   const std::string text = model::traceback_text(last);
   auto lines = base::split(base::trim(text), '\n');
   if (!lines.empty()) {

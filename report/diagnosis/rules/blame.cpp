@@ -258,8 +258,12 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {.text =
                 tr("await the result (asyncio.wrap_future), or wait in another thread (asyncio.to_thread)")};
   }
-  return {.text = tr("find out why {} does not return on rank {}",
-                     place(helper && !helper->where.empty() ? helper->where : v.where), v.rank)};
+  const model::CodeLocation& where = helper && !helper->where.empty() ? helper->where : v.where;
+  if (where.target.starts_with('/')) {
+    return {.text = tr("see whether the path answers"),
+            .command = "timeout 5 stat " + base::shell_quote(base::sanitize(where.target))};
+  }
+  return {};  // the stacks of all threads, where there is a dump
 }
 
 Blamed finding_of(const Scene& scene, const Group& worst, size_t waiting) {

@@ -3,13 +3,13 @@
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/call_words.h"
-#include "report/diagnosis/collectives/mismatch.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/gpu_errors.h"
 #include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/several_nodes.h"
+#include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -31,6 +31,7 @@ namespace {
 
 constexpr size_t kMostEndings = 4;  // groups of deaths
 constexpr double kSameMomentS = 0.1;
+constexpr size_t kMostAttempts = 3;
 constexpr size_t kMostClasses = 5;
 constexpr size_t kMostHelpers = 2;
 constexpr size_t kMostThreads = 3;  // threads that ended with an exception
@@ -74,7 +75,7 @@ bool is_ending(const RankView& v) {
 
 // "stuck: rank 2 (1 of 4) in load_batch (train.py:31: time.sleep) for 10 s (since 14:03:12 UTC), using 0 %
 // CPU"
-void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
+void add_classes(const Scene& scene, Verdict& verdict) {
   struct Class {
     RankSet ranks;
     const RankView* first = nullptr;
@@ -104,7 +105,7 @@ void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::st
   size_t shown = 0;
   for (const auto& [key, c] : sorted) {
     if (shown++ == kMostClasses) {
-      out.push_back(tr("and {} more groups of ranks", sorted.size() - kMostClasses));
+      verdict.evidence.push_back(tr("and {} more groups of ranks", sorted.size() - kMostClasses));
       break;
     }
     const bool with_pid = verdict.kind == VerdictKind::hang && verdict.ranks == c.ranks &&
@@ -121,7 +122,11 @@ void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::st
       line += tr("{}, using {:.0f} % CPU",
                  moved ? tr(", last progress {} ago", seconds_words(c.seconds)) : still, c.cpu * 100);
     }
-    out.push_back(std::move(line));
+    // The sentence has said where these ranks wait.
+    const bool said = verdict.kind == VerdictKind::hang && key.first == RankState::waiting &&
+                      std::any_of(verdict.waiting.begin(), verdict.waiting.end(),
+                                  [&ranks = c.ranks](const model::Waiting& w) { return w.ranks == ranks; });
+    (said ? verdict.details : verdict.evidence).push_back(std::move(line));
   }
 }
 
@@ -226,6 +231,19 @@ bool is_reported(const Ending& e, const Verdict& verdict, const model::RunManife
          e.at_s == verdict.seconds && (run.nodes.empty() || host_of(run, e.process->node) == verdict.host);
 }
 
+// Processes of ranks that later ones have replaced.
+std::vector<const model::ProcessRecord*> replaced_ranks(const model::RunManifest& run) {
+  const auto current = current_ranks(run);
+  std::vector<const model::ProcessRecord*> out;
+  for (const model::ProcessRecord& p : run.processes) {
+    const bool rank = p.role == model::ProcessRole::rank && p.rank >= 0;
+    if (rank && std::find(current.begin(), current.end(), &p) == current.end()) {
+      out.push_back(&p);
+    }
+  }
+  return out;
+}
+
 void add_endings(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
   struct Line {
     RankSet ranks;
@@ -235,6 +253,7 @@ void add_endings(const Scene& scene, const Verdict& verdict, std::vector<std::st
     const Ending* first = nullptr;
   };
   std::vector<Line> lines;
+  const auto before = replaced_ranks(scene.facts.run);
   // xpurun's own message already says that xpurun ended the ranks of a hang.
   const bool ended_by_us = scene.facts.run.outcome == model::RunOutcome::hang;
   bool rank_failed = !verdict.ranks.empty() && verdict.kind != VerdictKind::hang;
@@ -247,7 +266,8 @@ void add_endings(const Scene& scene, const Verdict& verdict, std::vector<std::st
       continue;
     }
     const model::RunManifest& run = scene.facts.run;
-    if (is_plain_command(*e.process) || is_reported(e, verdict, run)) {
+    const bool earlier = std::find(before.begin(), before.end(), e.process) != before.end();
+    if (earlier || is_plain_command(*e.process) || is_reported(e, verdict, run)) {
       continue;  // the sentence says the same
     }
     // The failure of a launcher after a failure of its ranks is expected.
@@ -345,14 +365,12 @@ void add_past_stalls(const Scene& scene, std::vector<std::string>& out) {
 }
 
 void add_earlier_attempts(const Scene& scene, std::vector<std::string>& out) {
-  const auto current = current_ranks(scene.facts.run);
-  for (const Ending& e : scene.endings) {
-    const bool latest = std::find(current.begin(), current.end(), e.process) != current.end();
-    if (e.process->role == model::ProcessRole::rank && !latest && !e.follower && e.failed()) {
-      out.push_back(tr("{}, before a restart: rank {} {}", moment_words(scene.facts.run, e.at_s, 2),
-                       e.process->rank, how_it_ended(e)));
-      return;
-    }
+  const auto failures = failures_before_restarts(scene.endings, scene.facts.run);
+  const size_t first = failures.size() > kMostAttempts ? failures.size() - kMostAttempts : 0;
+  for (size_t i = first; i < failures.size(); ++i) {
+    const Ending& e = *failures[i];
+    out.push_back(tr("{}, before a restart: rank {} {}", moment_words(scene.facts.run, e.at_s, 2),
+                     e.process->rank, how_it_ended(e)));
   }
 }
 
@@ -362,7 +380,7 @@ namespace {
 
 // Calls that differed and ended all the same, before those of the verdict.
 void add_silent_mismatch(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
-  const auto f = find_silent_mismatch(scene.facts.collectives);
+  const auto& f = scene.silent_mismatch;
   if (f &&
       (f->collective.id != verdict.collective.id || f->collective.sequence != verdict.collective.sequence)) {
     out.push_back(tr("before, ranks went on with wrong data: {}",
@@ -383,8 +401,10 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
       verdict.kind == VerdictKind::exception) {
     add_endings(scene, verdict, out);
   }
+  // The sentence about different calls names two sides.
+  const bool two_sides = verdict.id == kHangMismatch && verdict.collective.calls.size() == 2;
   for (std::string& line : call_evidence(verdict.collective)) {
-    out.push_back(std::move(line));
+    (two_sides ? verdict.details : out).push_back(std::move(line));
   }
   add_silent_mismatch(scene, verdict, out);
   if (verdict.kind != VerdictKind::none) {
@@ -392,9 +412,9 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
     add_surroundings(scene, out);
   }
   if (scene.facts.dump && verdict.kind != VerdictKind::none) {
-    add_native_frame(scene, verdict, out);
+    add_native_frame(scene, verdict, verdict.details);
     add_threads(scene, verdict, out);
-    add_classes(scene, verdict, out);
+    add_classes(scene, verdict);
     add_helpers(scene, verdict, out);
     add_dump(scene, verdict, out);
   }
@@ -403,8 +423,13 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   }
   add_earlier_attempts(scene, out);
   add_past_stalls(scene, out);
-  for (std::string& line : out) {
-    line = base::tidied(std::move(line));
+  if (verdict.kind != VerdictKind::none && !scene.facts.kernel_gap.empty()) {
+    out.push_back(tr("the kernel's messages are missing: {}", tr(scene.facts.kernel_gap)));
+  }
+  for (std::vector<std::string>* lines : {&out, &verdict.details}) {
+    for (std::string& line : *lines) {
+      line = base::tidied(std::move(line));
+    }
   }
 }
 

@@ -80,17 +80,9 @@ bool is_of_rank(const Scene& scene, const KernelEvent& e, const RankView& v) {
   });
 }
 
-// The time at which the dump was taken, in seconds since the start of the run.
-double time_of_dump(const Scene& scene) {
-  const auto& dumps = scene.facts.run.dumps;
-  const auto dump = std::find_if(dumps.begin(), dumps.end(),
-                                 [&](const model::DumpRecord& d) { return d.dir == scene.facts.dump_dir; });
-  return dump == dumps.end() ? scene.facts.run.elapsed_s : dump->at_s;
-}
-
 // The first error of the rank's GPU that may be the cause of its stall; null if none.
 const KernelEvent* error_before_stall(const Scene& scene, const RankView& v) {
-  const double begin = time_of_dump(scene) - v.seconds;
+  const double begin = scene.dump_at_s() - v.seconds;
   for (const KernelEvent& e : scene.facts.kernel.events) {
     const bool harmless = std::find(std::begin(kHarmless), std::end(kHarmless), e.xid) != std::end(kHarmless);
     if (e.kind == KernelEventKind::xid && !harmless && e.at_s >= begin - kXidBeforeStallS &&

@@ -22,6 +22,7 @@ namespace {
 constexpr double kLeastSpellS = 8;
 constexpr double kLeastRetransmitted = 1000;
 constexpr double kLeastLoss = 0.01;
+constexpr std::string_view kHost = "host";
 
 std::string_view events_word(MachineFact fact) {
   switch (fact) {
@@ -53,12 +54,16 @@ std::string_view events_word(MachineFact fact) {
 }
 
 std::string sufferer(const MachineSeries& s) {
-  return s.object == "host" ? tr("the host") : tr("control group {}", s.object);
+  return s.object == kHost ? tr("the host") : tr("control group {}", s.object);
 }
 
 }  // namespace
 
 std::vector<MachineSpell> telling_spells(const MachineSeries& series) {
+  // On a host whose CPUs are all in use, as they should be, some thread waits most of the time.
+  if (series.fact == MachineFact::cpu_pressure && series.object == kHost) {
+    return {};
+  }
   std::vector<MachineSpell> out = series.spells;
   if (unit_of(series.fact) == MachineUnit::time) {
     std::erase_if(out, [](const MachineSpell& s) {
@@ -73,7 +78,7 @@ std::string machine_words(const MachineSeries& s, double amount) {
   const std::string detail = s.detail.empty() ? std::string() : tr(" ({})", s.detail);
   switch (s.fact) {
     case MachineFact::cpu_pressure:
-      return tr("threads of {} waited for a CPU for {:.0f} % of the time", sufferer(s), percent);
+      return tr("all threads of {} waited for a CPU for {:.0f} % of the time", sufferer(s), percent);
     case MachineFact::memory_pressure:
       return tr("all threads of {} waited for memory for {:.0f} % of the time", sufferer(s), percent);
     case MachineFact::io_pressure:

@@ -284,6 +284,30 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
   return v;
 }
 
+std::optional<Verdict> computed_wrongly(const Scene& scene) {
+  const auto ended = scene.silent_mismatch ? finished(scene) : std::nullopt;
+  if (!ended) {
+    return std::nullopt;
+  }
+  const CallFinding& f = *scene.silent_mismatch;
+  Verdict v = *ended;
+  v.id = kMismatchSilent;
+  v.kind = model::VerdictKind::mismatch;
+  v.level = model::VerdictLevel::confirmed;
+  v.confidence = f.tie ? Confidence::medium : Confidence::high;
+  v.ranks = f.accused;
+  v.collective = f.collective;
+  add_place(f, v);
+  if (const Views accused = views_of(scene, f.accused); !accused.empty()) {
+    v.pid = accused.front()->pid;
+    v.host = accused.front()->host;
+  }
+  v.evidence.push_back(ended->headline);
+  say(v, tr("the job went on with wrong data: {}", fault_text(f, names_in(scene))));
+  v.next.text = tr(names_of(f.fault).advice);
+  return v;
+}
+
 namespace {
 
 // The failure is the consequence of the calls.

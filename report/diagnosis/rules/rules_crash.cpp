@@ -4,6 +4,7 @@
 #include "common/base/tr.h"
 #include "common/wire/mpi_functions.h"
 #include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/surroundings.h"
@@ -539,6 +540,9 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
     v.confidence = all ? Confidence::low : Confidence::medium;
     v.evidence.push_back(tr("{} {} within {:.0f} ms: probably the same error in each", rank_words(together),
                             how_it_ended(*root), kSameMomentSeconds * 1000));
+  }
+  if (const std::string before = helper_before_clause(scene, *root); !before.empty()) {
+    say(v, v.headline + before);
   }
   tell_tie(scene, *root, v);
   tell_unheard(scene, *root, v);

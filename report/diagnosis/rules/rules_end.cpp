@@ -41,6 +41,23 @@ const std::string& host_with(const RunManifest& run, model::RunOutcome outcome) 
   return it == run.nodes.end() ? run.host : it->host;
 }
 
+// The launcher of a run without ranks, if it waits for other nodes.
+const model::ProcessRecord* waiting_launcher(const RunManifest& run) {
+  const auto found = std::find_if(run.processes.begin(), run.processes.end(), model::waits_for_nodes);
+  const bool alone = found != run.processes.end() &&
+                     std::all_of(run.processes.begin(), run.processes.end(), [&](const auto& p) {
+                       return &p == &*found || p.role != model::ProcessRole::rank;
+                     });
+  return alone ? &*found : nullptr;
+}
+
+// "the launcher waited in rendezvous for other nodes (--nnodes 2), and had started no rank"
+std::string rendezvous_words(const model::ProcessRecord& launcher) {
+  const std::string wanted = model::nodes_wanted(launcher);
+  return tr("the launcher waited in rendezvous for other nodes{}, and had started no rank",
+            wanted.empty() ? "" : tr(" (--nnodes {})", base::sanitize(wanted)));
+}
+
 // The signal that ended the run, 0 if unknown.
 int ending_signal(const RunManifest& run) {
   if (run.exit_status > 128 && run.exit_status < 128 + NSIG) {
@@ -107,6 +124,10 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   v.signal = signal;
   v.seconds = run.elapsed_s;
   say(v, tr("{} after {}", by, after));
+  if (const model::ProcessRecord* launcher = waiting_launcher(run)) {
+    say(v, tr("{} after {}, while {}", by, after, rendezvous_words(*launcher)));
+    v.next.text = tr("start the job on the other nodes, with the same rendezvous endpoint and id");
+  }
   return v;
 }
 
@@ -126,7 +147,10 @@ std::optional<Verdict> looked_at(const Scene& scene) {
   }
   v.host = scene.facts.run.host;
   v.seconds = scene.facts.run.elapsed_s;
-  say(v, tr("{}, and no rank stood still for a second", count_of_ranks(scene.facts.run)));
+  const model::ProcessRecord* launcher = waiting_launcher(scene.facts.run);
+  say(v, launcher != nullptr
+             ? rendezvous_words(*launcher)
+             : tr("{}, and no rank stood still for a second", count_of_ranks(scene.facts.run)));
   return v;
 }
 

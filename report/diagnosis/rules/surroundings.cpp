@@ -134,9 +134,6 @@ void add_machine(const Scene& scene, std::vector<std::string>& out) {
   for (size_t i = 0; i < std::min(lines.size(), kMostMachineLines); ++i) {
     out.push_back(std::move(lines[i].second));
   }
-  if (!scene.facts.kernel_gap.empty()) {
-    out.push_back(tr("the kernel's messages are missing: {}", tr(scene.facts.kernel_gap)));
-  }
 }
 
 }  // namespace

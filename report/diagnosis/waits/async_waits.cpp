@@ -3,7 +3,7 @@
 #include "report/diagnosis/waits/code_place.h"
 
 #include <algorithm>
-#include <utility>
+#include <tuple>
 
 namespace xpurun::report {
 
@@ -15,7 +15,8 @@ namespace {
 
 bool in_loop(const Frame& f) {
   return f.kind == model::FrameKind::python &&
-         (f.file.ends_with("/asyncio/base_events.py") || f.file.ends_with("/asyncio/runners.py"));
+         (f.file.ends_with("/asyncio/base_events.py") || f.file.ends_with("/asyncio/runners.py") ||
+          f.file.ends_with("/gevent/hub.py") || f.file.find("/eventlet/hubs/") != std::string::npos);
 }
 
 bool runs_loop(const ThreadStack& thread) {
@@ -62,10 +63,11 @@ std::vector<const AsyncTask*> last_tasks(const model::ProcessStacks& process) {
       out.push_back(&task);
     }
   }
-  // The set of tasks has no order.
-  std::sort(out.begin(), out.end(), [](const AsyncTask* a, const AsyncTask* b) {
-    return std::pair(a->name.size(), a->name) < std::pair(b->name.size(), b->name);
-  });
+  // The set of tasks has no order. The greenlet of the program itself waits for the others.
+  const auto key = [](const AsyncTask* t) {
+    return std::tuple(t->frames.back().func == "<module>", t->name.size(), t->name);
+  };
+  std::sort(out.begin(), out.end(), [&](const AsyncTask* a, const AsyncTask* b) { return key(a) < key(b); });
   return out;
 }
 

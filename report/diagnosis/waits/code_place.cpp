@@ -16,13 +16,14 @@ namespace {
 
 // Pieces of paths. torch's are spelled out so that a source checkout matches and a user's own project named
 // "torch" does not.
-constexpr std::array<std::string_view, 24> kFrameworkPieces = {
-    "/torch/distributed/", "/torch/nn/",         "/torch/autograd/",    "/torch/_",
-    "/torch/utils/",       "/torch/optim/",      "/torch/cuda/",        "/torch/multiprocessing/",
-    "-packages/torch/",    "-packages/horovod/", "-packages/deepspeed", "-packages/jax/",
-    "-packages/jaxlib/",   "-packages/flax/",    "-packages/mpi4py/",   "-packages/accelerate/",
-    "-packages/lightning", "-packages/paddle/",  "-packages/ray/",      "-packages/pytorch_lightning/",
-    "-packages/numpy/",    "/horovod/torch/",    "/deepspeed/comm/",    "-packages/tensorflow/"};
+constexpr std::array<std::string_view, 26> kFrameworkPieces = {
+    "/torch/distributed/", "/torch/nn/",           "/torch/autograd/",    "/torch/_",
+    "/torch/utils/",       "/torch/optim/",        "/torch/cuda/",        "/torch/multiprocessing/",
+    "-packages/torch/",    "-packages/horovod/",   "-packages/deepspeed", "-packages/jax/",
+    "-packages/jaxlib/",   "-packages/flax/",      "-packages/mpi4py/",   "-packages/accelerate/",
+    "-packages/lightning", "-packages/paddle/",    "-packages/ray/",      "-packages/pytorch_lightning/",
+    "-packages/numpy/",    "-packages/joblib/",    "-packages/gevent/",   "/horovod/torch/",
+    "/deepspeed/comm/",    "-packages/tensorflow/"};
 
 bool has(std::string_view text, std::string_view piece) {
   return text.find(piece) != std::string_view::npos;

@@ -113,6 +113,7 @@ constexpr PythonPattern kPython[] = {
     {"/multiprocessing/connection.py", "wait", WaitKind::lock, later("pipe")},
     {"/multiprocessing/synchronize.py", "*", WaitKind::lock, later("lock")},
     {"/multiprocessing/pool.py", "get wait join", WaitKind::lock, later("pool")},
+    {"joblib/parallel.py", "_retrieve _get_sequential_output __call__", WaitKind::lock, later("pool")},
     {"/concurrent/futures/", "result wait exception as_completed shutdown", WaitKind::lock, later("future")},
 };
 

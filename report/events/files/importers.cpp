@@ -3,6 +3,9 @@
 #include "common/base/os/io.h"
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
+#include "report/events/foreign/nccl_inspector.h"
+#include "report/events/foreign/nsys_export.h"
+#include "report/events/foreign/otlp_trace.h"
 #include "report/events/foreign/torch_profiler.h"
 #include "report/events/foreign/xpu_timer_trace.h"
 
@@ -20,6 +23,8 @@ constexpr std::array<std::string_view, 2> kOurs{model::kEventFileSuffix, model::
 constexpr std::array<std::string_view, 1> kXpuTimer{".timeline"};
 // What torch.profiler's tensorboard_trace_handler writes: other JSON in a directory is no trace.
 constexpr std::array<std::string_view, 2> kTorch{".pt.trace.json", ".pt.trace.json.gz"};
+constexpr std::array<std::string_view, 1> kNsys{".sqlite"};
+constexpr std::array<std::string_view, 1> kOtlp{".otlp.json"};
 
 base::Result<RecordOwner> owner_of_ours(const std::string& path) {
   XPURUN_TRY_ASSIGN(const model::EventFileHeader header, read_record_header(path));
@@ -33,11 +38,17 @@ constexpr std::array kImporters{
              .endings = kXpuTimer,
              .owner = owner_of_xpu_timer_file,
              .read = add_xpu_timer_trace},
+    Importer{.name = "OpenTelemetry", .endings = kOtlp, .owner = owner_of_otlp_trace, .read = add_otlp_trace},
     Importer{.name = "torch.profiler",
              .endings = kTorch,
              .named_ending = ".json",
              .owner = owner_of_torch_file,
              .read = add_torch_trace},
+    Importer{.name = "nsys", .endings = kNsys, .owner = owner_of_nsys_export, .read = add_nsys_export},
+    Importer{.name = "NCCL inspector",
+             .named_ending = ".log",
+             .owner = owner_of_inspector_log,
+             .read = add_inspector_log},
 };
 
 }  // namespace

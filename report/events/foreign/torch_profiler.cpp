@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "common/model/timing/op_names.h"
 #include "report/events/foreign/operation_names.h"
+#include "report/events/foreign/trace_events.h"
 #include "report/events/foreign/trace_text.h"
 #include "report/events/op_facts.h"
 
@@ -13,12 +14,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cmath>
-#include <concepts>
+#include <deque>
 #include <istream>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -34,6 +37,8 @@ constexpr std::string_view kRank = "\"rank\":";
 
 // Of an entry of a map.
 constexpr size_t kNodeBytes = 64;
+// Of the events that are left out.
+constexpr size_t kNamedBad = 3;
 
 // What torch calls the kinds of events that become slices.
 struct Kind {
@@ -41,15 +46,31 @@ struct Kind {
   Category category;
   TrackKind track;
 };
-constexpr std::array<Kind, 9> kTorchKinds{{{"kernel", Category::kernel, TrackKind::compute},
-                                           {"gpu_memcpy", Category::memory, TrackKind::memory},
-                                           {"gpu_memset", Category::memory, TrackKind::memory},
-                                           {"cuda_runtime", Category::host, TrackKind::host},
-                                           {"cuda_driver", Category::host, TrackKind::host},
-                                           {"cpu_op", Category::host, TrackKind::host},
-                                           {"user_annotation", Category::python, TrackKind::host},
-                                           {"python_function", Category::python, TrackKind::host},
-                                           {"overhead", Category::host, TrackKind::host}}};
+constexpr std::array kTorchKinds{
+    Kind{"kernel", Category::kernel, TrackKind::compute},
+    Kind{"gpu_memcpy", Category::memory, TrackKind::memory},
+    Kind{"gpu_memset", Category::memory, TrackKind::memory},
+    Kind{"cuda_runtime", Category::host, TrackKind::host},
+    Kind{"cuda_driver", Category::host, TrackKind::host},
+    Kind{"cpu_op", Category::host, TrackKind::host},
+    Kind{"user_annotation", Category::python, TrackKind::host},
+    Kind{"python_function", Category::python, TrackKind::host},
+    Kind{"overhead", Category::host, TrackKind::host},
+    // Of torch before 1.11.
+    Kind{"Kernel", Category::kernel, TrackKind::compute},
+    Kind{"Memcpy", Category::memory, TrackKind::memory},
+    Kind{"Memset", Category::memory, TrackKind::memory},
+    Kind{"Runtime", Category::host, TrackKind::host},
+    Kind{"Operator", Category::host, TrackKind::host},
+    // Of Meta's accelerator, and of AMD's runtime.
+    Kind{"mtia_ccp_events", Category::kernel, TrackKind::compute},
+    Kind{"mtia_runtime", Category::host, TrackKind::host},
+    Kind{"hip_runtime", Category::host, TrackKind::host},
+};
+// Of a program that does not say what its events are, or that names kinds of its own.
+constexpr Kind kOther{"event", Category::python, TrackKind::host};
+// Not events but rows that torch draws over all others, and arrows.
+constexpr std::array<std::string_view, 4> kNoKinds{"Trace", "ac2g", "async_cpu_to_gpu", "fwdbwd"};
 // Arguments that are kept.
 constexpr std::array<std::string_view, 9> kKept{
     "Collective name",    "In msg nelems", "Out msg nelems",          "Group size", "dtype",
@@ -80,15 +101,23 @@ struct Exchange {
 
 // Decimal microseconds to ns, without the rounding of a double. Empty: no such number.
 std::optional<int64_t> ns_of(std::string_view text) {
-  const size_t dot = text.find('.');
-  const auto us = base::parse_int(text.substr(0, dot));
-  if (!us || std::abs(*us) > kLatestNs / 1'000) {
+  const bool negative = text.starts_with('-');
+  text.remove_prefix(negative ? 1 : 0);
+  int64_t us = 0;
+  const auto whole = std::from_chars(text.data(), text.data() + text.size(), us);
+  if (whole.ec != std::errc() || us < 0 || us > kLatestNs / 1'000) {
     return std::nullopt;
   }
-  std::string fraction(dot == std::string_view::npos ? "" : text.substr(dot + 1, 3));
-  fraction.resize(3, '0');
-  const auto ns = base::parse_int(fraction);
-  return ns ? std::optional(*us * 1'000 + (text.starts_with('-') ? -*ns : *ns)) : std::nullopt;
+  int64_t ns = us * 1'000;
+  const char* at = whole.ptr;
+  const char* end = text.data() + text.size();
+  if (at != end && *at == '.') {
+    ++at;
+    for (int64_t unit = 100; at != end && *at >= '0' && *at <= '9'; unit /= 10) {
+      ns += unit * (*at++ - '0');
+    }
+  }
+  return at == end ? std::optional(negative ? -ns : ns) : std::nullopt;
 }
 
 // Of "HOST_PID.NUMBER.pt.trace.json"; empty for other names.
@@ -107,190 +136,249 @@ RecordOwner worker_of(std::string_view name) {
                          : RecordOwner{};
 }
 
-// The events are at depth 3: object, array "traceEvents", object; their arguments at depth 4.
-class Handler : public nlohmann::json_sax<nlohmann::json> {
+std::optional<int64_t> time_of(const JsonMember& m) {
+  // An exponent: the writer of the file gave no decimals to lose.
+  if (m.value.find_first_of("eE") == std::string_view::npos) {
+    return ns_of(m.value);
+  }
+  double us = 0;
+  const auto read = std::from_chars(m.value.data(), m.value.data() + m.value.size(), us);
+  return read.ec == std::errc() && read.ptr == m.value.data() + m.value.size()
+             ? ns_of(fmt::format("{:.3f}", std::clamp(us, -1e18, 1e18)))
+             : std::nullopt;
+}
+
+// Texts may hold escapes and anything else.
+std::string clean(std::string_view text) {
+  return base::sanitize(text.find('\\') == std::string_view::npos ? std::string(text) : unescaped(text));
+}
+
+class Handler {
  public:
   explicit Handler(Activity& out) : out_(out), first_(out.slices.size()) {}
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t n) override { return number(n, fmt::format("{}", n)); }
-  bool number_unsigned(number_unsigned_t n) override {
-    return number(static_cast<int64_t>(std::min<uint64_t>(n, INT64_MAX)), fmt::format("{}", n));
-  }
-  bool number_float(number_float_t real, const string_t& text) override {
-    if (is_event()) {
-      // An exponent: the writer of the file gave no decimals to lose.
-      const bool plain = text.find_first_of("eE") == std::string::npos;
-      set_time(plain ? ns_of(text) : ns_of(fmt::format("{:.3f}", std::clamp(real, -1e18, 1e18))));
-    } else if (is_argument()) {
-      keep(real);
-    }
-    return true;
-  }
-  bool string(string_t& text) override {
-    if (in_devices_ && depth_ == 3 && key_ == "name" && out_.gpu.empty()) {
-      out_.gpu = base::sanitize(text);
-    } else if (is_event()) {
-      if (key_ == "name") {
-        event_.name = base::sanitize(text);
-      } else if (key_ == "cat") {
-        event_.kind = kind_of(text);
-      } else if (key_ == "ph") {
-        event_.complete = text == "X";
+  void about(const JsonMember& m) {
+    const auto n = m.is_string ? std::nullopt : base::parse_int(m.value);
+    if (m.key == "baseTimeNanoseconds" && n && *n >= 0 && *n < kLatestNs / 2) {
+      base_ns_ = *n;
+    } else if (m.key == "deviceProperties" && out_.gpu.empty()) {
+      const auto devices = nlohmann::json::parse(m.value, nullptr, false);
+      if (devices.is_array() && !devices.empty() && devices[0].is_object() && devices[0].contains("name") &&
+          devices[0]["name"].is_string()) {
+        out_.gpu = base::sanitize(devices[0]["name"].get<std::string>());
       }
-    } else if (is_argument()) {
-      Exchange& e = event_.exchange;
-      if (key_ == "Process Group Name" || key_ == "Process Group Ranks") {
-        e.group += text + ' ';
-      } else if (key_ == "Collective name" || key_ == "dtype") {
-        (key_ == "dtype" ? e.type : e.collective) = text;
-      }
-      keep(base::sanitize(text));
     }
-    return true;
-  }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override {
-    ++depth_;
-    if (in_events_ && depth_ == 3) {
-      event_ = {};
-    }
-    in_arguments_ = in_events_ && depth_ == 4 && key_ == "args";
-    return true;
-  }
-  bool end_object() override {
-    if (in_events_ && depth_ == 3) {
-      add();
-    }
-    --depth_;
-    in_arguments_ = false;
-    return true;
-  }
-  bool start_array(std::size_t) override {
-    ++depth_;
-    in_events_ = in_events_ || (depth_ == 2 && key_ == "traceEvents");
-    in_devices_ = in_devices_ || (depth_ == 2 && key_ == "deviceProperties");
-    found_ = found_ || in_events_;
-    return true;
-  }
-  bool end_array() override {
-    in_events_ = in_events_ && depth_ != 2;
-    in_devices_ = in_devices_ && depth_ != 2;
-    --depth_;
-    return true;
-  }
-  bool key(string_t& name) override {
-    key_ = name;
-    out_.complete = out_.complete && kept_ <= kMostKeptBytes;
-    return kept_ <= kMostKeptBytes;
-  }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    out_.complete = false;
-    return false;
   }
 
-  bool found() const { return found_; }
+  void event(const TraceEvent& text) {
+    ++events_;
+    event_.clear();
+    for (const JsonMember& m : text.members) {
+      member(m);
+    }
+    for (const JsonMember& m : text.arguments) {
+      argument(m);
+    }
+    switch (event_.phase) {
+      case 'X':
+        add(event_.duration_ns.value_or(0));
+        break;
+      case 'B':
+        open_[{event_.pid, event_.tid}].push_back({event_, std::string(event_.name)});
+        kept_ += sizeof(Open) + event_.name.size();
+        break;
+      case 'E':
+        close();
+        break;
+      default:
+        break;  // marks, counters, arrows, names of threads
+    }
+  }
+  void bad(std::string_view text) { leave_out(text); }
+  // False: the list has things in it, but none of them is an event.
+  bool found() const { return events_ > 0 || left_out_ == 0; }
+  bool has_room() const { return kept_ <= kMostKeptBytes; }
+
   // Times count from a moment that stands anywhere in the file.
   void finish() {
     for (size_t i = first_; i < out_.slices.size(); ++i) {
       out_.slices[i].begin_ns = std::clamp<int64_t>(out_.slices[i].begin_ns + base_ns_, 0, kLatestNs);
     }
     number_collectives();
+    for (const auto& [thread, open] : open_) {
+      for (const Open& one : open) {
+        leave_out(one.name);  // its end is not in the file
+      }
+    }
+    if (left_out_ > 0) {
+      out_.complete = false;
+      out_.damage = fmt::format("{} {} left out: {}", left_out_, left_out_ == 1 ? "event is" : "events are",
+                                fmt::join(bad_, ", "));
+    }
   }
 
  private:
   struct Event {
-    bool complete = false;
-    const Kind* kind = nullptr;
-    std::string name;
+    char phase = '\0';
+    const Kind* kind = &kOther;  // null: nothing to show
+    std::string_view name;       // as written
     std::optional<int64_t> begin_ns;
     std::optional<int64_t> duration_ns;
+    bool has_wrong_end = false;
     int64_t pid = 0;
     int64_t tid = 0;
     uint32_t correlation = 0;
+    bool has_exchange = false;
     Exchange exchange;
     std::vector<Argument> arguments;
+
+    void clear() {
+      arguments.clear();
+      phase = '\0';
+      kind = &kOther;
+      name = {};
+      begin_ns = duration_ns = std::nullopt;
+      has_wrong_end = false;
+      pid = tid = 0;
+      correlation = 0;
+      if (std::exchange(has_exchange, false)) {
+        exchange = {};
+      }
+    }
+  };
+  struct Open {
+    Event event;
+    std::string name;
   };
   struct KnownCall {
-    std::string_view kind;
-    std::string name;
+    const Kind* kind = nullptr;
+    std::string_view name;  // in names_
     Exchange exchange;
 
-    auto operator<=>(const KnownCall&) const = default;
+    bool operator==(const KnownCall&) const = default;
   };
-
-  bool is_event() const { return in_events_ && depth_ == 3; }
-  bool is_argument() const { return in_arguments_ && depth_ == 4; }
+  struct HashOfCall {
+    size_t operator()(const KnownCall& c) const {
+      return std::hash<std::string_view>()(c.name) ^ reinterpret_cast<uintptr_t>(c.kind) ^
+             static_cast<size_t>(c.exchange.in);
+    }
+  };
 
   static const Kind* kind_of(std::string_view name) {
     const auto* found =
         std::find_if(kTorchKinds.begin(), kTorchKinds.end(), [&](const Kind& k) { return k.name == name; });
-    return found == kTorchKinds.end() ? nullptr : found;
+    if (found != kTorchKinds.end()) {
+      return found;
+    }
+    return std::find(kNoKinds.begin(), kNoKinds.end(), name) == kNoKinds.end() ? &kOther : nullptr;
   }
 
-  void set_time(std::optional<int64_t> ns) {
-    if (key_ == "ts") {
-      event_.begin_ns = ns;
-    } else if (key_ == "dur") {
-      event_.duration_ns = ns;
+  void member(const JsonMember& m) {
+    if (m.key == "ph") {
+      event_.phase = m.value.empty() ? '\0' : m.value.front();
+    } else if (m.key == "cat") {
+      event_.kind = kind_of(m.value);
+    } else if (m.key == "name") {
+      event_.name = m.value;
+    } else if (m.key == "ts") {
+      event_.begin_ns = time_of(m);
+    } else if (m.key == "dur") {
+      event_.duration_ns = time_of(m);
+      event_.has_wrong_end = !event_.duration_ns;
+    } else if (m.key == "pid") {
+      event_.pid = number_of(m, pids_);
+    } else if (m.key == "tid") {
+      event_.tid = number_of(m, tids_);
     }
   }
 
-  bool number(int64_t n, const std::string& text) {
-    if (depth_ == 1 && key_ == "baseTimeNanoseconds" && n >= 0 && n < kLatestNs / 2) {
-      base_ns_ = n;
-    } else if (is_event()) {
-      set_time(ns_of(text));
-      event_.pid = key_ == "pid" ? n : event_.pid;
-      event_.tid = key_ == "tid" ? n : event_.tid;
-    } else if (is_argument()) {
-      if (key_ == "correlation" && n > 0 && n < UINT32_MAX) {
-        event_.correlation = static_cast<uint32_t>(n);
-      }
+  // Programs may name processes and threads.
+  int64_t number_of(const JsonMember& m, std::map<std::string, int64_t, std::less<>>& names) {
+    if (const auto number = base::parse_int(m.value)) {
+      return *number;
+    }
+    const auto known = names.find(m.value);
+    if (known != names.end()) {
+      return known->second;
+    }
+    kept_ += kNodeBytes + m.value.size();
+    return names.emplace(m.value, static_cast<int64_t>(names.size())).first->second;
+  }
+
+  void argument(const JsonMember& m) {
+    if (m.is_string) {
       Exchange& e = event_.exchange;
-      const std::array<std::pair<std::string_view, int64_t*>, 5> numbers{{{"In msg nelems", &e.in},
-                                                                          {"Out msg nelems", &e.out},
-                                                                          {"Group size", &e.size},
-                                                                          {"Seq", &e.number},
-                                                                          {"bytes", &e.in}}};
-      for (const auto& [name, to] : numbers) {
-        *to = key_ == name ? n : *to;
+      if (m.key == "Process Group Name" || m.key == "Process Group Ranks") {
+        e.group += clean(m.value) + ' ';
+      } else if (m.key == "Collective name" || m.key == "dtype") {
+        (m.key == "dtype" ? e.type : e.collective) = clean(m.value);
+      } else {
+        keep(m.key, [&] { return clean(m.value); });
+        return;
       }
-      keep(n);
+      event_.has_exchange = true;
+      keep(m.key, [&] { return clean(m.value); });
+      return;
     }
-    return true;
+    const auto n = base::parse_int(m.value);
+    if (!n) {
+      double real = 0;
+      const auto read = std::from_chars(m.value.data(), m.value.data() + m.value.size(), real);
+      // Not "inf" and "nan", which torch writes for a copy that took no time.
+      if (read.ec == std::errc() && std::isfinite(real)) {
+        keep(m.key, [&] { return real; });
+      }
+      return;
+    }
+    if (m.key == "correlation" && *n > 0 && *n < UINT32_MAX) {
+      event_.correlation = static_cast<uint32_t>(*n);
+      return;
+    }
+    Exchange& e = event_.exchange;
+    const std::array<std::pair<std::string_view, int64_t*>, 4> numbers{
+        {{"In msg nelems", &e.in}, {"Out msg nelems", &e.out}, {"Group size", &e.size}, {"Seq", &e.number}}};
+    for (const auto& [name, to] : numbers) {
+      if (m.key == name) {
+        *to = *n;
+        event_.has_exchange = true;
+      }
+    }
+    keep(m.key, [&] { return *n; });
   }
 
-  template <typename T>
-  void keep(T value) {
-    if (std::find(kKept.begin(), kKept.end(), key_) != kKept.end()) {
-      if constexpr (std::same_as<T, std::string>) {
-        kept_ += value.size();
-      }
+  template <typename Make>
+  void keep(std::string_view key, Make&& make) {
+    if (std::find(kKept.begin(), kKept.end(), key) != kKept.end()) {
+      event_.arguments.push_back({std::string(key), make()});
       kept_ += sizeof(Argument);
-      event_.arguments.push_back({key_, std::move(value)});
+      if (const auto* text = std::get_if<std::string>(&event_.arguments.back().value)) {
+        kept_ += text->size();
+      }
     }
   }
 
   uint32_t call_of(const Kind& kind, Category category) {
-    KnownCall known{kind.name, event_.name, event_.exchange};
+    KnownCall known{&kind, event_.name, event_.exchange};
     known.exchange.number = 0;
-    const auto [at, is_new] = calls_.emplace(std::move(known), static_cast<uint32_t>(out_.calls.size()));
-    if (is_new) {
-      kept_ += sizeof(Call) + 2 * event_.name.size() + kNodeBytes;
-      Call call{.name = event_.name, .category = category, .arguments = {{"kind", std::string(kind.name)}}};
-      call.key = key_of_category(category);
-      if (category == Category::collective) {
-        describe_collective(call);
-      } else if (category == Category::memory) {
-        call.work = static_cast<uint64_t>(std::max<int64_t>(event_.exchange.in, 0));
-      } else if (category == Category::python) {
-        call.stage = stage_of(call.name);
-      }
-      out_.calls.push_back(std::move(call));
+    const auto found = calls_.find(known);
+    if (found != calls_.end()) {
+      return found->second;
     }
-    return at->second;
+    names_.emplace_back(event_.name);
+    known.name = names_.back();
+    const auto index = static_cast<uint32_t>(out_.calls.size());
+    calls_.emplace(std::move(known), index);
+    kept_ += sizeof(Call) + 2 * event_.name.size() + kNodeBytes;
+    Call call{
+        .name = clean(event_.name), .category = category, .arguments = {{"kind", std::string(kind.name)}}};
+    call.key = key_of_category(category);
+    if (category == Category::collective) {
+      describe_collective(call);
+    } else if (category == Category::python) {
+      call.stage = stage_of(call.name);
+    }
+    out_.calls.push_back(std::move(call));
+    return index;
   }
 
   void describe_collective(Call& call) {
@@ -344,14 +432,43 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     }
   }
 
-  void add() {
-    const Event& e = event_;
-    if (!e.complete || e.kind == nullptr || !e.begin_ns || std::abs(*e.begin_ns) > kLatestNs / 2) {
+  uint32_t track_of(TrackKind kind, uint32_t number) {
+    const auto [at, is_new] = tracks_.emplace(std::pair(kind, number), 0);
+    if (is_new) {
+      at->second = out_.track(kind, number);
+    }
+    return at->second;
+  }
+
+  void leave_out(std::string_view what) {
+    ++left_out_;
+    if (bad_.size() < kNamedBad) {
+      bad_.push_back(clean(what));
+    }
+  }
+
+  void close() {
+    auto& open = open_[{event_.pid, event_.tid}];
+    if (open.empty() || !event_.begin_ns) {
+      leave_out(event_.name);
       return;
     }
-    const int64_t duration = e.duration_ns.value_or(0);
-    if (duration < 0 || duration > kLongestNs) {
-      out_.complete = false;
+    const int64_t end_ns = *event_.begin_ns;
+    Open begun = std::move(open.back());
+    open.pop_back();
+    event_ = std::move(begun.event);
+    event_.name = begun.name;
+    add(event_.begin_ns ? end_ns - *event_.begin_ns : 0);
+  }
+
+  void add(int64_t duration) {
+    const Event& e = event_;
+    if (e.kind == nullptr) {
+      return;
+    }
+    if (!e.begin_ns || std::abs(*e.begin_ns) > kLatestNs / 2 || e.has_wrong_end || duration < 0 ||
+        duration > kLongestNs) {
+      leave_out(e.name);
       return;
     }
     // NCCL's kernels have its name in front in every version.
@@ -361,13 +478,13 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     Slice slice{.begin_ns = *e.begin_ns,
                 .duration_ns = duration,
                 .call = call_of(*e.kind, category),
-                .track = out_.track(kind, static_cast<uint32_t>(e.tid)),
+                .track = track_of(kind, static_cast<uint32_t>(e.tid)),
                 .sequence = category == Category::collective && e.exchange.number > 0
                                 ? static_cast<uint32_t>(e.exchange.number)
                                 : 0,
                 .launch = e.correlation};
     if (out_.calls[slice.call].stage == model::Stage::mark) {
-      const auto number = base::parse_int(std::string_view(e.name).substr(kStep.size())).value_or(0);
+      const auto number = base::parse_int(e.name.substr(std::min(kStep.size(), e.name.size()))).value_or(0);
       first_step_ = std::min(first_step_, static_cast<uint64_t>(std::max<int64_t>(number, 0)));
     }
     if (kind == TrackKind::host) {
@@ -376,24 +493,26 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     kept_ += sizeof(Slice);
     if (!e.arguments.empty()) {
       slice.extra = static_cast<uint32_t>(out_.extras.size());
-      out_.extras.push_back(std::move(event_.arguments));
+      out_.extras.push_back(event_.arguments);
     }
     out_.slices.push_back(slice);
   }
 
   Activity& out_;
   size_t first_;
-  int depth_ = 0;
-  bool in_events_ = false;
-  bool in_arguments_ = false;
-  bool in_devices_ = false;
-  bool found_ = false;
-  std::string key_;
   Event event_;
+  std::map<std::pair<int64_t, int64_t>, std::vector<Open>> open_;  // begun events, by process and thread
+  std::map<std::pair<TrackKind, uint32_t>, uint32_t> tracks_;
+  std::map<std::string, int64_t, std::less<>> pids_;
+  std::map<std::string, int64_t, std::less<>> tids_;
+  size_t events_ = 0;
+  size_t left_out_ = 0;
+  std::vector<std::string> bad_;  // the first events that were left out
   int64_t base_ns_ = 0;
   size_t kept_ = 0;                   // bytes of what was added, about
   uint64_t first_step_ = UINT64_MAX;  // number of the first step of the trace
-  std::map<KnownCall, uint32_t> calls_;
+  std::deque<std::string> names_;
+  std::unordered_map<KnownCall, uint32_t, HashOfCall> calls_;
 };
 
 }  // namespace
@@ -425,9 +544,17 @@ base::Result<RecordOwner> owner_of_torch_file(const std::string& path) {
 
 base::Status parse_torch_trace(Activity& out, std::istream& json) {
   Handler handler(out);
-  (void)nlohmann::json::sax_parse(json, &handler);
+  const auto end = TraceEvents::read(json, {.event = [&](const TraceEvent& event) { handler.event(event); },
+                                            .about = [&](const JsonMember& member) { handler.about(member); },
+                                            .bad = [&](std::string_view text) { handler.bad(text); },
+                                            .goes_on = [&] { return handler.has_room(); }});
   handler.finish();
-  return handler.found() ? base::Status() : base::fail("there is no list traceEvents");
+  out.complete = out.complete && end == TraceEvents::End::whole;
+  if (end == TraceEvents::End::too_long) {
+    return base::fail(fmt::format("an event of more than {} MiB", kLongestTraceEvent >> 20));
+  }
+  return end == TraceEvents::End::no_list || !handler.found() ? base::fail("there is no list of events")
+                                                              : base::Status();
 }
 
 base::Status add_torch_trace(Activity& out, const std::string& path) {

@@ -15,8 +15,6 @@ namespace {
 
 constexpr size_t kChunkBytes = size_t{256} << 10;
 constexpr uint64_t kMostText = uint64_t{4} << 30;
-// torch's longest strings are the inputs of an operation, some KiB.
-constexpr size_t kLongestToken = size_t{16} << 20;
 
 }  // namespace
 
@@ -50,21 +48,6 @@ base::Result<std::unique_ptr<TraceText>> TraceText::open(const std::string& path
   return std::unique_ptr<TraceText>(new TraceText(std::move(file)));
 }
 
-bool TraceText::is_bounded(const char* text, size_t bytes) {
-  for (size_t i = 0; i < bytes; ++i) {
-    const char c = text[i];
-    const bool quote = c == '"' && !escaped_;
-    escaped_ = in_string_ && c == '\\' && !escaped_;
-    in_string_ = in_string_ != quote;
-    const bool mark = !in_string_ && std::string_view(",:{}[]").find(c) != std::string_view::npos;
-    token_ = quote || mark ? 0 : token_ + 1;
-    if (token_ > kLongestToken) {
-      return false;
-    }
-  }
-  return true;
-}
-
 TraceText::int_type TraceText::underflow() {
   if (!problem_.empty()) {
     return traits_type::eof();
@@ -77,8 +60,6 @@ TraceText::int_type TraceText::underflow() {
     problem_ = "the packed data is damaged";
   } else if (read_ += static_cast<uint64_t>(n); read_ > kMostText) {
     problem_ = fmt::format("more than {} GiB of text", kMostText >> 30);
-  } else if (!is_bounded(chunk_.data(), static_cast<size_t>(n))) {
-    problem_ = fmt::format("a text or blank space of more than {} MiB", kLongestToken >> 20);
   }
   if (n <= 0 || !problem_.empty()) {
     return traits_type::eof();

@@ -28,18 +28,11 @@ class TraceText : public std::streambuf {
  private:
   struct File;
   explicit TraceText(std::unique_ptr<File> file);
-  // The parser keeps the current string, number or blank space as a whole. Returns false if it has become too
-  // long.
-  bool is_bounded(const char* text, size_t bytes);
 
   std::unique_ptr<File> file_;
   std::vector<char> chunk_;
   std::string problem_;
   uint64_t read_ = 0;
-  // Of the JSON text so far.
-  size_t token_ = 0;  // bytes since the last begin or end of a string, or the last mark between values
-  bool in_string_ = false;
-  bool escaped_ = false;
 };
 
 }  // namespace xpurun::report

@@ -22,8 +22,10 @@ namespace {
 
 using protozero::pbf_reader;
 constexpr auto kVarint = protozero::pbf_wire_type::varint;
+constexpr auto kFixed64 = protozero::pbf_wire_type::fixed64;
 constexpr auto kBytes = protozero::pbf_wire_type::length_delimited;
 constexpr size_t kLargestTimeline = size_t{1} << 30;
+constexpr size_t kLongestList = 100;
 constexpr uint64_t kMatmul = 0;
 constexpr uint64_t kCollective = 1;
 // Kernels without an entry in the meta file are of the kind of their number.
@@ -60,7 +62,9 @@ struct Kernel {
   uint64_t communicator = 0;
   uint64_t sequence = 0;
   int64_t ranks = 0;
+  uint64_t problem_size = 0;  // bytes on the bus
   bool point_to_point = false;
+  bool host = false;  // of the host's clock: an allocation
   model::EventKey key{};
   std::vector<Argument> arguments;
 };
@@ -78,6 +82,19 @@ uint8_t number_or_none(int number) {
 
 void put_number(Kernel& k, const char* name, uint64_t number) {
   k.arguments.push_back({name, static_cast<int64_t>(number)});
+}
+
+// "64,1,1"
+template <typename Range>
+std::string list_text(const Range& numbers) {
+  std::string out;
+  for (const auto n : numbers) {
+    if (out.size() > kLongestList) {
+      return out + ",...";
+    }
+    out += fmt::format("{}{}", out.empty() ? "" : ",", n);
+  }
+  return out;
 }
 
 void read_matmul(Kernel& k, pbf_reader r) {
@@ -118,6 +135,15 @@ void read_matmul(Kernel& k, pbf_reader r) {
         k.key.trans = static_cast<uint8_t>(letters.size() < 2 ? 0 : number(0) | number(1) << 4U);
         break;
       }
+      case field(4, kBytes):
+        k.arguments.push_back({"leading_dimensions", list_text(r.get_packed_int64())});
+        break;
+      case field(5, kBytes):
+        k.arguments.push_back({"strides", list_text(r.get_packed_int64())});
+        break;
+      case field(6, kVarint):
+        k.arguments.push_back({"cublas_algorithm", int64_t{r.get_int32()}});
+        break;
       case field(7, kBytes):
         put_text(k, "function", r);
         break;
@@ -127,9 +153,55 @@ void read_matmul(Kernel& k, pbf_reader r) {
   }
 }
 
+// Batch, lengths of the queries and of the keys, size of the heads.
+void read_attention(Kernel& k, pbf_reader r) {
+  while (r.next()) {
+    if (r.tag_and_type() == field(1, kBytes)) {
+      k.arguments.push_back({"attention", list_text(r.get_packed_uint32())});
+    } else {
+      r.skip();
+    }
+  }
+}
+
+void read_grouped_matmul(Kernel& k, pbf_reader r) {
+  int64_t groups = 0;
+  while (r.next()) {
+    switch (r.tag_and_type()) {
+      case field(1, kBytes):
+        ++groups;
+        r.skip();
+        break;
+      case field(2, kBytes):
+        put_text(k, "dtype", r);
+        break;
+      case field(3, kBytes):
+        put_text(k, "function", r);
+        break;
+      case field(4, kFixed64): {
+        const double flop = r.get_double();  // named tflops
+        k.work = flop > 0 && flop < 1e18 ? static_cast<uint64_t>(flop) : 0;
+        break;
+      }
+      default:
+        r.skip();
+    }
+  }
+  k.arguments.push_back({"groups", groups});
+}
+
 void read_collective(Kernel& k, pbf_reader r) {
   while (r.next()) {
     switch (r.tag_and_type()) {
+      case field(1, kBytes):
+        k.arguments.push_back({"grid", list_text(r.get_packed_uint32())});
+        break;
+      case field(2, kBytes):
+        k.arguments.push_back({"block", list_text(r.get_packed_uint32())});
+        break;
+      case field(7, kVarint):
+        put_number(k, "nodes", r.get_uint32());
+        break;
       case field(3, kVarint):
         k.communicator = r.get_uint64();
         k.arguments.push_back({"communicator", fmt::format("{:016x}", k.communicator)});
@@ -149,10 +221,14 @@ void read_collective(Kernel& k, pbf_reader r) {
         k.sequence = r.get_uint64();
         break;
       case field(9, kVarint):
-        put_number(k, "problem_size", r.get_uint64());
+        k.problem_size = r.get_uint64();
+        put_number(k, "problem_size", k.problem_size);
         break;
       case field(10, kVarint):
-        k.point_to_point = r.get_uint32() != 0;
+        if (const uint32_t type = r.get_uint32(); type != 0) {
+          k.point_to_point = true;
+          k.arguments.push_back({"direction", std::string(type == 1 ? "send" : "receive")});
+        }
         break;
       default:
         r.skip();
@@ -195,8 +271,20 @@ Kernel read_kernel(pbf_reader r) {
       case field(5, kVarint):
         k.delay_us = r.get_uint32();
         break;
+      case field(6, kVarint):
+        put_number(k, "count", r.get_uint64());
+        break;
       case field(7, kBytes):
         read_matmul(k, r.get_message());
+        break;
+      case field(8, kBytes):
+        read_attention(k, r.get_message());
+        break;
+      case field(11, kVarint):
+        k.host = r.get_bool();
+        break;
+      case field(12, kBytes):
+        read_grouped_matmul(k, r.get_message());
         break;
       case field(9, kBytes):
         read_collective(k, r.get_message());
@@ -207,6 +295,12 @@ Kernel read_kernel(pbf_reader r) {
       default:
         r.skip();
     }
+  }
+  const uint64_t moved = k.type == kCollective ? k.problem_size : k.type == kMatmul ? 0 : k.work;
+  if (moved > 0 && k.duration_us > 0) {
+    // Bytes in a microsecond, 1e6 bytes a second.
+    k.arguments.push_back(
+        {"bandwidth_GB/s", static_cast<double>(moved) / static_cast<double>(k.duration_us) / 1e3});
   }
   return k;
 }
@@ -279,7 +373,8 @@ class Reader {
       return;
     }
     slice.call = call_of(k);
-    const TrackKind kind = k.type == kMatmul       ? TrackKind::compute
+    const TrackKind kind = k.host                  ? TrackKind::host
+                           : k.type == kMatmul     ? TrackKind::compute
                            : k.type == kCollective ? TrackKind::communication
                                                    : TrackKind::memory;
     slice.track = out_.track(kind, 0, model::name_of(kind));
@@ -295,10 +390,26 @@ class Reader {
     out_.slices.push_back(slice);
   }
 
+  static void read_garbage(std::vector<Argument>& out, pbf_reader r) {
+    while (r.next()) {
+      switch (r.tag_and_type()) {
+        case field(1, kVarint):
+          out.push_back({"collected", int64_t{r.get_uint32()}});
+          break;
+        case field(2, kVarint):
+          out.push_back({"uncollectable", int64_t{r.get_uint32()}});
+          break;
+        default:
+          r.skip();
+      }
+    }
+  }
+
   void add_host(pbf_reader r) {
     uint64_t start_us = 0;
     uint64_t duration_us = 0;
     std::string name;
+    std::vector<Argument> arguments;
     while (r.next()) {
       switch (r.tag_and_type()) {
         case field(1, kVarint):
@@ -312,6 +423,12 @@ class Reader {
           name = base::sanitize({view.data(), view.size()});
           break;
         }
+        case field(4, kVarint):
+          arguments.push_back({"count", int64_t{r.get_uint32()}});
+          break;
+        case field(5, kBytes):
+          read_garbage(arguments, r.get_message());
+          break;
         default:
           r.skip();
       }
@@ -319,8 +436,15 @@ class Reader {
     const auto [at, is_new] = host_calls_.emplace(name, static_cast<uint32_t>(out_.calls.size()));
     if (is_new) {
       out_.calls.push_back({.name = name, .category = Category::python});
+      out_.calls.back().stage = name == "GC"                 ? model::Stage::garbage
+                                : name.ends_with("__next__") ? model::Stage::data
+                                                             : model::Stage::other;
     }
     Slice slice;
+    if (!arguments.empty()) {
+      slice.extra = static_cast<uint32_t>(out_.extras.size());
+      out_.extras.push_back(std::move(arguments));
+    }
     slice.call = at->second;
     slice.track = out_.track(TrackKind::python, 0, "Python");
     if (set_times(slice, start_us, duration_us)) {

@@ -24,8 +24,16 @@ constexpr size_t kLeastForStrip = 16;
 constexpr size_t kMostPieces = 2048;
 constexpr size_t kLooks = 4;  // of states, beside the culprits'
 
-data rank_data(const RankRow& r) {
+// `--logs` kept the output of the ranks beside the page.
+bool has_logs(const model::RunManifest& run) {
+  return run.nodes.empty() && std::any_of(run.options.begin(), run.options.end(), [](const auto& o) {
+           return o.name == "logs" && o.value != "off" && o.value != "false";
+         });
+}
+
+data rank_data(const RankRow& r, bool logs) {
   data d;
+  put_text(d, "log", logs ? fmt::format("ranks/{}/stderr.log", r.rank) : std::string());
   d.set("rank", fmt::format("{}", r.rank));
   d.set("culprit", r.culprit);
   d.set("state", r.state);
@@ -107,9 +115,10 @@ void put_strip(data& page, const RunReport& report) {
 void put_ranks(data& page, const RunReport& report, const PageLimits& limits) {
   const size_t all = report.ranks.size();
   const size_t most = std::min(limits.rows, all > kMostStaticRows ? kRowsOfMany : kMostStaticRows);
+  const bool logs = has_logs(report.run);
   data ranks{data::type::list};
   for (size_t i = 0; i < std::min(all, most); ++i) {
-    ranks.push_back(rank_data(report.ranks[i]));
+    ranks.push_back(rank_data(report.ranks[i], logs));
   }
   put_list(page, "ranks", ranks);
   page.set("rank_count", (all == 1 ? tr("{} rank", all) : tr("{} ranks", all)) +

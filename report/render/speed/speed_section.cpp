@@ -44,7 +44,21 @@ data finding_data(const model::SpeedFinding& f) {
   return d;
 }
 
-data rank_data(const model::RankSpeed& r, bool culprit) {
+// The stages in the order of the table, "other" last, without those that take no time on any rank.
+std::vector<size_t> shown_stages(const std::vector<const model::RankSpeed*>& ranks) {
+  constexpr double kLeastS = 5e-7;
+  std::vector<size_t> out;
+  for (size_t s = 1; s <= model::kStepStages; ++s) {
+    const size_t stage = s % model::kStepStages;
+    if (std::any_of(ranks.begin(), ranks.end(),
+                    [&](const auto* r) { return r->stages.seconds[stage] >= kLeastS; })) {
+      out.push_back(stage);
+    }
+  }
+  return out;
+}
+
+data rank_data(const model::RankSpeed& r, bool culprit, const std::vector<size_t>& shown) {
   data d;
   d.set("rank", fmt::format("{}", r.rank));
   d.set("culprit", culprit);
@@ -53,9 +67,9 @@ data rank_data(const model::RankSpeed& r, bool culprit) {
   d.set("own", r.own_s < 0 ? "-" : short_seconds(r.own_s));
   d.set("wait", r.wait_s < 0 ? "-" : short_seconds(r.wait_s));
   data stages{data::type::list};
-  for (size_t s = 1; s <= model::kStepStages; ++s) {  // "other" last
+  for (const size_t stage : shown) {
     data one;
-    one.set("time", short_seconds(r.stages.seconds[s % model::kStepStages]));
+    one.set("time", short_seconds(r.stages.seconds[stage]));
     stages.push_back(one);
   }
   put_list(d, "stages", stages);
@@ -68,11 +82,11 @@ data rank_data(const model::RankSpeed& r, bool culprit) {
   return d;
 }
 
-data stage_names() {
+data stage_names(const std::vector<size_t>& shown) {
   data out{data::type::list};
-  for (size_t s = 1; s <= model::kStepStages; ++s) {
+  for (const size_t stage : shown) {
     data one;
-    one.set("name", capitalized(word_of(static_cast<Stage>(s % model::kStepStages))));
+    one.set("name", capitalized(word_of(static_cast<Stage>(stage))));
     out.push_back(one);
   }
   return out;
@@ -230,7 +244,7 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
   put_list(page, "speed_pauses", pauses);
   put_launches(page, speed, limits.rows);
   page.set("step_plot", step_plot(speed, report.run.slowdowns));
-  put_text(page, "heat_picture", heat_picture(speed.heat));
+  put_text(page, "heat_picture", heat_picture(speed.heat, speed.step_s));
   put_list(page, "heat_levels", levels());
   model::RankSet named;
   data findings{data::type::list};
@@ -239,7 +253,6 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
     named.insert(finding.ranks);
   }
   put_list(page, "speed_findings", findings);
-  put_list(page, "speed_stages", stage_names());
   std::vector<const model::RankSpeed*> ranks;
   for (const model::RankSpeed& rank : speed.ranks) {
     if (rank.steps > 0) {
@@ -248,10 +261,12 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
   }
   std::stable_partition(ranks.begin(), ranks.end(),
                         [&named](const auto* r) { return named.contains(r->rank); });
+  const std::vector<size_t> stages = shown_stages(ranks);
+  put_list(page, "speed_stages", stage_names(stages));
   data rows{data::type::list};
   const size_t shown = std::min(ranks.size(), limits.rows);
   for (size_t i = 0; i < shown; ++i) {
-    rows.push_back(rank_data(*ranks[i], named.contains(ranks[i]->rank)));
+    rows.push_back(rank_data(*ranks[i], named.contains(ranks[i]->rank), stages));
   }
   put_list(page, "speed_ranks", rows);
   page.set("speed_overlap",

@@ -97,23 +97,40 @@ std::string reported_marks(const Plot& plot, int64_t steps, const std::vector<mo
 
 }  // namespace
 
+double round_number(double least) {
+  constexpr double kSmallest = 1e-300;  // a damaged file may hold any number
+  if (!(least > kSmallest) || !std::isfinite(least)) {
+    return 1;
+  }
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= least * (1 - 1e-9)) {
+      return factor * power;
+    }
+  }
+  return 10 * power;
+}
+
 std::string step_plot(const model::SpeedReport& speed, const std::vector<model::Slowdown>& reported) {
   const Plot plot(speed);
   if (speed.series.empty() || !(plot.top() > 0)) {
     return "";
   }
   std::string out = fmt::format(
-      "<svg class=\"steps\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", kWidth, kHeight,
+      "<svg class=\"steps\" viewBox=\"0 0 {} {}\" data-left=\"{}\" data-right=\"{}\" data-steps=\"{}\" "
+      "data-top=\"{}\" data-bottom=\"{}\" data-most=\"{}\" role=\"img\" aria-label=\"{}\">\n",
+      kWidth, kHeight, kLeft, kWidth - 8, speed.steps, kTop, kHeight - kBottom, plot.top(),
       escape_attribute(
           base::tr("Time of a step over {} steps, median {}", speed.steps, short_seconds(speed.step_s))));
-  for (int tick = 0; tick <= 2; ++tick) {
-    const double seconds = plot.top() / 1.1 * tick / 2;
+  const double every_s = round_number(plot.top() / 4);
+  for (int tick = 0; tick * every_s <= plot.top(); ++tick) {
+    const double seconds = tick * every_s;
     out += fmt::format("<path class=\"rule\" d=\"M{} {:.1f}H{}\"/>\n", kLeft, plot.y(seconds), kWidth - 8);
     out += text(kLeft - 8, plot.y(seconds) + 5, "end", tick == 0 ? "0" : short_seconds(seconds));
   }
-  for (int tick = 0; tick <= 4; ++tick) {
-    const auto step = static_cast<double>(speed.steps - 1) * tick / 4;
-    out += text(plot.x(step), kHeight - 8, tick == 4 ? "end" : "middle", grouped(std::llround(step)));
+  const double every = std::max(1.0, round_number(static_cast<double>(speed.steps) / 8));
+  for (double step = 0; step < static_cast<double>(speed.steps); step += every) {
+    out += text(plot.x(step), kHeight - 8, "middle", grouped(std::llround(step)));
   }
   out += line("most", plot, speed.series, &model::StepBin::most_s);
   out += line("usual", plot, speed.series, &model::StepBin::median_s);
@@ -143,7 +160,7 @@ std::string heat_level_text(size_t level) {
                                 : base::tr("over {} more", percent(kBounds.back()));
 }
 
-std::string heat_picture(const model::HeatMap& heat) {
+std::string heat_picture(const model::HeatMap& heat, double step_s) {
   if (heat.rows.size() < 2 || heat.columns == 0) {
     return "";
   }
@@ -164,7 +181,7 @@ std::string heat_picture(const model::HeatMap& heat) {
   }
   const auto level_at = [&](size_t r, size_t c) {
     const auto own = static_cast<double>(heat.own_s[r * heat.columns + c]);
-    return own < 0 ? kHeatLevels : heat_level(usual[c] > 0 ? own / usual[c] - 1 : 0);
+    return own < 0 ? kHeatLevels : heat_level(step_s > 0 ? (own - usual[c]) / step_s : 0);
   };
   for (size_t r = 0; r < heat.rows.size(); ++r) {
     for (size_t c = 0; c < heat.columns;) {

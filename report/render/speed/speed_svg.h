@@ -14,12 +14,16 @@ namespace xpurun::report {
 // a series.
 std::string step_plot(const model::SpeedReport& speed, const std::vector<model::Slowdown>& reported = {});
 
-// Ranks over steps, by the time that a rank did not wait. At most a few hundred kB for any number of ranks
+// Ranks over steps, by the time that a rank did not wait, compared with the median of the ranks and as a part
+// of a step of `step_s`. At most a few hundred kB for any number of ranks
 // and steps. Empty for a single rank.
-std::string heat_picture(const model::HeatMap& heat);
+std::string heat_picture(const model::HeatMap& heat, double step_s);
+
+// Between ticks of an axis: 1, 2 or 5 times a power of ten, at least `least`, which is more than 0.
+double round_number(double least);
 
 inline constexpr size_t kHeatLevels = 7;
-// The look of a rank that needs `share` more time than the median: 0 to kHeatLevels - 1.
+// The look of a rank that needs `share` of a step more than the median: 0 to kHeatLevels - 1.
 size_t heat_level(double share);
 // "up to 2 %", "more than 30 %"
 std::string heat_level_text(size_t level);

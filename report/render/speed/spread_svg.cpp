@@ -2,6 +2,7 @@
 
 #include "common/base/tr.h"
 #include "report/flamegraph/escape.h"
+#include "report/render/speed/speed_svg.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ class DurationAxis {
   double x(double seconds) const {
     return kSpreadLeft + std::clamp(seconds / high_, 0.0, 1.0) * (kSpreadWidth - kSpreadLeft - kRight);
   }
-  double at(double share) const { return share * high_; }
+  double high() const { return high_; }
 
  private:
   double high_ = 0;
@@ -41,7 +42,7 @@ class DurationAxis {
 
 // Collectives are often shorter than what short_seconds() shows.
 std::string duration(double seconds) {
-  return seconds > 0 && seconds < 1e-3 ? fmt::format("{:.3g} us", seconds * 1e6) : short_seconds(seconds);
+  return seconds > 0 && seconds < 1e-3 ? fmt::format("{:.3g} µs", seconds * 1e6) : short_seconds(seconds);
 }
 
 std::string label_at(double x, double y, const char* anchor, const std::string& words) {
@@ -71,10 +72,11 @@ std::string row_picture(const model::DurationRow& row, const DurationAxis& axis,
   const double bottom = first + kLine * static_cast<double>(row.ranks.size());
   std::string out = fmt::format("<text class=\"name\" x=\"0\" y=\"{:.1f}\">{}</text>\n", top + 16,
                                 escape_attribute(base::tr(row.name)));
-  for (int tick = 0; tick <= 4; ++tick) {
-    const double x = axis.x(axis.at(tick / 4.0));
+  const double every = round_number(axis.high() / 5);
+  for (int tick = 0; tick * every <= axis.high(); ++tick) {
+    const double x = axis.x(tick * every);
     out += fmt::format("<path class=\"rule\" d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", x, first, bottom);
-    out += label_at(x, bottom + 14, tick == 4 ? "end" : "middle", duration(axis.at(tick / 4.0)));
+    out += label_at(x, bottom + 14, "middle", tick == 0 ? "0" : duration(tick * every));
   }
   for (size_t i = 0; i < row.ranks.size(); ++i) {
     const double y = first + kLine * (static_cast<double>(i) + 0.5);

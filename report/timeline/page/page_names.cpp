@@ -1,5 +1,8 @@
 #include "report/timeline/page/page_names.h"
 
+#include "common/base/clock.h"
+#include "common/base/strings.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -15,29 +18,37 @@ namespace {
 constexpr std::array<std::string_view, 12> kDetails{"transposes", "flop",     "bytes",    "count",
                                                     "algorithm",  "protocol", "channels", "direction",
                                                     "root",       "peer",     "place",    "group"};
-constexpr std::array<std::string_view, 6> kOpenDetails{
-    "communicator", "communicator_name", "communicator_rank", "communicator_size", "progress", "source"};
+// Of an open call, with the words for them.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOpenDetails{
+    {{"communicator_name", "group"},
+     {"communicator_rank", "rank in it"},
+     {"communicator_size", "of"},
+     {"progress", "stage"}}};
 
-std::string text_of(const Argument& argument) {
-  return std::visit([&](const auto& value) { return fmt::format("{} {}", argument.name, value); },
-                    argument.value);
+std::string text_of(std::string_view name, const Argument& argument) {
+  return std::visit([&](const auto& value) { return fmt::format("{} {}", name, value); }, argument.value);
 }
 
 }  // namespace
 
-PageNames::Texts PageNames::texts_of(const Call& call, uint32_t sequence) {
+PageNames::Texts PageNames::texts_of(const Call& call, const Slice& slice) {
   Texts out{.name = call.name};
-  const auto wanted = [&](const std::string& name) {
-    return std::find(kDetails.begin(), kDetails.end(), name) != kDetails.end() ||
-           (call.open && std::find(kOpenDetails.begin(), kOpenDetails.end(), name) != kOpenDetails.end());
+  const auto word_of = [&](const std::string& name) -> std::string_view {
+    if (std::find(kDetails.begin(), kDetails.end(), name) != kDetails.end()) {
+      return name;
+    }
+    const auto* open = std::find_if(kOpenDetails.begin(), kOpenDetails.end(),
+                                    [&](const auto& detail) { return call.open && detail.first == name; });
+    return open == kOpenDetails.end() ? std::string_view() : open->second;
   };
   for (const Argument& argument : call.arguments) {
-    if (wanted(argument.name)) {
-      out.details += (out.details.empty() ? "" : ", ") + text_of(argument);
+    if (const std::string_view word = word_of(argument.name); !word.empty()) {
+      out.details += (out.details.empty() ? "" : ", ") + text_of(word, argument);
     }
   }
   if (call.open) {
-    out.details += fmt::format(", sequence {}", sequence);
+    out.details += fmt::format("{}call {}, open for {}", out.details.empty() ? "" : ", ", slice.sequence,
+                               base::human_duration(base::ns_to_s(slice.end_ns() - slice.begin_ns)));
   } else if (call.category == Category::matmul && call.work > 0) {
     out.work = static_cast<double>(call.work) / 1e12;
     out.rate = "TFLOP/s";
@@ -51,8 +62,8 @@ PageNames::Texts PageNames::texts_of(const Call& call, uint32_t sequence) {
   return out;
 }
 
-uint32_t PageNames::index(const Call& call, uint32_t sequence) {
-  return known_.emplace(texts_of(call, sequence), static_cast<uint32_t>(known_.size())).first->second;
+uint32_t PageNames::index(const Call& call, const Slice& slice) {
+  return known_.emplace(texts_of(call, slice), static_cast<uint32_t>(known_.size())).first->second;
 }
 
 void PageNames::put(nlohmann::ordered_json& data) const {
@@ -60,11 +71,14 @@ void PageNames::put(nlohmann::ordered_json& data) const {
   for (const auto& [texts, index] : known_) {
     in_order[index] = &texts;
   }
-  for (const char* column : {"names", "details", "work", "rate"}) {
+  for (const char* column : {"names", "calls", "details", "work", "rate"}) {
     data[column] = nlohmann::ordered_json::array();
   }
-  for (const Texts* texts : in_order) {
+  for (uint32_t index = 0; index < in_order.size(); ++index) {
+    const Texts* texts = in_order[index];
+    const auto calls = calls_.find(index);
     data["names"].push_back(texts->name);
+    data["calls"].push_back(calls == calls_.end() ? 0 : calls->second);
     data["details"].push_back(texts->details);
     data["work"].push_back(texts->work);
     data["rate"].push_back(texts->rate);

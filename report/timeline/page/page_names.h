@@ -14,10 +14,12 @@ namespace xpurun::report {
 
 class PageNames {
  public:
-  // Of a call; of an open one the sequence number is a detail.
-  uint32_t index(const Call& call, uint32_t sequence);
-  // Columns `names`, `details` (text), `work` (FLOP of a matmul, bytes times the factor of a bus bandwidth;
-  // 0: no rate) and `rate` ("TFLOP/s", "GB/s" or empty).
+  // Of a call; of an open one the sequence number and the time since its begin are details.
+  uint32_t index(const Call& call, const Slice& slice);
+  // One more call of this name.
+  void count(uint32_t index) { ++calls_[index]; }
+  // Columns `names`, `calls` (their number), `details` (text), `work` (FLOP of a matmul, bytes times the
+  // factor of a bus bandwidth; 0: no rate) and `rate` ("TFLOP/s", "GB/s" or empty).
   void put(nlohmann::ordered_json& data) const;
 
  private:
@@ -30,9 +32,10 @@ class PageNames {
     auto operator<=>(const Texts&) const = default;
   };
 
-  static Texts texts_of(const Call& call, uint32_t sequence);
+  static Texts texts_of(const Call& call, const Slice& slice);
 
   std::map<Texts, uint32_t> known_;
+  std::map<uint32_t, uint64_t> calls_;
 };
 
 }  // namespace xpurun::report

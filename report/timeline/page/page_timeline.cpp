@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/events/job_clocks.h"
 #include "report/timeline/inputs.h"
 #include "report/timeline/page/page_files.h"
@@ -20,6 +21,7 @@ namespace xpurun::report {
 
 namespace {
 
+using base::tr;
 using nlohmann::ordered_json;
 
 constexpr int64_t kTick = 100;  // ns; unit of the data
@@ -39,10 +41,15 @@ int64_t last_moment(const Activity& a) {
   return out;
 }
 
+std::string brief(int64_t ns) {
+  constexpr int64_t kMs = 1'000'000;
+  return ns < kMs ? fmt::format("{} µs", ns / 1'000) : fmt::format("{} ms", ns / kMs);
+}
+
 class Builder {
  public:
-  explicit Builder(const PageTimelineLimits& limits)
-      : limits_(limits), seconds_ns_(base::s_to_ns(limits.seconds)) {}
+  Builder(const PageTimelineLimits& limits, size_t all_ranks)
+      : limits_(limits), seconds_ns_(base::s_to_ns(limits.seconds)), all_ranks_(all_ranks) {}
 
   void add(const Activity& a) {
     if (a.slices.empty()) {
@@ -56,13 +63,15 @@ class Builder {
       if (s.end_ns() >= from) {
         const Call& call = a.calls[s.call];
         std::optional<uint32_t>& name = names[s.call];  // an open call has one slice
-        name = name ? name : names_.index(call, s.sequence);
+        name = name ? name : names_.index(call, s);
+        names_.count(*name);
         found[{part_of(call), a.tracks[s.track].kind}].push_back(
             {s.begin_ns, s.end_ns(), *name, 1, s.meeting});
       }
     }
     for (auto& [place, blocks] : found) {
-      rows_.push_back({a.rank, a.host, place.second, place.first, std::move(blocks)});
+      rows_.push_back({a.rank, a.host, place.second, place.first,
+                       resolution_ns_ == 0 ? std::move(blocks) : merge_blocks(blocks, resolution_ns_)});
     }
     fit();
   }
@@ -74,6 +83,13 @@ class Builder {
     }
     align();
     out.about = about();
+    for (const PageRow& row : rows_) {
+      if (row.part != PagePart::open) {
+        out.kinds.push_back(row.kind);
+      }
+    }
+    std::sort(out.kinds.begin(), out.kinds.end());
+    out.kinds.erase(std::unique(out.kinds.begin(), out.kinds.end()), out.kinds.end());
     out.json = json();
     out.svg = still_picture(rows_, begin_ns_, end_ns_, out.about, limits_.still);
     return out;
@@ -89,7 +105,8 @@ class Builder {
   }
 
   void fit() {
-    while (blocks() > limits_.blocks) {
+    // At the longest resolution, a row has a block or two.
+    while (blocks() > limits_.blocks && resolution_ns_ < seconds_ns_) {
       resolution_ns_ = resolution_ns_ == 0 ? 1'000 : resolution_ns_ * 2;
       for (PageRow& row : rows_) {
         row.blocks = merge_blocks(row.blocks, resolution_ns_);
@@ -146,13 +163,15 @@ class Builder {
 
   std::string about() const {
     const size_t open = open_calls();
-    return fmt::format(
-        "The last {} of {} {}{}{}", base::human_duration(base::ns_to_s(end_ns_ - begin_ns_)), ranks(),
-        ranks() == 1 ? "rank" : "ranks",
-        resolution_ns_ == 0 ? "" : fmt::format("; calls within {} us are one block", resolution_ns_ / 1'000),
-        open == 0
-            ? ""
-            : fmt::format("; {} {} not finished", open, open == 1 ? "collective has" : "collectives have"));
+    const std::string some = all_ranks_ > ranks()
+                                 ? tr("; of {} ranks, those named by the verdict and some others", all_ranks_)
+                                 : "";
+    return tr("The last {} of {}{}{}{}", base::human_duration(base::ns_to_s(end_ns_ - begin_ns_)),
+              ranks() == 1 ? tr("{} rank", ranks()) : tr("{} ranks", ranks()), some,
+              resolution_ns_ == 0 ? "" : tr("; calls within {} are one block", brief(resolution_ns_)),
+              open == 0   ? ""
+              : open == 1 ? tr("; {} collective has not finished", open)
+                          : tr("; {} collectives have not finished", open));
   }
 
   // Columns: begins (each minus the one before) and durations in ticks, names, calls, meetings.
@@ -187,6 +206,7 @@ class Builder {
 
   PageTimelineLimits limits_;
   int64_t seconds_ns_;
+  size_t all_ranks_;
   JobClocks clocks_;
   std::vector<PageRow> rows_;
   PageNames names_;
@@ -194,6 +214,26 @@ class Builder {
   int64_t begin_ns_ = 0;
   int64_t end_ns_ = 0;
 };
+
+model::RankSet shown_ranks(const model::RankSet& all, const PageTimelineLimits& limits) {
+  if (all.size() <= limits.ranks) {
+    return all;
+  }
+  model::RankSet out;
+  for (const base::Rank rank : limits.first.ranks()) {
+    if (all.contains(rank) && out.size() < limits.ranks / 2) {
+      out.insert(rank);
+    }
+  }
+  const size_t every = all.size() / (limits.ranks - out.size()) + 1;
+  size_t i = 0;
+  for (const base::Rank rank : all.ranks()) {
+    if (i++ % every == 0) {
+      out.insert(rank);
+    }
+  }
+  return out;
+}
 
 // The newest files tell when the rank's last seconds begin, and so how many more files hold them.
 Activity read_last(TraceSource source, double seconds) {
@@ -217,11 +257,18 @@ Activity read_last(TraceSource source, double seconds) {
 
 PageTimeline page_timeline(const std::vector<std::string>& run_dirs, const PageTimelineLimits& limits) {
   TraceInputs inputs = find_inputs(run_dirs);
-  Builder builder(limits);
+  model::RankSet all;
   for (TraceSource& source : inputs.sources) {
     // The page has the stacks of a hang elsewhere.
     std::erase_if(source.open, [](const OpenCall& call) { return call.row == OpenRow::stack; });
     if (source.rank != base::kNoRank && source.importer->is_ours()) {
+      all.insert(source.rank);
+    }
+  }
+  const model::RankSet shown = shown_ranks(all, limits);
+  Builder builder(limits, all.size());
+  for (const TraceSource& source : inputs.sources) {
+    if (shown.contains(source.rank) && source.importer->is_ours()) {
       builder.add(read_last(source, limits.seconds));
     }
   }

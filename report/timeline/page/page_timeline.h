@@ -2,6 +2,7 @@
 // picture. Both are bounded: neighbouring short calls become one block until everything fits.
 #pragma once
 
+#include "common/model/rank_set.h"
 #include "report/timeline/page/blocks.h"
 
 #include <cstddef>
@@ -12,13 +13,16 @@ namespace xpurun::report {
 
 struct PageTimelineLimits {
   double seconds = 10;      // before the end of the last call
+  size_t ranks = 256;       // of more ranks, those of `first` and some at equal distances
+  model::RankSet first;     // for example the culprits
   size_t blocks = 120'000;  // in the data
   StillLimits still;
 };
 
 struct PageTimeline {
-  std::string about;  // "The last 4.2 s of 8 ranks, 61 calls a block"; empty: there is nothing to show
-  std::string json;   // read by templates/timeline.js
+  std::string about;             // "The last 4.2 s of 8 ranks; ..."; empty: there is nothing to show
+  std::vector<TrackKind> kinds;  // that are shown
+  std::string json;              // read by templates/timeline.js
   std::string svg;
 };
 

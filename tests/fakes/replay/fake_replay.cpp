@@ -8,7 +8,7 @@
 //   FAKE_REPLAY_BUS_GB_S  bus bandwidth of an all-reduce of two GPUs (default 100)
 //   FAKE_REPLAY_INIT      what cuInit returns
 //   FAKE_REPLAY_LOG       file to which each call of a matmul or collective that differs is appended
-#include "launcher/replay/vendor.h"
+#include "commands/replay/vendor.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -59,8 +59,8 @@ TEST_CASE("text is English outside of a scope, and the scopes nest") {
 
 TEST_CASE("a translation orders the arguments as its grammar needs") {
   const Speaking chinese(Language::chinese);
-  CHECK(tr("find out why {} does not return on rank {}", "f (a.py:1)", 2) ==
-        "查明 rank 2 上的 f (a.py:1) 为什么不返回");
+  CHECK(tr("{} called {}, {} {}", "rank 0", "f", "rank 1", "g") == "rank 0 调用了 f，rank 1 调用了 g");
+  CHECK(tr(" · {} slower since {}", "3.0×", "21:46") == " · 自 21:46 起慢 3.0×");
   CHECK(tr("at {:.{}f} s", 1.25, 1) == "1.2 s 时");
 }
 

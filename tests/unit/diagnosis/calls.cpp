@@ -107,7 +107,7 @@ void Calls::remember(base::Rank rank, const Group& group, const CollectiveCall& 
   plain.stage = CallStage::done;
   plain.age_s = -1;
   const auto key = [](const CollectiveCall& c) {
-    return std::tuple(c.op, c.count, c.dtype, c.root, c.peer, c.tag, c.where.line);
+    return std::tuple(c.op, c.count, c.dtype, c.reduce, c.root, c.peer, c.tag, c.where.line);
   };
   auto kind = std::find_if(lane->kinds.begin(), lane->kinds.end(), [&](const model::CallLane::Kind& k) {
     return k.communicator == id && key(k.call) == key(plain);

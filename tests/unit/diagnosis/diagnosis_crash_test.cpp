@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 
 using namespace xpurun;
@@ -46,8 +47,8 @@ TEST_CASE("a null pointer in C: signal, address and the Python line that called 
         "crash: rank 1 died of SIGSEGV (address 0x0) in boom (train.py:20: string_at) "
         "after 12 s; "
         "ranks 0,2-3 were ended after it");
-  CHECK(std::find(v.evidence.begin(), v.evidence.end(),
-                  "innermost C function of rank 1: strlen (libc.so.6)") != v.evidence.end());
+  CHECK(std::find(v.details.begin(), v.details.end(), "innermost C function of rank 1: strlen (libc.so.6)") !=
+        v.details.end());
 }
 
 TEST_CASE("a stack overflow is told apart from another SIGSEGV") {
@@ -238,9 +239,15 @@ TEST_CASE("after a restart only the last attempt counts") {
   CHECK(v.kind == model::VerdictKind::none);
   REQUIRE(v.evidence.size() == 1);
   CHECK(v.evidence[0] == "at 3.00 s, before a restart: rank 0 exited with status 1");
+  CHECK(v.sentence.ends_with("; this was attempt 2 of the ranks"));
   job.died(1, exited(7), 20).ended(exited(1));
   v = diagnose(job.facts);
   CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("attempt 2") != std::string::npos);
+  // The first attempt's end is listed once.
+  CHECK(std::count_if(v.evidence.begin(), v.evidence.end(), [](const std::string& line) {
+          return line.find("at 3.00 s") != std::string::npos;
+        }) == 1);
 }
 
 TEST_CASE("a hang that a restart of the ranks ended is over") {
@@ -311,8 +318,9 @@ void crash_in_handler(Job& job, base::Rank r, const Stack& frames) {
 }
 
 bool says(const Verdict& v, std::string_view words) {
-  return std::any_of(v.evidence.begin(), v.evidence.end(),
-                     [&](const std::string& e) { return e.find(words) != std::string::npos; });
+  const auto has = [&](const std::string& line) { return line.find(words) != std::string::npos; };
+  return std::any_of(v.evidence.begin(), v.evidence.end(), has) ||
+         std::any_of(v.details.begin(), v.details.end(), has);
 }
 
 }  // namespace

@@ -104,6 +104,27 @@ TEST_CASE("status 0 of a wrapper does not hide a rank that failed") {
   CHECK(diagnose(job.facts).id == "exit.error");
 }
 
+TEST_CASE("an interrupted launcher that waited for other nodes") {
+  model::RunManifest run{.elapsed_s = 60};
+  run.outcome = model::RunOutcome::interrupted;
+  run.interrupt.signal = kTerm;
+  run.processes.push_back({.pid = 7, .role = model::ProcessRole::rank, .rank = 0});
+  model::ProcessRecord& launcher = run.processes.back();
+  launcher.cmdline = {"python3", "-m", "torch.distributed.run", "--nnodes=1:2", "train.py"};
+  launcher.file = "/usr/lib/python3/torch/distributed/elastic/utils/store.py";
+  Facts facts;
+  facts.run = run;
+  const Verdict v = diagnose(facts);
+  CHECK(v.id == "interrupted.signal");
+  CHECK(
+      v.sentence ==
+      "interrupted: by SIGTERM after 60 s, while the launcher waited in rendezvous for other nodes (--nnodes "
+      "1:2), and had started no rank");
+  // Its ranks had been started.
+  facts.run.processes.push_back({.pid = 8, .role = model::ProcessRole::rank, .rank = 0});
+  CHECK(diagnose(facts).sentence == "interrupted: by SIGTERM after 60 s");
+}
+
 TEST_CASE("an interrupted run, and one interrupted because it hung") {
   Job job(4);
   job.facts.run.outcome = model::RunOutcome::interrupted;
@@ -118,7 +139,7 @@ TEST_CASE("an interrupted run, and one interrupted because it hung") {
   CHECK(v.ranks == RankSet{2});
   CHECK(v.sentence.starts_with("interrupted: by SIGINT after 60 s, while rank 2 has been in "));
   // Only Ctrl-C is the user's.
-  job.facts.run.interrupt = {.signal = SIGTERM};
+  job.facts.run.interrupt = {.signal = kTerm};
   CHECK(diagnose(job.facts).sentence.starts_with("interrupted: by SIGTERM after 60 s, while rank 2 "));
   job.facts.run.interrupt = {.signal = SIGINT, .from_terminal = true};
   CHECK(diagnose(job.facts).sentence.starts_with("interrupted: by the user after 60 s, while rank 2 "));

@@ -105,3 +105,58 @@ TEST_CASE("NCCL messages that have all ended still match the other rank's") {
   CHECK(v.id == "hang.p2p");
   CHECK(v.ranks == RankSet{1});
 }
+
+TEST_CASE("NCCL: two communicators in opposite order accuse no innocent rank") {
+  // `b_first` have launched tp's call before dp's; `came`: the others have come to tp's call as well.
+  const auto opposite = [](const std::vector<base::Rank>& members, const RankSet& b_first, bool came) {
+    const Group dp{.name = "dp", .members = members, .source = CallSource::nccl};
+    const Group tp{.name = "tp", .members = members, .source = CallSource::nccl};
+    Calls calls;
+    calls.past(dp, 5).past(tp, 5);
+    for (const base::Rank r : members) {
+      const bool b = b_first.contains(r);
+      calls.enters(r, dp, all_reduce()).reaches(r, dp, b ? CallStage::launched : CallStage::started);
+      if (b || came) {
+        calls.enters(r, tp, operation("all_gather", 12, 16));
+        calls.reaches(r, tp, b ? CallStage::started : CallStage::launched);
+      }
+    }
+    return calls;
+  };
+  for (const bool came : {true, false}) {
+    CAPTURE(came);
+    Verdict v = hang(opposite({0, 1}, {1}, came), 2);
+    CHECK(v.id == "hang.order");
+    CHECK(v.ranks.empty());
+    CHECK(v.sentence.find("rank 0 called all_reduce") != std::string::npos);
+    CHECK(v.sentence.find("rank 1 called all_gather") != std::string::npos);
+    v = hang(opposite({0, 1, 2, 3}, {2}, came));
+    CHECK(v.id == "hang.order");
+    CHECK(v.ranks == RankSet{2});
+    // With torch's record, the rank that had always called them in the other order has departed.
+    Calls calls = opposite({0, 1}, {1}, came);
+    const Group dp{.name = "torch dp", .members = {0, 1}};
+    const Group tp{.name = "torch tp", .members = {0, 1}};
+    for (const base::Rank r : {0, 1}) {
+      for (int i = 0; i < 20; ++i) {
+        calls.finishes(r, dp, all_reduce()).finishes(r, tp, operation("all_gather", 12, 16));
+      }
+      calls.finishes(r, r == 1 ? tp : dp, r == 1 ? operation("all_gather", 12, 16) : all_reduce());
+      calls.finishes(r, r == 1 ? dp : tp, r == 1 ? all_reduce() : operation("all_gather", 12, 16));
+    }
+    v = hang(calls, 2);
+    CHECK(v.id == "hang.order");
+    CHECK(v.ranks == RankSet{1});
+  }
+  // A kernel of its own keeps both calls of rank 1.
+  Calls busy = opposite({0, 1}, {}, true);
+  const Group dp{.name = "dp", .members = {0, 1}, .source = CallSource::nccl};
+  busy.comm(1, dp).started = busy.comm(1, dp).done = 5;
+  busy.comm(1, dp).calls.back().stage = CallStage::launched;
+  for (const base::Rank r : {0, 1}) {
+    busy.comm(r, {.name = "tp", .members = {0, 1}, .source = CallSource::nccl}).calls.back().age_s = 9;
+  }
+  const Verdict v = hang(busy, 2);
+  CHECK(v.id == "hang.queued");
+  CHECK(v.ranks == RankSet{1});
+}

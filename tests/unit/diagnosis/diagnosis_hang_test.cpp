@@ -28,7 +28,7 @@ TEST_CASE("a rank that sleeps while the others are in all_reduce is named with i
   CHECK(v.where.callee == "time.sleep");
   CHECK(v.seconds == 10);
   CHECK(v.dump == "dumps/1-hang");
-  CHECK_FALSE(v.next.empty());
+  CHECK(v.next.empty());  // the sentence has said it; the report adds how to see the stacks
   REQUIRE(v.waiting.size() == 1);
   CHECK(v.waiting[0].ranks == RankSet{0, 1, 3});
   CHECK(v.waiting[0].what == "all_reduce");

@@ -135,6 +135,95 @@ TEST_CASE("a worker of a pool that has died is named, the resource tracker never
   CHECK(diagnose(job.facts).sentence.find("812") == std::string::npos);
 }
 
+TEST_CASE("ranks that wait for each other's locks of multiprocessing") {
+  const auto in_enter = [](int line) {
+    return Stack{native("sem_wait", "libc.so.6"),
+                 py("SemLock.__enter__", "/usr/lib/python3.11/multiprocessing/synchronize.py", 95),
+                 py("transfer", "/home/u/train.py", line)};
+  };
+  Job job(3);
+  job.all(in_enter(5)).rank(1, in_enter(9)).hang_dump();
+  const auto waits = [&](base::Rank r, const char* path) {
+    job.stacks_of(r).threads.front().lock = {.kind = "semaphore", .path = path};
+  };
+  waits(0, "b");
+  waits(1, "a");
+  waits(2, "b");
+  // Without the holders, each may be the one.
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.lock");
+  CHECK(v.ranks == RankSet{0, 1, 2});
+  CHECK(v.sentence.find("have waited for locks of multiprocessing for 10 s: rank 0 in transfer (train.py:5: "
+                        "SemLock.__enter__), rank 1 in transfer (train.py:9") != std::string::npos);
+  job.stacks_of(0).held_locks = {{.path = "a", .thread_id = 1}};
+  job.stacks_of(1).held_locks = {{.path = "b", .thread_id = 1}};
+  v = diagnose(job.facts);
+  CHECK(v.id == "hang.lock");
+  CHECK(v.level == model::VerdictLevel::confirmed);
+  CHECK(v.ranks == RankSet{0, 1});
+  CHECK(v.sentence ==
+        "hang: ranks 0-1 have waited for each other's locks for 10 s: rank 0 in transfer (train.py:5: "
+        "SemLock.__enter__) for the lock that rank 1 holds, rank 1 in transfer (train.py:9: "
+        "SemLock.__enter__) for the lock that rank 0 holds");
+  CHECK(v.next.text == "take the locks in the same order in all processes");
+  // The holder stands elsewhere: it is the culprit.
+  job.rank(1, in_sleep());
+  job.stacks_of(1).threads.front().lock = {};
+  job.stacks_of(1).held_locks = {{.path = "b", .thread_id = 1}};
+  v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(
+      v.sentence.starts_with("hang: rank 1 holds the lock in load_batch (train.py:31: time.sleep); ranks "
+                             "0,2 have waited for the lock in transfer"));
+  // A consumer that waits for its turn at a queue waits for the queue, not for the lock inside.
+  job.all({native("sem_wait", "libc.so.6"),
+           py("SemLock.__enter__", "/usr/lib/python3.11/multiprocessing/synchronize.py", 95),
+           py("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 102),
+           py("consume", "/home/u/train.py", 7)});
+  waits(0, "b");
+  job.stacks_of(1).held_locks = {{.path = "b", .thread_id = 1}};
+  CHECK(diagnose(job.facts).sentence.find("holds the lock") == std::string::npos);
+}
+
+TEST_CASE("an exception in a process that the rank waits for") {
+  const auto event = [](bool child) {
+    Stack stack = {py("Event.wait", "/usr/lib/python3.11/multiprocessing/synchronize.py", 349),
+                   py("main", "/home/u/train.py", 9)};
+    if (child) {
+      stack.push_back(py("BaseProcess._bootstrap", "/usr/lib/python3.11/multiprocessing/process.py", 314));
+    }
+    return stack;
+  };
+  Job job(1);
+  job.rank(0, event(false)).hang_dump();
+  job.facts.dump->at_s = 60;
+  model::ProcessRecord worker;
+  worker.pid = 812;
+  worker.ppid = Job::pid_of(0);
+  worker.rank = 0;
+  worker.role = model::ProcessRole::worker;
+  worker.death = {.happened = true, .at_s = 3, .wait_status = base::WaitStatus(exited(1))};
+  job.facts.run.processes.push_back(worker);
+  model::PythonException raised{.pid = 812, .rank = 0, .at_s = 3};
+  raised.chain.push_back({.type = "ValueError",
+                          .message = "bad shard",
+                          .frames = {{.file = "/home/u/train.py", .line = 4, .function = "load"}}});
+  job.facts.run.exceptions = {raised};
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.lock");
+  CHECK(
+      v.sentence ==
+      "hang: rank 0 has been waiting for a lock in main (train.py:9: Event.wait) for 10 s; its process (pid "
+      "812) raised ValueError: bad shard at train.py:4 (in load) at 3 s");
+  CHECK(v.next.text.find("concurrent.futures") != std::string::npos);
+  // A later exception, or one of a process that lives, is not the reason.
+  job.facts.run.exceptions[0].at_s = 100;
+  CHECK(diagnose(job.facts).sentence.find("bad shard") == std::string::npos);
+  // Processes of multiprocessing that are ranks wait for each other.
+  job.rank(0, event(true));
+  CHECK(diagnose(job.facts).id == "hang.all_waiting");
+}
+
 TEST_CASE("the tasks of an event loop, and code that blocks one") {
   Job job(1);
   const auto task = [](uint64_t id, const std::string& name, const std::string& function, int line) {
@@ -160,6 +249,24 @@ TEST_CASE("the tasks of an event loop, and code that blocks one") {
   CHECK(v.sentence.find(
             "in sync (train.py:8: Lock.acquire) for 10 s; its task Task-3 waits in refresh (train.py:12: "
             "Lock.acquire)") != std::string::npos);
+
+  // Greenlets, of which the program's own one waits for the others.
+  job.rank(0, {py("Hub.run", "/usr/lib/python3/dist-packages/gevent/hub.py", 647)});
+  auto& greenlets = job.stacks_of(0).tasks;
+  greenlets = {
+      {.id = 1,
+       .name = "Greenlet-1",
+       .object = "greenlet",
+       .frames = {py("<module>", "/home/u/train.py", 20)}},
+      {.id = 2, .name = "Greenlet-2", .object = "greenlet", .frames = {py("sync", "/home/u/train.py", 8)}},
+      {.id = 3,
+       .name = "Greenlet-3",
+       .object = "greenlet",
+       .frames = {py("refresh", "/home/u/train.py", 12)}}};
+  v = diagnose(job.facts);
+  CHECK(v.where.line == 8);
+  CHECK(v.sentence.find("in sync (train.py:8) for 10 s; its task Greenlet-3 waits in refresh (train.py:12), "
+                        "Greenlet-1 in <module> (train.py:20)") != std::string::npos);
 
   Job blocked(1);
   blocked.rank(0, {py("Future.result", "/usr/lib/python3.11/concurrent/futures/_base.py", 451),

@@ -38,7 +38,7 @@ TEST_CASE("a hang is said in Chinese, and its fields stay the same") {
         "(train.py:44) 中等待它");
   CHECK(has_line(
       v, "卡住：rank 2（1 / 4，pid 102）在 load_batch (train.py:31: time.sleep) 已 10 s，CPU 占用 0 %"));
-  CHECK(v.next.text == "查明 rank 2 上的 load_batch (train.py:31: time.sleep) 为什么不返回");
+  CHECK(v.next.empty());
   CHECK(v.id == english.id);
   CHECK(v.ranks == english.ranks);
   CHECK(v.waiting[0].what == "all_reduce");
@@ -65,12 +65,12 @@ TEST_CASE("deaths are said in Chinese") {
 
 TEST_CASE("the lines below the sentence end with the next step") {
   Job job(2);
-  job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
+  job.all(in_all_reduce()).died(1, kKill, 12).ended(exited(1));
   const Verdict v = chinese(job.facts);
   const base::Speaking speaking(Language::chinese);
   const auto lines = evidence_lines(v);
   REQUIRE_FALSE(lines.empty());
-  CHECK(lines.back().starts_with("下一步：查明 rank 1 "));
+  CHECK(lines.back().starts_with("下一步："));
 }
 
 TEST_CASE("a verdict without its facts is said from its fields") {

@@ -144,3 +144,59 @@ TEST_CASE("a send to the wrong rank: each wait is worded by itself, and its rece
   CHECK(v.id == "hang.p2p");
   CHECK(v.ranks == RankSet{2});
 }
+
+TEST_CASE("after a routine without messages: who waits only for another that departed is a victim") {
+  for (const int size : {3, 4}) {
+    CAPTURE(size);
+    Group all{.members = {0, 1, 2}};
+    std::vector<base::Rank> rest{2};
+    if (size == 4) {
+      all.members.push_back(3);
+      rest.push_back(3);
+    }
+    const auto verdict = [&](const std::vector<std::pair<base::Rank, model::CollectiveCall>>& messages) {
+      Calls calls;
+      calls.past(all, 20);
+      for (const auto& [rank, call] : messages) {
+        calls.message(rank, all, call);
+      }
+      return hang(calls.enter(rest, all, all_reduce()), size);
+    };
+    Verdict v = verdict({{0, send(1, 1)}, {1, recv(2, 1)}});
+    CHECK(v.ranks == RankSet{1});
+    CHECK(v.sentence.find("rank 1 called recv of 8 float32 from rank 2") != std::string::npos);
+    v = verdict({{0, send(2, 1)}, {1, recv(0, 1)}});
+    CHECK(v.ranks == RankSet{0});
+    CHECK(v.sentence.find("rank 0 called send of 8 float32 to rank 2") != std::string::npos);
+    // Two that wait for each other: either may be wrong.
+    v = verdict({{0, send(1, 1)}, {1, send(0, 1)}});
+    CHECK(v.id == "hang.p2p");
+    CHECK(v.ranks.empty());
+    // A message of its own: nobody waits for it.
+    CHECK(verdict({{1, recv(2, 1)}, {0, recv(2, 1)}}).ranks == RankSet{0, 1});
+  }
+}
+
+TEST_CASE("a message that has met its other end is no departure") {
+  const auto phases = [](Calls& calls) {
+    calls.past(kFour, 20);
+    for (uint64_t i = 1; i <= 10; ++i) {
+      calls.passes(0, kFour, send(1, i)).passes(1, kFour, recv(0, i));
+      for (base::Rank rank = 0; rank < 4; ++rank) {
+        calls.finishes(rank, kFour, all_reduce());
+      }
+    }
+  };
+  Calls receive;
+  phases(receive);
+  receive.message(0, kFour, send(1, 11)).message(1, kFour, recv(2, 1));
+  Verdict v = hang(receive.enter({2, 3}, kFour, all_reduce()));
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("rank 1 called recv of 8 float32 from rank 2") != std::string::npos);
+  Calls sends;
+  phases(sends);
+  sends.message(0, kFour, send(2, 1)).message(1, kFour, recv(0, 11));
+  v = hang(sends.enter({2, 3}, kFour, all_reduce()));
+  CHECK(v.ranks == RankSet{0});
+  CHECK(v.sentence.find("rank 0 called send of 8 float32 to rank 2") != std::string::npos);
+}

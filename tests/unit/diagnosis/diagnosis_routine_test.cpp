@@ -1,6 +1,5 @@
 // Who has departed from the routine: one rank's calls alone, and the calls of all.
 #include "report/diagnosis/collectives/analysis.h"
-#include "report/diagnosis/collectives/mismatch.h"
 #include "report/diagnosis/collectives/open_calls.h"
 #include "report/diagnosis/collectives/routine.h"
 #include "report/diagnosis/diagnose.h"
@@ -506,55 +505,6 @@ TEST_CASE("the backend gives up first: the rank that had not come is the culprit
   CHECK(v.sentence.find("rank 0 raised RuntimeError: Timed out waiting") != std::string::npos);
 }
 
-TEST_CASE("different calls that ended: the job goes on with wrong data") {
-  Calls calls;
-  for (const base::Rank r : kRoutinePair.members) {
-    const Group nccl = kNcclPair;
-    steps(calls, r, nccl, kStep, 10);
-    calls.finishes(r, nccl, r == 1 ? broadcast(0, 191, 1049600) : kStep[0]);
-    steps(calls, r, nccl, {kStep[1], kStep[0]}, 5);
-  }
-  const auto f = find_silent_mismatch(calls.facts);
-  REQUIRE(f);
-  CHECK((f->fault == CallFault::operation && f->collective.sequence == 21));
-  CHECK(f->accused == RankSet{1});
-  CHECK(f->collective.departure != Departure::none);
-  // NCCL hangs in a later call, which all have entered.
-  const Verdict v = hang(calls.enter(kRoutinePair.members, kNcclPair, kStep[0]), 2);
-  CHECK(v.id == "hang.mismatch");
-  CHECK((v.ranks == RankSet{1} && v.collective.sequence == 21));
-}
-
-TEST_CASE("healthy jobs have no silent mismatch") {
-  // Uneven sizes where they are legal, roots, several groups, a call that is still open.
-  Calls calls;
-  const Group tp{.name = "tp", .members = {0, 1}};
-  for (const base::Rank r : kRoutineFour.members) {
-    for (int i = 0; i < 30; ++i) {
-      const auto uneven = static_cast<uint64_t>(r * 7 + i);
-      calls.finishes(r, kRoutineFour, operation("all_to_all", 60, uneven));
-      calls.finishes(r, kRoutineFour, operation("all_gather", 61, uneven + 1));
-      calls.finishes(r, kRoutineFour, operation("reduce_scatter", 62, uneven + 1));
-      calls.finishes(r, kRoutineFour, broadcast(i % 4, r == 0 ? 63 : 64));
-      if (r < 2) {
-        calls.finishes(r, tp, all_reduce(static_cast<uint64_t>(i) + 1));
-      }
-    }
-  }
-  calls.enters(0, kRoutineFour, all_reduce(8)).enters(1, kRoutineFour, all_reduce(9));
-  CHECK_FALSE(find_silent_mismatch(calls.facts));
-  // A group that two threads use has no promised order.
-  Calls threads;
-  for (const base::Rank r : kRoutinePair.members) {
-    for (int i = 0; i < 10; ++i) {
-      model::CollectiveCall call = (i + r) % 2 == 0 ? all_reduce(8) : all_reduce(16);
-      call.thread = (i + r) % 2 == 0 ? "MainThread" : "metrics";
-      threads.finishes(r, kRoutinePair, call);
-    }
-  }
-  CHECK_FALSE(find_silent_mismatch(threads.facts));
-}
-
 TEST_CASE("the first call after the loop: who has not come is the culprit, not those who have") {
   for (const bool many : {false, true}) {
     const Group group{.members =
@@ -597,60 +547,4 @@ TEST_CASE("one call more of equal shape, met by the next call of the others") {
   CHECK(v.ranks == RankSet{1});
   CHECK(v.sentence.find("rank 1 had made one call more: all_reduce of 16 float32 (train.py:127), call 14") !=
         std::string::npos);
-}
-
-TEST_CASE("after a routine without messages: who waits only for another that departed is a victim") {
-  for (const int size : {3, 4}) {
-    CAPTURE(size);
-    Group all{.members = {0, 1, 2}};
-    std::vector<base::Rank> rest{2};
-    if (size == 4) {
-      all.members.push_back(3);
-      rest.push_back(3);
-    }
-    const auto verdict = [&](const std::vector<std::pair<base::Rank, model::CollectiveCall>>& messages) {
-      Calls calls;
-      calls.past(all, 20);
-      for (const auto& [rank, call] : messages) {
-        calls.message(rank, all, call);
-      }
-      return hang(calls.enter(rest, all, all_reduce()), size);
-    };
-    Verdict v = verdict({{0, send(1, 1)}, {1, recv(2, 1)}});
-    CHECK(v.ranks == RankSet{1});
-    CHECK(v.sentence.find("rank 1 called recv of 8 float32 from rank 2") != std::string::npos);
-    v = verdict({{0, send(2, 1)}, {1, recv(0, 1)}});
-    CHECK(v.ranks == RankSet{0});
-    CHECK(v.sentence.find("rank 0 called send of 8 float32 to rank 2") != std::string::npos);
-    // Two that wait for each other: either may be wrong.
-    v = verdict({{0, send(1, 1)}, {1, send(0, 1)}});
-    CHECK(v.id == "hang.p2p");
-    CHECK(v.ranks.empty());
-    // A message of its own: nobody waits for it.
-    CHECK(verdict({{1, recv(2, 1)}, {0, recv(2, 1)}}).ranks == RankSet{0, 1});
-  }
-}
-
-TEST_CASE("a message that has met its other end is no departure") {
-  const auto phases = [](Calls& calls) {
-    calls.past(kRoutineFour, 20);
-    for (uint64_t i = 1; i <= 10; ++i) {
-      calls.passes(0, kRoutineFour, send(1, i)).passes(1, kRoutineFour, recv(0, i));
-      for (base::Rank rank = 0; rank < 4; ++rank) {
-        calls.finishes(rank, kRoutineFour, all_reduce());
-      }
-    }
-  };
-  Calls receive;
-  phases(receive);
-  receive.message(0, kRoutineFour, send(1, 11)).message(1, kRoutineFour, recv(2, 1));
-  Verdict v = hang(receive.enter({2, 3}, kRoutineFour, all_reduce()));
-  CHECK(v.ranks == RankSet{1});
-  CHECK(v.sentence.find("rank 1 called recv of 8 float32 from rank 2") != std::string::npos);
-  Calls sends;
-  phases(sends);
-  sends.message(0, kRoutineFour, send(2, 1)).message(1, kRoutineFour, recv(0, 11));
-  v = hang(sends.enter({2, 3}, kRoutineFour, all_reduce()));
-  CHECK(v.ranks == RankSet{0});
-  CHECK(v.sentence.find("rank 0 called send of 8 float32 to rank 2") != std::string::npos);
 }

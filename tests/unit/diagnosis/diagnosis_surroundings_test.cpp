@@ -41,6 +41,19 @@ model::KernelEvent oom_kill(base::Pid pid, double at_s, bool memory_limit = fals
           .text = "Memory of process 1 (python3)"};
 }
 
+// A history of one counter that was read at these seconds of the run.
+model::MachineHistory history_of(model::MachineFact fact,
+                                 const std::vector<std::pair<double, double>>& values) {
+  model::MachineHistory out;
+  for (const auto& [at_s, value] : values) {
+    out.add({.values = {{.fact = fact, .object = "mlx5_0/1", .value = value, .detail = {}}},
+             .places = {},
+             .missing = {}},
+            1'700'000'000'000'000'000 + static_cast<int64_t>(at_s * 1e9));
+  }
+  return out;
+}
+
 Job killed() {
   Job job(2);
   job.died(1, kKill, 12.5).died(0, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
@@ -241,4 +254,27 @@ TEST_CASE("a run without trouble does not mention its surroundings") {
   job.facts.gpus.devices = {{.index = 0, .problem = "GPU is lost"}};
   job.died(0, 0, 10).died(1, 0, 10).ended(0);
   CHECK(diagnose(job.facts).evidence.empty());
+}
+
+TEST_CASE("a link that was lost before the stall is evidence, one that was lost long before is not") {
+  for (const bool before : {true, false}) {
+    CAPTURE(before);
+    Job job(4);
+    job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+    job.facts.run.started_wall_ns = 1'700'000'000'000'000'000;
+    job.facts.run.stalls.back().since_s = 1000;
+    const double lost_s = before ? 990 : 500;
+    job.facts.machines = {
+        history_of(model::MachineFact::link_downed, {{2, 7}, {lost_s, 7}, {lost_s + 5, 8}, {1010, 8}})};
+    CHECK(speaks_of(diagnose(job.facts), "mlx5_0/1, losses of the link: 1") == before);
+  }
+}
+
+TEST_CASE("a verdict says that the kernel's log could not be read") {
+  Job job = killed();
+  CHECK_FALSE(speaks_of(diagnose(job.facts), "kernel's messages"));
+  job.facts.kernel_gap = "the kernel's log may not be read (kernel.dmesg_restrict)";
+  CHECK(says_of_surroundings(diagnose(job.facts),
+                             "the kernel's messages are missing: the kernel's log may not be read "
+                             "(kernel.dmesg_restrict)"));
 }

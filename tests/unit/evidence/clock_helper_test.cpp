@@ -1,5 +1,7 @@
 #include "launcher/evidence/clock_helper.h"
 
+#include "launcher/evidence/nvml.h"
+
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -42,6 +44,12 @@ TEST_CASE("clocks: two GPUs by NVML, and none") {
   CHECK(samples.gpus[1].uuid == "GPU-1");
   CHECK(samples.gpus[0].sm_median_mhz == 345);
   CHECK(samples.gpus[0].samples >= 1);
+  // The driver's list of processes, by which the ranks that share a GPU are not asked for their kernels.
+  auto gpus = GpuSpeeds::open(library);
+  REQUIRE(gpus);
+  const auto watched = watched_gpus_from(watched_line(gpus->read(true)));
+  REQUIRE(watched.size() == 2);
+  CHECK(watched[1].processes == std::vector<base::Pid>{4711, 4712});
   REQUIRE(samples.gpus[0].throttled.size() == 3);
   CHECK(samples.gpus[0].throttled[0].reason == model::ThrottleReason::hardware_slowdown);
   CHECK(samples.gpus[0].throttled[1].reason == model::ThrottleReason::thermal);
@@ -51,16 +59,21 @@ TEST_CASE("clocks: two GPUs by NVML, and none") {
 }
 
 TEST_CASE("clocks: the line of a reading, and back") {
-  const std::string line = watched_line(
-      {{.uuid = "GPU-x", .sm_clock_mhz = 1200, .throttle_reasons = {model::ThrottleReason::thermal}},
-       {.uuid = "GPU-y"}});
+  const std::string line = watched_line({{.uuid = "GPU-x",
+                                          .sm_clock_mhz = 1200,
+                                          .throttle_reasons = {model::ThrottleReason::thermal},
+                                          .processes = {{.pid = 7}, {.pid = 9}}},
+                                         {.uuid = "GPU-y"}});
   CHECK(line.ends_with("\n"));
   const auto back = watched_gpus_from(line);
   REQUIRE(back.size() == 2);
   CHECK(back[0].uuid == "GPU-x");
   CHECK(back[0].sm_mhz == 1200);
+  CHECK(back[0].processes == std::vector<base::Pid>{7, 9});
+  CHECK(back[1].processes.empty());
   CHECK(back[0].reasons == std::vector{model::ThrottleReason::thermal});
-  const auto later = watched_gpus_from(R"([{"uuid": "a", "mhz": 1, "reasons": ["no such reason", "idle"]}])");
+  const auto later =
+      watched_gpus_from(R"([{"uuid": "a", "mhz": 1, "reasons": ["no such reason", "idle"], "pids": []}])");
   REQUIRE(later.size() == 1);
   CHECK(later[0].reasons == std::vector{model::ThrottleReason::idle});
   CHECK(back[1].sm_mhz == -1);

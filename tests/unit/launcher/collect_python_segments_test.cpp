@@ -277,3 +277,24 @@ TEST_CASE("a process gets memory of a fixed size on request, and its facts outli
   CHECK(facts.ranks[0].rank == 3);
   CHECK(facts.ranks[0].communicators.size() == 1);
 }
+
+TEST_CASE("what a process has passed to init_process_group, until the group exists") {
+  WrittenSegment s;
+  s.memory().groups = 0;
+  CHECK_FALSE(default_group(s.memory()));
+  s.memory().join_rank = 1;
+  s.memory().join_size = 4;
+  s.memory().join_place = s.text("127.0.0.1:29500");
+  const auto member = default_group(s.memory());
+  REQUIRE(member);
+  CHECK((member->rank == 1 && member->size == 4));
+  for (const int32_t rank : {-1, 4, INT32_MAX}) {
+    s.memory().join_rank = rank;
+    CHECK_FALSE(default_group(s.memory()));
+  }
+  s.memory().join_rank = 0;
+  s.memory().join_size = UINT32_MAX;
+  CHECK_FALSE(default_group(s.memory()));
+  s.memory().groups = 1;
+  CHECK(default_group(s.memory())->rank == 6);
+}

@@ -27,6 +27,7 @@ struct CoordinatorScene : test::JobScene {
   bool may_go_on = true;
   bool has_program = true;
   std::string begun_in;  // number and directory of the last dump that has begun
+  std::vector<std::vector<base::Pid>> gpu_processes;
   CoordinatorStorage stalled;
   std::string calls_in;  // where the calls of the last dump went
   model::CollectiveFacts calls{.ranks = {{.rank = 1}}};
@@ -48,6 +49,7 @@ struct CoordinatorScene : test::JobScene {
                      return calls;
                    },
                .release = [this](base::Pid pid) { tell(fmt::format("release {}", pid - test::kCommand)); },
+               .gpu_processes = [this] { return gpu_processes; },
                .begun =
                    [this](const model::DumpManifest& begun, const std::string& directory) {
                      begun_in = fmt::format("{} {}", begun.n, directory);
@@ -116,6 +118,20 @@ TEST_CASE("requests that arrive during a dump are served together by one more du
   CHECK(manifest->trigger_rank == 1);
   CHECK(manifest->ranks.size() == 1);
   CHECK(s.calls_in == "run/dumps/2-signal");
+}
+
+TEST_CASE("on a hang a rank on whose GPU another process computes is not asked for its kernels") {
+  CoordinatorScene s;
+  std::vector<base::Pid> ranks;
+  for (const TrackedProcess* p : s.table.living_ranks()) {
+    ranks.push_back(p->record.pid);
+  }
+  REQUIRE(ranks.size() == 2);
+  s.gpu_processes = {{ranks[0]}, {ranks[1], 99'999}};
+  s.dumps.request(s.wanted(model::DumpReason::hang));
+  REQUIRE(s.dump->plan.targets.size() == 3);
+  CHECK(s.dump->plan.targets[0].gpu_stacks == model::GpuStacks::automatic);
+  CHECK(s.dump->plan.targets[1].gpu_stacks == model::GpuStacks::never);
 }
 
 TEST_CASE("on a hang only the rank that has not entered the call of the others is asked for its kernels") {

@@ -62,6 +62,17 @@ TEST_CASE("gpu question: ranks that share a GPU are not asked unless the user wa
   CHECK(gpu_question(GpuStacks::always, std::nullopt, 0, true) == GpuStacks::always);
 }
 
+TEST_CASE("gpu question: a GPU is shared if the driver lists another process on it") {
+  CHECK_FALSE(shares_gpu({}, 10));
+  CHECK_FALSE(shares_gpu({{10}, {11}}, 10));
+  CHECK(shares_gpu({{10, 77}, {11}}, 10));
+  CHECK_FALSE(shares_gpu({{10, 77}, {11}}, 11));
+  CHECK(shares_gpu({{10}, {10, 11}}, 10));  // the rank uses both
+  // The driver numbers the processes of a container otherwise.
+  CHECK(shares_gpu({{4010, 4077}, {4011}}, 11));
+  CHECK_FALSE(shares_gpu({{4010}, {4011}}, 10));
+}
+
 TEST_CASE("gpu question: the GPUs are the numbered device files") {
   REQUIRE(base::make_dirs("devices"));
   for (const char* name : {"nvidia0", "nvidia1", "nvidia12", "nvidiactl", "nvidia-uvm", "null"}) {

@@ -68,7 +68,12 @@ class FakeProc {
     REQUIRE(base::write_file_atomic(fmt::format("{}/{}/environ", root_.path(), pid), environment));
     exec(pid, program);
   }
-  void exec(base::Pid pid, const std::string& program) {
+  // `command`: the program, and its arguments behind spaces.
+  void exec(base::Pid pid, const std::string& command) {
+    const std::string program = command.substr(0, command.find(' '));
+    std::string words = command + std::string(1, '\0');
+    std::replace(words.begin(), words.end(), ' ', '\0');
+    REQUIRE(base::write_file_atomic(fmt::format("{}/{}/cmdline", root_.path(), pid), words));
     const std::string exe = fmt::format("{}/{}/exe", root_.path(), pid);
     std::filesystem::remove(exe);
     std::filesystem::create_symlink("/usr/bin/" + program, exe);

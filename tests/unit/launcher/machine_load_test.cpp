@@ -49,7 +49,7 @@ TEST_CASE("pressure: of the host and of the rank's control group") {
   CHECK(value_of(reading, MachineFact::cpu_pressure, "host")->value == 100);
   CHECK(value_of(reading, MachineFact::memory_pressure, "host")->value == 2);
   CHECK(value_of(reading, MachineFact::io_pressure, "host")->value == 3);
-  CHECK(value_of(reading, MachineFact::cpu_pressure, "/job/step")->value == 10);
+  CHECK(value_of(reading, MachineFact::cpu_pressure, "/job/step")->value == 4);
   CHECK(value_of(reading, MachineFact::memory_pressure, "/job/step")->value == 5);
   CHECK(value_of(reading, MachineFact::io_pressure, "/job/step")->value == 6);
 }

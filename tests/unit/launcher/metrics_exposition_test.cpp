@@ -93,6 +93,7 @@ NodeMetrics node_of(const RankTiming& timing) {
                    .pod = "",
                    .ip = "10.0.0.1",
                    .slow_events = 2,
+                   .mismatches = 1,
                    .ranks = {}};
   node.ranks.push_back({.rank = 2, .local_rank = 2, .hung = true, .timing = nullptr});
   node.ranks.push_back(

@@ -16,7 +16,7 @@ using wire::MpiFunction;
 
 namespace {
 
-constexpr base::MonoNs kNow = 10'000'000'000;
+constexpr base::MonoNs kSegmentNow = 10'000'000'000;
 
 struct WrittenCalls {
   std::unique_ptr<wire::MpiSegment> memory = std::make_unique<wire::MpiSegment>();
@@ -52,7 +52,7 @@ struct WrittenCalls {
     memory->channels[at].key = wire::channel_key({0, receives, peer, tag});
     memory->channels[at].started = started;
   }
-  model::Communicator read() const { return read_mpi_calls(*memory, kNow).at(0); }
+  model::Communicator read() const { return read_mpi_calls(*memory, kSegmentNow).at(0); }
 };
 
 }  // namespace
@@ -135,6 +135,6 @@ TEST_CASE("any content is read without harm") {
     for (wire::MpiComm& comm : w.memory->comms) {
       comm.state = static_cast<uint32_t>(wire::MpiCommState::live);
     }
-    CHECK(read_mpi_calls(*w.memory, kNow).size() == wire::kMpiComms);
+    CHECK(read_mpi_calls(*w.memory, kSegmentNow).size() == wire::kMpiComms);
   }
 }

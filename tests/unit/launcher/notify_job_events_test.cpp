@@ -149,6 +149,13 @@ TEST_CASE("job events: a slowdown is reported with its sentence") {
   CHECK_FALSE(s.last.has_verdict);
 }
 
+TEST_CASE("job events: a silent mismatch is reported with its sentence and ranks") {
+  JobEventsScene s;
+  s.jobs.mismatched("the job goes on with wrong data: rank 1", {1});
+  CHECK(s.told() == Told{"mismatch"});
+  CHECK((s.last.ranks == model::RankSet{1} && s.last.exit_status == -1));
+}
+
 TEST_CASE("job events: only the chosen kinds are reported") {
   JobEventsScene s;
   s.options.on_event_kinds = {JobEventKind::end};

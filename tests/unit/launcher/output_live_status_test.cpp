@@ -50,6 +50,45 @@ TEST_CASE("the status line of a job that moves") {
   CHECK(status_line_text(s, 120) == "xpurun 12m04s | 0 of 8 ranks | starting");
 }
 
+TEST_CASE("the status line of a job that takes steps") {
+  LiveStatus s = eight_ranks();
+  s.ranks[3].still_s = 0;
+  s.steps = {.done = 1204, .step_s = 0.028};
+  CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 ranks | step 1,204 · 28 ms");
+  CHECK(status_line_text(s, 34) == "step 1,204 · 28 ms");
+  s.steps.slower_share = 2;
+  s.steps.slower_since = 1100;
+  CHECK(status_line_text(s, 90) ==
+        "xpurun 12m04s | 8 ranks | step 1,204 · 28 ms · 3.0× slower since step 1,100");
+  s.steps.slower_wall_ns = 1'795'230'915'000'000'000;  // 03:15:15 UTC
+  s.steps.slow_ranks = {1};
+  CHECK(status_line_text(s, 120) ==
+        "xpurun 12m04s | 8 ranks | step 1,204 · 28 ms · 3.0× slower since 03:15, rank 1");
+  CHECK(status_line_text(s, 60) == "step 1,204 · 28 ms · 3.0× slower since 03:15, rank 1");
+  s.steps = {.done = 9, .step_s = 0.028, .slow_ranks = {1, 2}};
+  CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 ranks | step 9 · 28 ms · ranks 1-2");
+  // Who stands still is more important.
+  s.ranks[3].still_s = 41;
+  CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 ranks | 1 of 8 ranks without progress for 41 s");
+}
+
+TEST_CASE("top marks ranks that make steps slow, and shows memory") {
+  LiveStatus s = eight_ranks();
+  s.steps = {.done = 1204, .step_s = 0.028, .slow_ranks = {1}};
+  for (LiveRank& r : s.ranks) {
+    r.step_s = 0.028;
+    r.rss_bytes = int64_t{812} << 20;
+  }
+  const auto back = live_status_from_json(to_json(s).dump());
+  REQUIRE(back);
+  const std::string table = live_table(*back, 100, 0, Ink::plain());
+  CHECK(table.find("RANK     PID  STATE       STILL    CPU    MEMORY     STEP  WHERE\n") !=
+        std::string::npos);
+  CHECK(table.find("   1!    101  moving      0.5 s   100%   812 MiB    28 ms  train.py:12 step\n") !=
+        std::string::npos);
+  CHECK(table.find("LATE") == std::string::npos);
+}
+
 TEST_CASE("the status line in Chinese") {
   constexpr auto kChinese = xpurun::base::Language::chinese;
   LiveStatus s = eight_ranks();
@@ -268,7 +307,7 @@ TEST_CASE("the table of top with steps of training") {
   CHECK(back->ranks[2].step_s == 0.171);
   CHECK(back->ranks[1].step_s < 0);
   const std::string table = live_table(*back, 80, 6, Ink::plain());
-  CHECK(table.find("\n4,120 steps, 171 ms each\n") != std::string::npos);
+  CHECK(table.find("\nstep 4,120 · 171 ms\n") != std::string::npos);
   CHECK(xpurun::base::split(table, '\n').size() == 7);
 }
 
@@ -315,7 +354,7 @@ TEST_CASE("the table of top in Chinese keeps its columns") {
     const auto lines = xpurun::base::split(table, '\n');
     REQUIRE(lines.size() == 13);  // title, problem, steps, heading, eight ranks, and nothing
     CHECK(lines[1].starts_with("挂起：rank 3"));
-    CHECK(lines[2].starts_with("4,120 步，每步 171 ms；自第 4,0"));
+    CHECK(lines[2].starts_with("第 4,120 步 · 171 ms · 自 第 4,0"));
     const size_t where = lines[3].find("位置");
     REQUIRE(where != std::string_view::npos);
     const size_t column = xpurun::base::display_width(lines[3].substr(0, where));

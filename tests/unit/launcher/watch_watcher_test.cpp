@@ -17,6 +17,7 @@ struct Rank {
   base::MonoNs forgiven = 0;
   int samples = 0;
   double hang_timeout_s = 0;
+  std::string file = "distributed.py";
 };
 
 struct FakeProbe final : RankProbe {
@@ -32,7 +33,10 @@ struct FakeProbe final : RankProbe {
   base::Rank rank() const override { return number; }
   base::MonoNs last_progress() const override { return progress; }
   base::MonoNs starved() const override { return 0; }
-  const stackdump::Position& position() const override { return where; }
+  const stackdump::Position& position() const override {
+    where.file = says.file;
+    return where;
+  }
   const model::CodeLocation& user_place() const override { return place; }
   model::RankObservation observe(base::MonoNs now) const override {
     model::RankObservation o;
@@ -45,13 +49,14 @@ struct FakeProbe final : RankProbe {
   base::Rank number;
   base::MonoNs progress;
   Rank& says;
-  stackdump::Position where{.fingerprint = 1, .function = "all_reduce", .file = "distributed.py", .line = 7};
+  mutable stackdump::Position where{.fingerprint = 1, .function = "all_reduce", .line = 7};
   model::CodeLocation place{.function = "step", .file = "train.py", .line = 12};
 };
 
 struct WatcherScene : test::JobScene {
   std::map<base::Rank, Rank> ranks;
   bool held = false;
+  bool steps = true;
   std::map<base::Rank, model::RankSet> calls;
   std::optional<Watcher> watcher;
 
@@ -80,6 +85,7 @@ struct WatcherScene : test::JobScene {
         Watcher::Parts{loop, table, options, test::kStart, "node-a"},
         Watcher::Listener{.stall_changed = [this](const StallEvent& event) { tell(words_of(event)); },
                           .open_calls = [this] { return calls; },
+                          .steps_seen = [this] { return steps; },
                           .rank_found = teller("found"),
                           .table_updated = [] {},
                           .warn = [this](const std::string& text) { tell(text); }},
@@ -116,6 +122,29 @@ TEST_CASE("a stall is raised, escalates and is cleared") {
   CHECK(s.table.find(kRank1)->record.place.function == "step");
   CHECK(s.table.find(kRank1)->record.place.line == 12);
   CHECK(s.table.find(kRank1)->record.last_progress_s > 30);
+}
+
+TEST_CASE("a rank that stands still in a job without steps is looked at before the timeout") {
+  WatcherScene s;
+  s.options.hang_timeout_s = 200;
+  s.steps = false;
+  s.start();
+  (void)s.told();
+  s.ranks[1].moves = false;
+  s.run_for(38);
+  CHECK(s.told().empty());
+  s.run_for(5);
+  REQUIRE(s.told() == Told{"raised 1 at 40"});
+  s.run_for(60);
+  CHECK(s.told().empty());
+  s.ranks[1].moves = true;
+  s.run_for(3);
+  CHECK(s.told() == Told{"cleared"});
+  // Somebody else looks where steps are seen.
+  s.steps = true;
+  s.ranks[1].moves = false;
+  s.run_for(60);
+  CHECK(s.told().empty());
 }
 
 TEST_CASE("times without progress are recorded, the longest ones") {
@@ -253,6 +282,42 @@ TEST_CASE("a rank that appears later is found") {
   s.run_for(5);
   CHECK(s.told() == Told{"found"});
   CHECK(s.ranks[2].samples > 0);
+}
+
+TEST_CASE("a launcher that waits for other nodes is said once, and is no stall") {
+  WatcherScene s;
+  s.fake.end(kRank0);
+  s.fake.end(kRank1);
+  s.fake.exec(test::kCommand, "torchrun --nnodes 2 train.py");
+  s.table.refresh();
+  s.ranks[base::kNoRank].moves = false;
+  s.ranks[base::kNoRank].file = "/usr/lib/python3/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py";
+  s.start();
+  s.run_for(9);
+  CHECK(s.told().empty());
+  s.run_for(30);
+  CHECK(s.told() == Told{"the launcher has started no rank for 10 s: it waits in rendezvous for other "
+                         "nodes (--nnodes 2)"});
+  CHECK(model::waits_for_nodes(s.table.find(test::kCommand)->record));
+  // The other node has come.
+  s.fake.add(5000099, test::kCommand, "python3", "RANK=0 LOCAL_RANK=0 WORLD_SIZE=4");
+  s.run_for(30);
+  CHECK(s.told() == Told{"found"});
+  const int samples = s.ranks[base::kNoRank].samples;
+  s.run_for(5);
+  CHECK(s.ranks[base::kNoRank].samples == samples);
+}
+
+TEST_CASE("a launcher that imports for long has not reached the rendezvous") {
+  WatcherScene s;
+  s.fake.end(kRank0);
+  s.fake.end(kRank1);
+  s.fake.exec(test::kCommand, "torchrun train.py");
+  s.table.refresh();
+  s.ranks[base::kNoRank].file = "/usr/lib/python3/torch/__init__.py";
+  s.start();
+  s.run_for(60);
+  CHECK(s.told().empty());
 }
 
 TEST_CASE("stop() ends the polls") {

@@ -134,4 +134,6 @@ TEST_CASE("of a dump travel the files of a report, and the rest on request") {
   // The calls at the end of a job that has ended.
   REQUIRE(base::write_file_atomic(run + "/collectives.json", "collectives.json"));
   CHECK(names(false, left_out)[1] == "collectives.json");
+  REQUIRE(base::write_file_atomic(run + "/mismatch.json", "mismatch.json"));
+  CHECK(names(false, left_out)[2] == "mismatch.json");
 }

@@ -1,4 +1,5 @@
 #include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
 #include "report/flight_recorder/dump_files.h"
 #include "report/flight_recorder/rank_facts.h"
 
@@ -262,4 +263,27 @@ TEST_CASE("flight recorder: files of a directory") {
   REQUIRE(flight.notes.size() == 1);
   CHECK(flight.notes[0].find("trace_4: opcode GLOBAL is refused") != std::string::npos);
   fs::remove_all(dir);
+}
+
+TEST_CASE("flight recorder: names with the host of the rank are one job, ranks of two jobs are not") {
+  const std::string good = document(nlohmann::json::array()).dump();
+  const auto ranks_in = [&](const std::vector<const char*>& names) {
+    const auto dir = base::TemporaryDirectory::create("xpurun-flight");
+    REQUIRE(dir);
+    for (const char* name : names) {
+      REQUIRE(base::write_file_atomic(fmt::format("{}/{}", dir->path(), name), good));
+    }
+    std::vector<base::Rank> out;
+    for (const FlightFile& file : find_flight_files(dir->path())) {
+      out.push_back(file.rank);
+    }
+    return out;
+  };
+  using Ranks = std::vector<base::Rank>;
+  CHECK(ranks_in({"nccl_trace_rank_alpha_0", "nccl_trace_rank_alpha_1", "nccl_trace_rank_beta_2",
+                  "nccl_trace_rank_beta_3.pickle", "old_rank_9"}) == Ranks{0, 1, 2, 3});
+  CHECK(ranks_in({"fr-node01-0", "fr-node02-1"}) == Ranks{0, 1});
+  // Two jobs have left dumps.
+  CHECK(ranks_in({"trace_rank_a_0", "trace_rank_a_1", "trace_rank_b_1"}) == Ranks{0, 1});
+  CHECK(ranks_in({"first_0", "second_1", "second_2"}) == Ranks{1, 2});
 }

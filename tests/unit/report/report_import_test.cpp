@@ -101,6 +101,18 @@ TEST_CASE("text of py-spy") {
   CHECK(p.threads[1].frames[0].module == "libc.so.6");
 }
 
+TEST_CASE("text of py-spy without its first lines, as somebody has pasted it") {
+  constexpr std::string_view kPasted =
+      "Thread 0x7F81445A8440 (active): \"MainThread\"\n"
+      "    destroy_process_group (torch/distributed/distributed_c10d.py:2184)\n"
+      "    <module> (mytrain/train.py:554)\n";
+  CHECK(sniff("rank1.txt", kPasted) == ForeignFormat::pyspy_text);
+  const auto p = only(read_pyspy_text(kPasted, {.rank = 1}));
+  REQUIRE(p.threads.size() == 1);
+  CHECK(names(p.threads[0]) == "destroy_process_group <module>");
+  CHECK(sniff("a.txt", "Thread 1 (idle) of the pool ended\n") == ForeignFormat::unknown);
+}
+
 TEST_CASE("text of pystack is reversed, from outermost first to innermost first") {
   CHECK(sniff("a.txt", kPyStack) == ForeignFormat::pystack_text);
   const auto p = only(read_pystack_text(kPyStack, {}));
@@ -239,4 +251,95 @@ TEST_CASE("unreadable files are named; xpurun's own files and pictures are skipp
   CHECK(notes.find("readme.txt: no stacks in a format") != std::string::npos);
   CHECK_FALSE(read_stack_set({"mixed/b/readme.txt"}));
   CHECK(read_stack_set({"mixed/b/rank-2.gdb"}));
+}
+
+TEST_CASE("faulthandler's text") {
+  constexpr std::string_view kText =
+      "Fatal Python error: Segmentation fault\n\n"
+      "Thread 0x00007f1200 [loader] (most recent call first):\n"
+      "  File \"/a b/load.py\", line 7 in read\n"
+      "  ...\n\n"
+      "Current thread 0x00007f34ab (most recent call first):\n"
+      "  File \"train.py\", line 31 in <module>\n\n"
+      "Extension modules: numpy (total: 1)\n";
+  CHECK(sniff("fault.txt", kText) == ForeignFormat::faulthandler_text);
+  const auto read = import_content(ForeignFormat::faulthandler_text, kText, {});
+  REQUIRE(read);
+  REQUIRE(read->processes.size() == 1);
+  const auto& threads = read->processes[0].threads;
+  REQUIRE(threads.size() == 2);
+  CHECK(threads[0].python_name == "loader");
+  CHECK_FALSE(threads[0].main);
+  CHECK(threads[0].frames.at(0).file == "/a b/load.py");
+  CHECK(threads[0].frames.at(0).func == "read");
+  CHECK(threads[1].main);
+  CHECK(threads[1].thread_id == 0x7f34ab);
+  CHECK(threads[1].frames.at(0).line == 31);
+  CHECK(read->notes.size() == 1);
+  CHECK_FALSE(import_content(ForeignFormat::faulthandler_text, "Thread x (most recent call first):\n", {}));
+}
+
+TEST_CASE("py-spy's text without its first lines") {
+  constexpr std::string_view kText = "Thread 9822 (idle): \"MainThread\"\n    wait (threading.py:302)\n";
+  CHECK(sniff("a.txt", kText) == ForeignFormat::pyspy_text);
+  CHECK(sniff("a.txt", "Thread of thoughts (idle)\n") != ForeignFormat::pyspy_text);
+  const auto read = import_content(ForeignFormat::pyspy_text, kText, {});
+  REQUIRE(read);
+  CHECK(read->processes.at(0).threads.at(0).frames.at(0).func == "wait");
+}
+
+TEST_CASE("speedscope's profiles: every different stack once") {
+  constexpr std::string_view kText =
+      R"({"$schema": "https://www.speedscope.app/file-format-schema.json", "shared": {"frames": [)"
+      R"({"name": "main", "file": "a.py", "line": 3}, {"name": "step", "file": "a.py", "line": 9}, {"name": "poll"}]}, )"
+      R"("profiles": [{"type": "sampled", "name": "rank 0", "samples": [[0, 1], [0, 1], [0, 2, 99]], "weights": [1, 1, 1]}, )"
+      R"({"type": "evented", "name": "rank 1", "events": []}]})";
+  CHECK(sniff("p.speedscope.json", kText) == ForeignFormat::speedscope);
+  const auto read = import_content(ForeignFormat::speedscope, kText, {});
+  REQUIRE(read);
+  const auto& threads = read->processes.at(0).threads;
+  REQUIRE(threads.size() == 2);
+  CHECK(threads[0].frames.at(0).func == "step");
+  CHECK(threads[0].frames.at(1).func == "main");
+  CHECK(threads[1].frames.at(0).kind == model::FrameKind::native);
+  CHECK(threads[0].python_name == "rank 0");
+  CHECK(read->notes.size() == 3);
+  for (const char* wrong :
+       {"", "[]", "{\"shared\": 3}", "{\"shared\": {\"frames\": 3}, \"profiles\": []}",
+        "{\"shared\": {\"frames\": []}, \"profiles\": [3, {\"samples\": [3, [\"x\"]]}]}"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(import_content(ForeignFormat::speedscope, wrong, {}));
+  }
+}
+
+TEST_CASE("launches of xpu_timer: a stack for each kernel") {
+  std::string bytes;
+  protozero::pbf_writer w(bytes);
+  for (const char* kernel : {"gemm", "nccl\x1b"}) {
+    protozero::pbf_writer entry(w, 1);
+    entry.add_string(1, kernel);
+    protozero::pbf_writer list(entry, 2);
+    for (const char* function : {"main", "step"}) {
+      protozero::pbf_writer frame(list, 1);
+      frame.add_string(1, function);
+      frame.add_string(2, "train.py:3");
+    }
+  }
+  w.add_int32(2, 1);
+  const std::string name = "00001-00002.timeline.tracing_kernel_callstack";
+  CHECK(sniff(name, bytes) == ForeignFormat::xpu_timer_launches);
+  const auto read = import_content(ForeignFormat::xpu_timer_launches, bytes, {});
+  REQUIRE(read);
+  const auto& threads = read->processes.at(0).threads;
+  REQUIRE(threads.size() == 2);
+  REQUIRE(threads[0].frames.size() == 3);
+  CHECK(threads[0].frames[0].func == "gemm");
+  CHECK(threads[0].frames[0].kind == model::FrameKind::gpu);
+  CHECK(threads[0].frames[1].func == "step");
+  CHECK(threads[0].frames[2].func == "main");
+  CHECK(threads[1].frames[0].func.find('\x1b') == std::string::npos);
+  const auto cut =
+      import_content(ForeignFormat::xpu_timer_launches, std::string_view(bytes).substr(0, 60), {});
+  CHECK((!cut || !cut->notes.empty()));
+  CHECK_FALSE(import_content(ForeignFormat::xpu_timer_launches, "", {}));
 }

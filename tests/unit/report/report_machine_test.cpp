@@ -70,7 +70,7 @@ TEST_CASE("machine findings: a disk that is nearly full, before a write fails") 
   REQUIRE(f != nullptr);
   CHECK(f->title == "/ckpt is 97 % full (1 GiB of 30 GiB are free in /ckpt (ext4))");
   CHECK(f->severity == Severity::warning);
-  CHECK(f->evidence.front().find("(7 s in)") != std::string::npos);
+  CHECK(f->evidence.front().find("(7.0 s in)") != std::string::npos);
 }
 
 TEST_CASE("machine findings: a link that recovers again and again") {

@@ -1,12 +1,17 @@
-"""Five tasks of somebody who sees the page for the first time, done by keyboard in headless Chromium from the page
-alone: the culprit's line, its traceback, what rank 3 waits for, copying the verdict, comparing ranks 0 and 2.
+"""Tasks of somebody who sees the page for the first time, done in headless Chromium from the page alone: the culprit's
+line, its traceback, what rank 3 waits for, copying the verdict, comparing ranks 0 and 2; which rank is slow, since when
+and why; the longest idle gap; what a rank reads; who holds a lock; from a rank's number to its row and its stacks.
 
 usage: strangers_test.py REPORT_TOOL MAKE_RUN.py
 """
 
+import subprocess
 import sys
+import tarfile
 
 import page_tests
+
+RECORDED = page_tests.SOURCE / "tests/data/gpu_runs"
 
 WINDOW = 900  # height in pixels
 
@@ -90,6 +95,61 @@ class StrangersTasks(page_tests.PageTests):
         # The culprit keeps the culprit's colour.
         self.assertRegex(self.js("t.frame('load_batch').getAttribute('class')"), r"\bup3\b")
         self.assertRegex(self.js("t.frame('all_reduce').getAttribute('class')"), r"\bdn3\b")
+
+    def recorded(self, name):
+        run = self.folder / name
+        if not run.exists():
+            with tarfile.open(RECORDED / f"{name}.tar.xz") as packed:
+                packed.extractall(self.folder, filter="data")
+            subprocess.run([self.tool, "report", run, "en"], check=True)
+        self.open((run / "report.html").as_uri(), width=1280, height=800)
+
+    def test_which_rank_is_slow_since_when_and_why(self):
+        self.recorded("extra-sync")
+        self.assertRegex(self.text("#headline"), r"^Rank 1 costs every step \d+ % .*since \d\d:\d\d:\d\d UTC$")
+        self.assertLessEqual(len(self.text("#headline")), 120)
+        self.assertRegex(self.text("#speed .finding h3"), r"Rank 1 .*since step 250 .*its own code")
+
+    def test_the_longest_idle_gap(self):
+        self.recorded("extra-sync")
+        self.js("Promise.resolve(xpurun.timelineReady).then(() => 1)")
+        self.js("document.getElementById('tl-gap').click()")
+        first = self.text("#tl-info")
+        self.assertRegex(first, r"^Gap 1: rank \d, [\d.]+ m?s without a timed call from \d\d:\d\d:\d\d\.\d+ on, "
+                                r"after .+, before .+")
+        self.js("document.getElementById('tl-gap').click()")
+        self.assertRegex(self.text("#tl-info"), "^Gap 2: ")
+
+    def test_what_the_culprit_reads(self):
+        self.open(self.make("reads", "--source", "--reads", "/mnt/data/image.bin"), width=1280, height=800)
+        self.assertIn("open /mnt/data/image.bin", self.text("#headline"))
+        self.assertEqual(self.text("#next-command"), "timeout 5 stat /mnt/data/image.bin")
+
+    def test_which_rank_holds_the_lock(self):
+        self.open(self.make("lock", "--lock", "/data/cache.lock"), width=1280, height=800)
+        self.assertRegex(self.text("#headline"), r"^Rank 2 holds a lock in ")
+        self.assertIn("cache.lock", self.text(".detail"))
+
+    def test_the_first_screen(self):
+        self.open(self.make("hang", "--source"), width=1280, height=800)
+        for part in ("#headline", ".chips", ".line.here", "#waiting tbody tr", "#next .step"):
+            bottom = self.js(f"document.querySelector({part!r}).getBoundingClientRect().bottom")
+            self.assertLessEqual(bottom, 800, part)
+        self.assertLessEqual(self.js("document.querySelectorAll('nav a').length"), 7)
+
+    def test_from_a_rank_to_its_row_and_its_stacks(self):
+        self.hang()
+        self.js("document.querySelector('#waiting .rank-link').click()")
+        shown = self.js("Array.from(document.querySelectorAll('#ranks tbody tr')).filter(tr => !tr.hidden).length")
+        self.assertEqual(shown, 3)
+        self.js("document.querySelector('#ranks tbody tr:not([hidden]) a').click()")
+        self.assertEqual(self.js("location.hash"), "#stacks?ranks=0")
+
+    def test_the_time_line_by_pointer_and_keys(self):
+        self.hang()
+        self.js("document.querySelector('#times td.track').focus()")
+        self.page.key("ArrowRight")
+        self.assertRegex(self.text("#times-info"), r"^\d\d:\d\d:\d\d · \d+ s in")
 
 
 if __name__ == "__main__":

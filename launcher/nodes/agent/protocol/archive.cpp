@@ -2,10 +2,12 @@
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/model/collectives.h"
 #include "common/model/json_fields.h"
 #include "launcher/nodes/agent/protocol/packed.h"
 #include "launcher/nodes/node_limits.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -139,9 +141,11 @@ base::Result<std::vector<ArchiveFile>> unpack_files(std::string_view archive, si
 std::vector<ArchiveFile> files_of_dump(const ArchiveContent& content, size_t& left_out) {
   Packer packer(content.run_directory);
   packer.add("run.json");
-  // The calls at the end of the job, if it has ended.
-  if (base::file_exists(content.run_directory + "/collectives.json")) {
-    packer.add("collectives.json");
+  // The calls at the end of the job, if it has ended, and those of a mismatch.
+  for (const std::string_view calls : {model::kCollectivesFile, model::kMismatchFile}) {
+    if (base::file_exists(fmt::format("{}/{}", content.run_directory, calls))) {
+      packer.add(std::string(calls));
+    }
   }
   if (safe_path(content.dump)) {
     packer.add_below(content.dump, content.all);

@@ -184,9 +184,11 @@ bool sane(const model::RankSet& ranks) {
 // Bounded, because every node prints the sentence, and its words may come from the job's program.
 bool sane(const model::Verdict& v) {
   const auto line = [](const std::string& text) { return text.size() <= kLongestLineOfVerdict; };
-  return line(v.headline) && line(v.sentence) && v.evidence.size() <= kMostLinesOfVerdict &&
-         std::all_of(v.evidence.begin(), v.evidence.end(), line) && line(v.next.text) &&
-         line(v.next.command) && sane(v.ranks) && v.hosts.size() <= kMostRanksOfJob / size_t{8} &&
+  return line(v.headline) && line(v.title) && line(v.since) && line(v.sentence) &&
+         v.evidence.size() <= kMostLinesOfVerdict &&
+         std::all_of(v.evidence.begin(), v.evidence.end(), line) && v.details.size() <= kMostLinesOfVerdict &&
+         std::all_of(v.details.begin(), v.details.end(), line) && line(v.next.text) && line(v.next.command) &&
+         sane(v.ranks) && v.hosts.size() <= kMostRanksOfJob / size_t{8} &&
          std::all_of(v.hosts.begin(), v.hosts.end(), [](const auto& h) { return sane(h.ranks); }) &&
          std::all_of(v.waiting.begin(), v.waiting.end(), [](const auto& w) { return sane(w.ranks); });
 }

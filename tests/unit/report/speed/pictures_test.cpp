@@ -46,13 +46,13 @@ TEST_CASE("the worst heat map stays below half a megabyte") {
   for (size_t i = 0; i < kMostHeatRows * kMostHeatColumns; ++i) {
     heat.own_s.push_back(i % 97 == 0 ? -1 : own(random));
   }
-  const std::string svg = heat_picture(heat);
+  const std::string svg = heat_picture(heat, 0.3);
   CHECK(svg.size() < 500'000);
   CHECK(svg.starts_with("<svg"));
   CHECK(svg.find("nan") == std::string::npos);
   heat.rows.resize(1);
-  CHECK(heat_picture(heat).empty());
-  CHECK(heat_picture({}).empty());
+  CHECK(heat_picture(heat, 0.3).empty());
+  CHECK(heat_picture({}, 0.3).empty());
 }
 
 TEST_CASE("levels of the heat map") {

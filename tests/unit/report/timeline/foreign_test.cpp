@@ -1,14 +1,20 @@
 #include "common/base/os/io.h"
 #include "common/base/packing.h"
+#include "report/events/foreign/nccl_inspector.h"
+#include "report/events/foreign/nsys_export.h"
+#include "report/events/foreign/otlp_trace.h"
 #include "report/events/foreign/torch_profiler.h"
 #include "report/events/foreign/xpu_timer_trace.h"
+#include "report/events/op_facts.h"
 #include "report/timeline/timeline.h"
 #include "tests/support/perfetto_text.h"
 #include "tests/unit/report/timeline/samples.h"
 
 #include <fmt/format.h>
 
+#include <map>
 #include <protozero/pbf_writer.hpp>
+#include <sqlite3.h>
 #include <sstream>
 
 using namespace xpurun;
@@ -211,9 +217,241 @@ TEST_CASE("a text that grows without end is refused before it fills the memory")
     const auto added =
         add_torch_trace(a, packed_file("bomb", "{" + quote + endless + quote + "traceEvents\": []}"));
     REQUIRE_FALSE(added);
-    CHECK(added.error().what.ends_with("a text or blank space of more than 16 MiB"));
+    CHECK(added.error().what.find(fill == 'a' ? "an event of more than 16 MiB" : "no list of events") !=
+          std::string::npos);
   }
   Activity text;
   CHECK(add_torch_trace(
       text, packed_file("long", "{\"a\\\"," + std::string(1 << 20, ',') + "\": 1, \"traceEvents\": []}")));
+}
+
+TEST_CASE("Chrome's trace events of any program: lists, begins and ends, old and other kinds") {
+  Activity a;
+  REQUIRE(parse(a, R"json([
+{"ph": "B", "name": "outer", "pid": "job", "tid": "main", "ts": 100, "args": {}},
+{"ph": "B", "name": "inner \u00e9\n", "pid": "job", "tid": "main", "ts": 110},
+{"ph": "E", "pid": "job", "tid": "main", "ts": 120.5},
+{"ph": "E", "pid": "job", "tid": "main", "ts": 150},
+{"ph": "X", "cat": "Kernel", "name": "old", "pid": 0, "tid": 7, "ts": 10, "dur": 5},
+{"ph": "X", "cat": "Runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 2, "ts": 1e1, "dur": 1},
+{"ph": "X", "cat": "mtia_ccp_events", "name": "accelerator", "pid": 0, "tid": 3, "ts": 10, "dur": 5},
+{"ph": "X", "cat": "mine", "name": "something", "pid": 0, "tid": 3, "ts": 10, "dur": 5},
+])json"));
+  CHECK(a.complete);
+  std::map<std::string, std::pair<int64_t, Category>> told;
+  for (const Slice& s : a.slices) {
+    told[a.calls[s.call].name] = {s.duration_ns, a.calls[s.call].category};
+  }
+  using Told = std::pair<int64_t, Category>;
+  CHECK(told.size() == 6);
+  CHECK(told["outer"] == Told{50'000, Category::python});
+  CHECK(told["old"] == Told{5'000, Category::kernel});
+  CHECK(told["cudaLaunchKernel"] == Told{1'000, Category::host});
+  CHECK(told["accelerator"] == Told{5'000, Category::kernel});
+  CHECK(told["something"] == Told{5'000, Category::python});
+  for (const Slice& s : a.slices) {
+    CHECK((a.calls[s.call].name.find("inner") == std::string::npos || s.duration_ns == 10'500));
+  }
+}
+
+TEST_CASE("Chrome's trace events: a wrong event is left out, counted and named, the others stay") {
+  const auto event = [](std::string_view name, std::string_view rest) {
+    return fmt::format(R"({{"ph": "X", "cat": "kernel", "name": "{}", "pid": 0, "tid": 7, {}}},)", name,
+                       rest) +
+           "\n";
+  };
+  const std::string good = R"("ts": 10, "dur": 5)";
+  const std::string bad = event("no time", R"("ts": nan, "dur": 5)") +
+                          event("wrong end", R"("ts": 10, "dur": inf)") +
+                          event("negative", R"("ts": 10, "dur": -5)") + "17,\n{\"ph\" \"X\"},\n" +
+                          R"({"ph": "E", "name": "no begin", "pid": 1, "tid": 1, "ts": 5},)";
+  const std::string odd = event("copy", good + R"(, "args": {"memory bandwidth (GB/s)": inf, "bytes": 4096
+})") +
+                          event("escape \\q \\u12", good) + event("byte \xff\xfe", good) + event("plain", good);
+Activity a;
+REQUIRE(parse(a, "{\"traceEvents\": [" + bad + odd + "], \"traceName\": \"x\"}"));
+REQUIRE(a.slices.size() == 4);
+CHECK_FALSE(a.complete);
+CHECK(a.damage == "6 events are left out: no time, wrong end, negative");
+CHECK(a.calls[a.slices[0].call].name == "copy");
+REQUIRE(a.extras[a.slices[0].extra].size() == 1);
+CHECK(a.extras[a.slices[0].extra][0].name == "bytes");
+CHECK(a.calls[a.slices[1].call].name == "escape \\q \\u12");
+CHECK(a.calls[a.slices[2].call].name.starts_with("byte "));
+CHECK(a.calls[a.slices[3].call].name == "plain");
+}
+
+TEST_CASE("equal calls of one foreign file are no repetitions") {
+  const auto dir = *base::TemporaryDirectory::create("xpurun-timeline-test-");
+  const std::string query =
+      R"({"ph": "X", "cat": "cuda_runtime", "name": "cudaEventQuery", "pid": 1, "tid": 2, "ts": 5, "dur": 0},)";
+  put_file(dir.path() + "/a.pt.trace.json", "{\"traceEvents\": [" + query + query + query + "]}");
+  const auto made = make_timeline({dir.path()}, {.out = dir.path() + "/out"});
+  REQUIRE(made);
+  CHECK(made->counts.slices == 3);
+}
+
+TEST_CASE("all fields of xpu_timer's trace") {
+  std::string bytes;
+  protozero::pbf_writer w(bytes);
+  const auto kernel = [&](uint32_t type, int details, auto&& write) {
+    protozero::pbf_writer k(w, 1);
+    k.add_uint32(1, type);
+    k.add_uint64(3, kStartUs);
+    k.add_uint32(4, 10);
+    k.add_uint64(6, 17);
+    protozero::pbf_writer d(k, static_cast<protozero::pbf_tag_type>(details));
+    write(d);
+  };
+  const auto put_list = [](protozero::pbf_writer& d, int field, const std::vector<uint32_t>& numbers) {
+    d.add_packed_uint32(static_cast<protozero::pbf_tag_type>(field), numbers.begin(), numbers.end());
+  };
+  kernel(0, 7, [&](protozero::pbf_writer& d) {
+    const std::vector<int64_t> lds{100, 200, 300};
+    d.add_packed_int64(4, lds.begin(), lds.end());
+    d.add_packed_int64(5, lds.begin(), lds.end());
+    d.add_int32(6, 42);
+    d.add_string(7, "cublasLtMatmul");
+  });
+  kernel(0, 8, [&](protozero::pbf_writer& d) { put_list(d, 1, {4, 2048, 2048, 128}); });
+  kernel(0, 12, [&](protozero::pbf_writer& d) {
+    protozero::pbf_writer(d, 1);
+    protozero::pbf_writer(d, 1);
+    d.add_double(4, 3e9);
+  });
+  kernel(1, 9, [&](protozero::pbf_writer& d) {
+    put_list(d, 1, {64, 1, 1});
+    put_list(d, 2, {512, 1, 1});
+    d.add_uint32(7, 4);
+    d.add_uint64(9, 20'000'000);
+    d.add_uint32(10, 2);
+  });
+  {
+    protozero::pbf_writer h(w, 2);
+    h.add_uint64(1, kStartUs);
+    h.add_string(3, "GC");
+    h.add_uint32(4, 5);
+    protozero::pbf_writer g(h, 5);
+    g.add_uint32(1, 300);
+    g.add_uint32(2, 1);
+  }
+  Activity a;
+  REQUIRE(parse_xpu_timer_trace(a, bytes, ""));
+  REQUIRE(a.slices.size() == 5);
+  std::vector<std::string> told;
+  for (const Slice& s : a.slices) {
+    std::string line;
+    for (const Argument& one : a.extras[s.extra]) {
+      line += fmt::format("{}={} ", one.name,
+                          std::visit([](const auto& value) { return fmt::format("{}", value); }, one.value));
+    }
+    told.push_back(line);
+  }
+  CHECK(told[0] ==
+        "count=17 leading_dimensions=100,200,300 strides=100,200,300 cublas_algorithm=42 "
+        "function=cublasLtMatmul ");
+  CHECK(told[1] == "count=17 attention=4,2048,2048,128 ");
+  CHECK(told[2] == "count=17 groups=2 ");
+  CHECK(tflops_of(a.calls[a.slices[2].call], a.slices[2]) == doctest::Approx(300));
+  CHECK(told[3] ==
+        "count=17 grid=64,1,1 block=512,1,1 nodes=4 problem_size=20000000 direction=receive "
+        "bandwidth_GB/s=2000 ");
+  CHECK(told[4] == "count=5 collected=300 uncollectable=1 ");
+  CHECK(a.calls[a.slices[4].call].stage == model::Stage::garbage);
+}
+
+TEST_CASE("an export of nsys is a process with its streams and threads") {
+  const auto dir = *base::TemporaryDirectory::create("xpurun-timeline-test-");
+  const std::string path = dir.path() + "/report_rank3.sqlite";
+  sqlite3* handle = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &handle) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(handle, R"sql(
+    CREATE TABLE StringIds (id INTEGER, value TEXT);
+    INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL'), (3, 'cudaLaunchKernel');
+    CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT);
+    INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1795230915000000000, '');
+    CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, streamId, correlationId, demangledName);
+    INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (2000, 5000, 7, 11, 1), (6000, 9000, 20, 12, 2), (9, 1, 7, 13, 1);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, streamId, correlationId, bytes);
+    INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (100, 200, 7, 14, 4096);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId);
+    INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000, 1500, 281474976710656 + 77 * 16777216 + 78, 11, 3);
+    CREATE TABLE NVTX_EVENTS (start, end, globalTid, text, textId);
+    INSERT INTO NVTX_EVENTS VALUES (500, 9500, 78, 'step', NULL), (600, NULL, 78, 'mark', NULL);
+  )sql",
+                       nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(handle);
+  CHECK(owner_of_nsys_export(path)->rank == 3);
+  Activity a;
+  REQUIRE(add_nsys_export(a, path));
+  CHECK_FALSE(a.complete);  // a kernel that ends before it begins
+  CHECK(a.pid == 77);
+  std::map<std::string, const Slice*> found;
+  for (const Slice& s : a.slices) {
+    found[a.calls[s.call].name] = &s;
+  }
+  REQUIRE(found.size() == 5);
+  CHECK(found["gemm"]->begin_ns == kWall + 2'000);
+  CHECK(found["gemm"]->launch == found["cudaLaunchKernel"]->launch);
+  CHECK(a.tracks[found["gemm"]->track].number == 7);
+  CHECK(a.tracks[found["cudaLaunchKernel"]->track].number == 78);
+  CHECK(a.calls[found["Memcpy"]->call].work == 4096);
+  CHECK(found["step"]->duration_ns == 9'000);
+  const auto made = make_timeline({dir.path()}, {.out = dir.path() + "/out"});
+  REQUIRE(made);
+  CHECK(made->counts.slices == 5);
+  put_file(dir.path() + "/other.sqlite", "no database");
+  Activity none;
+  CHECK_FALSE(add_nsys_export(none, dir.path() + "/other.sqlite"));
+}
+
+TEST_CASE("a log of NCCL's inspector plug-in") {
+  const auto line = [](int rank, int number, std::string_view more) {
+    return fmt::format(
+        R"({{"header": {{"id": "0xab", "rank": {}, "n_ranks": 8, "nnodes": 1}}, "metadata": )"
+        R"({{"dump_timestamp_us": {}, "hostname": "h1", "pid": 55}}, "coll_perf": {{"coll": "AllReduce", "coll_sn": {}, )"
+        R"("coll_msg_size_bytes": 8000000, "coll_exec_time_us": 100{}}}}})"
+        "\n",
+        rank, kStartUs + 500, number, more);
+  };
+  Activity a;
+  REQUIRE(parse_inspector_log(
+      a, line(2, 4, "") + "garbage\n" +
+             line(2, 5,
+                  fmt::format(R"(, "event_trace_ts": {{"coll_start_ts": 1, "kernel_events": [)"
+                              R"({{"kernel_start_ts": {}}}, {{"kernel_start_ts": {}}}]}})",
+                              kStartUs + 30, kStartUs + 20))));
+  REQUIRE(a.slices.size() == 2);
+  CHECK_FALSE(a.complete);
+  CHECK(a.host == "h1");
+  CHECK(a.slices[0].begin_ns == static_cast<int64_t>(kStartUs + 400) * 1'000);
+  CHECK(a.slices[1].begin_ns == static_cast<int64_t>(kStartUs + 20) * 1'000);
+  CHECK(a.slices[0].meeting == meeting_of(0xab, 8, 4));
+  // 2 * 7/8 * 8 MB in 100 us.
+  CHECK(bus_gb_per_s(a.calls[a.slices[0].call], a.slices[0]) == doctest::Approx(140));
+  CHECK_FALSE(parse_inspector_log(a, "{}\n"));
+}
+
+TEST_CASE("spans of OpenTelemetry") {
+  constexpr std::string_view kSpan =
+      R"({"resourceSpans": [{"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "trainer"}}]}, )"
+      R"("scopeSpans": [{"spans": [{"name": "step", "startTimeUnixNano": "1795230915000000000", )"
+      R"("endTimeUnixNano": 1795230915000005000, "attributes": [{"key": "n", "value": {"intValue": "7"}}]}, )"
+      R"({"name": "bad", "startTimeUnixNano": "x"}]}]}]})";
+  Activity a;
+  REQUIRE(parse_otlp_trace(a, kSpan));
+  REQUIRE(a.slices.size() == 1);
+  CHECK_FALSE(a.complete);
+  CHECK(a.slices[0].begin_ns == kWall);
+  CHECK(a.slices[0].duration_ns == 5'000);
+  CHECK(a.tracks[a.slices[0].track].name == "trainer");
+  CHECK(a.extras[a.slices[0].extra].at(0).name == "n");
+  Activity lines;
+  REQUIRE(parse_otlp_trace(lines, std::string(kSpan) + "\n" + std::string(kSpan) + "\n"));
+  CHECK(lines.slices.size() == 2);
+  for (const char* wrong :
+       {"", "[]", "3", "{\"resourceSpans\": 3}", "{\"resourceSpans\": [3, {\"scopeSpans\": [{}]}]}"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(parse_otlp_trace(a, wrong));
+  }
 }

@@ -209,8 +209,8 @@ TEST_CASE("open collectives on the page follow the last calls") {
       ++open;
       CHECK(row["m"][0] == data["rows"].back()["m"][0]);  // joined on all ranks
       const std::string details = data["details"][row["n"][0].get<size_t>()];
-      CHECK(details.find("communicator_size 2") != std::string::npos);
-      CHECK(details.find("sequence 3") != std::string::npos);
+      CHECK(details.find("of 2") != std::string::npos);
+      CHECK(details.find("call 3, open for ") != std::string::npos);
       // Shown to an eighth of the window behind the last call that has ended or begun.
       const double end_s = static_cast<double>(row["b"][0].get<int64_t>() + row["d"][0].get<int64_t>()) / 1e7;
       CHECK(end_s == doctest::Approx(0.499 + 1.25).epsilon(0.01));

@@ -1,0 +1,85 @@
+// xpurun analyze DIR...: which rank is slow, since when and why, from the span files and event files of a
+// run.
+#include "commands/analyze/analyze_text.h"
+#include "commands/analyze/comparison_text.h"
+#include "commands/analyze/run_speed.h"
+#include "commands/commands.h"
+#include "common/base/tr.h"
+#include "launcher/options/exit_status.h"
+#include "launcher/options/run_settings.h"
+#include "launcher/output/text_block.h"
+#include "report/compare/compare.h"
+#include "report/formats/systrace.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string json_text(const model::SpeedReport& report, const std::optional<model::Comparison>& comparison) {
+  Json j = to_json(report);
+  if (comparison) {
+    j["comparison"] = to_json(*comparison);
+  }
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string people_text(const model::SpeedReport& report,
+                        const std::optional<model::Comparison>& comparison) {
+  const size_t columns = help_columns(STDOUT_FILENO);
+  std::string out = analysis_text(report, columns);
+  if (comparison) {
+    out += "\n" + text_block("Compared with the baseline A:", columns, 0) +
+           comparison_text(*comparison, columns);
+  }
+  return out;
+}
+
+}  // namespace
+
+int analyze_command(const Invocation& call) {
+  const Settings& settings = call.words.settings;
+  for (const auto& [name, s] : settings.all()) {
+    if (const auto checked = check_value(*find_option(analyze_options(), name), s.value); !checked) {
+      return complain_usage(call, fmt::format("--{}: {}", name, checked.error().what));
+    }
+  }
+  const Setting* format = settings.find("format");
+  const Setting* baseline = settings.find("baseline");
+  const std::string name = format == nullptr ? "text" : format->value;
+  if (baseline != nullptr && name == "systrace") {
+    return complain_usage(
+        call, base::cli_text("--format systrace cannot contain a comparison; leave out --baseline"));
+  }
+  std::vector<std::string> operands = call.words.operands;
+  if (operands.empty()) {
+    operands.emplace_back("latest");
+  }
+  auto speed = read_run_speed(operands, {.series = baseline != nullptr});
+  if (!speed) {
+    return complain(speed.error(), kExitFailure);
+  }
+  std::optional<model::Comparison> comparison;
+  if (baseline != nullptr) {
+    auto before = read_run_speed({baseline->value}, {.series = true});
+    if (!before) {
+      return complain(before.error(), kExitFailure);
+    }
+    before->samples.side.name = baseline->value;
+    speed->samples.side.name = operands.front();
+    comparison = report::compare(before->samples, speed->samples);
+  }
+  const int printed = print(name == "json"       ? json_text(speed->report, comparison)
+                            : name == "systrace" ? report::systrace_results(speed->report)
+                                                 : people_text(speed->report, comparison));
+  return printed != 0 ? printed : status_of(*speed);
+}
+
+}  // namespace xpurun::launcher

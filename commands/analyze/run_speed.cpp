@@ -1,0 +1,44 @@
+#include "commands/analyze/run_speed.h"
+
+#include "common/base/output/terminal.h"
+#include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "launcher/options/exit_status.h"
+
+#include <fmt/format.h>
+
+namespace xpurun::launcher {
+
+int status_of(const report::SpeedOfRun& speed) {
+  return speed.notes.empty() ? 0 : kExitFailure;
+}
+
+base::Result<report::SpeedOfRun> read_run_speed(const std::vector<std::string>& operands,
+                                                const report::SpeedReading& reading) {
+  XPURUN_TRY_ASSIGN(const report::JobRuns job, report::read_job(operands));
+  report::SpeedOfRun speed = report::read_speed(job, reading);
+  using Notes = const std::vector<std::string>*;
+  for (const Notes notes : {Notes(&job.notes), Notes(&speed.notes)}) {
+    for (const std::string& note : *notes) {
+      base::write_stderr(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
+    }
+  }
+  if (speed.ranks > 0) {
+    return speed;
+  }
+  if (!reading.ranks.empty()) {
+    return base::fail({.what = base::cli_text("no rank of {} has spans or timed calls in {}",
+                                              reading.ranks.brief(), base::sanitize(operands.front())),
+                       .id = "E-NO-DATA",
+                       .cause = base::cli_text("the run may have fewer ranks"),
+                       .hint = "xpurun analyze lists the ranks"});
+  }
+  return base::fail(
+      {.what = base::cli_text("the run holds no spans and no timed calls"),
+       .id = "E-NO-DATA",
+       .cause = base::cli_text(
+           "no rank was a Python process with torch, or xpurun's Python hooks and timing were off"),
+       .hint = "run the job without --no-python-hooks"});
+}
+
+}  // namespace xpurun::launcher

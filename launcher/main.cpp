@@ -1,6 +1,0 @@
-// xpurun: see launcher/commands/dispatch.h.
-#include "launcher/commands/dispatch.h"
-
-int main(int argc, char** argv) {
-  return xpurun::launcher::dispatch({argv + (argc > 0 ? 1 : 0), argv + argc});
-}

@@ -1,0 +1,190 @@
+// Verdicts on ranks that wait in init_process_group for others that will not come.
+#include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "report/diagnosis/rule.h"
+#include "report/diagnosis/rules/blame.h"
+#include "report/diagnosis/vocabulary.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+namespace xpurun::report {
+
+using base::tr;
+using model::Confidence;
+using model::Joining;
+using model::RankSet;
+using model::Verdict;
+
+namespace {
+
+// The processes in init_process_group, by the rank that they have passed.
+struct Joiners {
+  std::map<base::Rank, std::vector<base::Pid>> pids;
+  std::map<std::string, RankSet> places;  // the ranks that meet there
+  int size = 0;                           // number of ranks that the largest call expects
+  bool local = true;                      // all ranks are on this host
+  bool some_ended = false;
+
+  RankSet missing() const {
+    RankSet out;
+    for (base::Rank rank = 0; rank < size; ++rank) {
+      if (!pids.contains(rank)) {
+        out.insert(rank);
+      }
+    }
+    return out;
+  }
+};
+
+// Two addresses may be those of one host, so that only their ports can be compared.
+std::string place_of(const Joining& j) {
+  const size_t colon = j.place.rfind(':');
+  return j.place.starts_with('/') || colon == std::string::npos ? j.place : j.place.substr(colon);
+}
+
+bool is_loopback(const std::string& place) {
+  return place.starts_with("127.") || place.starts_with("localhost:") || place.starts_with("[::1]");
+}
+
+// The process had ended at the dump.
+bool had_ended(const Scene& scene, base::Pid pid) {
+  return std::any_of(scene.endings.begin(), scene.endings.end(), [&](const Ending& e) {
+    return e.dead && e.process->pid == pid && scene.facts.dump && e.at_s <= scene.facts.dump->at_s;
+  });
+}
+
+// Empty unless all ranks that are known wait there.
+std::optional<Joiners> joiners(const Scene& scene) {
+  Joiners out;
+  RankSet inside;
+  for (const model::RankCollectives& r : scene.facts.collectives.ranks) {
+    if (r.joining.empty()) {
+      continue;
+    }
+    const bool ended = had_ended(scene, r.pid);
+    inside.insert(r.rank);
+    out.pids[r.joining.rank].push_back(r.pid);
+    out.size = std::max(out.size, r.joining.size);
+    out.some_ended |= ended;
+    if (!ended) {
+      out.places[place_of(r.joining)].insert(r.joining.rank);
+      out.local &= is_loopback(r.joining.place);
+    }
+  }
+  const bool all = std::all_of(scene.ranks.begin(), scene.ranks.end(), [&](const RankView& v) {
+    return inside.contains(v.rank) && (v.state == RankState::waiting || v.state == RankState::dead);
+  });
+  return all && !inside.empty() && !out.pids.contains(base::kNoRank) ? std::optional(std::move(out))
+                                                                     : std::nullopt;
+}
+
+Verdict verdict_on(const Scene& scene, const RankSet& culprits, Confidence confidence) {
+  const Views waiting = scene.in({RankState::waiting});
+  Verdict v = begin_hang(scene, {.id = kHangNotJoined, .confidence = confidence}, {}, waiting);
+  v.ranks = culprits;
+  v.seconds = longest(waiting);
+  return v;
+}
+
+std::string where_they_wait(const Verdict& v) {
+  return v.waiting.empty() ? "init_process_group"
+                           : waiting_place(v.waiting.front().what, v.waiting.front().where);
+}
+
+std::optional<Verdict> used_twice(const Scene& scene, const Joiners& all) {
+  const auto twice = std::find_if(all.pids.begin(), all.pids.end(),
+                                  [](const auto& of_rank) { return of_rank.second.size() > 1; });
+  if (twice == all.pids.end()) {
+    return std::nullopt;
+  }
+  RankSet culprits;
+  for (const auto& [rank, pids] : all.pids) {
+    if (pids.size() > 1) {
+      culprits.insert(rank);
+    }
+  }
+  Verdict v = verdict_on(scene, culprits, Confidence::high);
+  const RankSet missing = all.missing();
+  std::string others;
+  for (auto it = std::next(twice); it != all.pids.end(); ++it) {
+    others += it->second.size() > 1 ? tr(", {} as rank {}", it->second.size(), it->first) : "";
+  }
+  say(v, tr("{} processes have called {} as rank {} of {} (pids {}){}{}", twice->second.size(),
+            where_they_wait(v), twice->first, all.size, fmt::join(twice->second, ", "), others,
+            missing.empty() ? "" : tr(", and none as {}", rank_words(missing))));
+  v.next.text = tr("give every process a rank of its own: RANK, or the argument of init_process_group");
+  return v;
+}
+
+std::optional<Verdict> other_place(const Scene& scene, const Joiners& all) {
+  if (all.places.size() < 2) {
+    return std::nullopt;
+  }
+  const auto most = std::max_element(all.places.begin(), all.places.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  const bool tie = std::count_if(all.places.begin(), all.places.end(),
+                                 [&](const auto& p) { return p.second.size() == most->second.size(); }) > 1;
+  RankSet culprits;
+  std::string where;
+  for (const model::RankCollectives& r : scene.facts.collectives.ranks) {
+    const std::string key = place_of(r.joining);
+    const auto place = all.places.find(key);
+    if (r.joining.empty() || place == all.places.end() || place->second.lowest() != r.joining.rank) {
+      continue;
+    }
+    where += tr("{}{} at {}", where.empty() ? "" : tr(", "), rank_words(place->second),
+                r.joining.place.empty() ? tr("a place that is not known") : base::sanitize(r.joining.place));
+    if (!tie && key != most->first) {
+      culprits.insert(place->second);
+    }
+  }
+  Verdict v = verdict_on(scene, culprits, tie ? Confidence::medium : Confidence::high);
+  say(v, tr("ranks have waited for each other at different places in {} for {}: {}", where_they_wait(v),
+            seconds_words(v.seconds), where));
+  v.next.text = tr("give all ranks the same MASTER_ADDR and MASTER_PORT, or the same init_method");
+  return v;
+}
+
+}  // namespace
+
+RankSet not_come(const Scene& scene) {
+  const auto all = joiners(scene);
+  return all && !all->some_ended ? all->missing() : RankSet();
+}
+
+std::optional<Verdict> not_all_joined(const Scene& scene) {
+  const auto all = joiners(scene);
+  if (!all || !scene.unheard().empty()) {
+    return std::nullopt;
+  }
+  if (auto v = used_twice(scene, *all)) {
+    return v;
+  }
+  if (all->some_ended) {
+    return std::nullopt;  // who has ended comes first
+  }
+  if (auto v = other_place(scene, *all)) {
+    return v;
+  }
+  const RankSet missing = all->missing();
+  if (missing.empty() || (!all->local && scene.facts.run.nodes.size() <= 1)) {
+    return std::nullopt;
+  }
+  Verdict v = verdict_on(scene, missing, Confidence::high);
+  const RankSet come = ranks_of(scene.in({RankState::waiting}));
+  say(v, tr("{} of {} {} never started; {} {} waited for {} in {} for {}", rank_words(missing), all->size,
+            pick({"was", "were"}, missing.size()), rank_words(come), pick({"has", "have"}, come.size()),
+            pick({"it", "them"}, missing.size()), where_they_wait(v), seconds_words(v.seconds)));
+  v.next.text =
+      tr("start {}, or give all ranks the number of ranks that are started: WORLD_SIZE, or the "
+         "argument of init_process_group",
+         rank_words(missing));
+  return v;
+}
+
+}  // namespace xpurun::report

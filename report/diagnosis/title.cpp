@@ -1,0 +1,257 @@
+#include "report/diagnosis/title.h"
+
+#include "common/base/os/wait_status.h"
+#include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "report/diagnosis/call_words.h"
+#include "report/diagnosis/vocabulary.h"
+#include "report/diagnosis/wording.h"
+#include "report/speed/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::report {
+
+using base::tr;
+using model::CalledBy;
+using model::CodeLocation;
+using model::RankState;
+using model::Verdict;
+using model::VerdictKind;
+
+namespace {
+
+// Longest first. The first that fits is the title.
+using Choices = std::vector<std::string>;
+
+std::string who(const Verdict& v) {
+  const std::string ranks = rank_words(v.ranks);
+  return v.hosts.size() == 1 ? tr("{} (host {})", ranks, base::sanitize(v.hosts.front().host)) : ranks;
+}
+
+// " since 03:15:04 UTC"; for the end of a rank " at 03:15:04 UTC".
+std::string when(const Verdict& v) {
+  constexpr size_t kClock = 11;  // "2026-11-21T02:15:00Z"
+  if (v.since.size() < kClock + 8) {
+    return "";
+  }
+  const std::string clock = base::sanitize(v.since.substr(kClock, 8)) + " UTC";
+  const bool ends =
+      v.kind == VerdictKind::crash || v.kind == VerdictKind::exception || v.kind == VerdictKind::exit;
+  return ends ? tr(" at {}", clock) : tr(" since {}", clock);
+}
+
+Choices places(const CodeLocation& where) {
+  CodeLocation line = where;
+  line.target.clear();
+  CodeLocation bare = line;
+  bare.callee.clear();
+  return {place(where), place(line), place(bare), short_place(where)};
+}
+
+Choices with_places(const CodeLocation& where, const std::function<std::string(const std::string&)>& text) {
+  Choices out;
+  for (const std::string& at : places(where)) {
+    out.push_back(text(at));
+  }
+  return out;
+}
+
+std::string doing(RankState state, size_t n, const std::string& at) {
+  switch (state) {
+    case RankState::stopped:
+      return tr("{} stopped (SIGSTOP) in {}", pick({"is", "are"}, n), at);
+    case RankState::uninterruptible:
+      return tr("{} blocked in the kernel in {}", pick({"is", "are"}, n), at);
+    case RankState::busy:
+      return tr("{} busy in {}", pick({"is", "are"}, n), at);
+    case RankState::waiting:
+      return tr("{} waiting in {}", pick({"is", "are"}, n), at);
+    default:
+      return tr("{} stuck in {}", pick({"is", "are"}, n), at);
+  }
+}
+
+Choices of_departure(const Verdict& v) {
+  const model::VerdictCollective& c = v.collective;
+  const std::string call = call_at_line(c.departing);
+  switch (c.departure) {
+    case model::Departure::extra:
+      return {tr("{} made one call more than the others: {}", who(v), call)};
+    case model::Departure::skipped:
+      return {tr("{} left out {}", who(v), call)};
+    case model::Departure::other:
+      return {tr("{} called {}, not {}", who(v), call, call_at_line(c.expected))};
+    case model::Departure::order:
+      return {tr("{} called {} before {}", who(v), call, call_at_line(c.expected))};
+    case model::Departure::none:
+      break;
+  }
+  return {};
+}
+
+// "rank 0 called barrier (a.py:5), ranks 1-3 all_reduce (a.py:12)"
+Choices of_calls(const Verdict& v) {
+  constexpr size_t kSides = 2;
+  std::vector<const CalledBy*> sides;
+  for (const CalledBy& row : v.collective.calls) {
+    if (row.entered() && sides.size() < kSides) {
+      sides.push_back(&row);
+    }
+  }
+  if (sides.size() < kSides) {
+    return {};
+  }
+  return {tr("{} called {}, {} {}", rank_words(sides[0]->ranks), call_at_line(*sides[0]),
+             rank_words(sides[1]->ranks), call_at_line(*sides[1])),
+          tr("{} called {}, {} {}", rank_words(sides[0]->ranks), call_text(*sides[0]),
+             rank_words(sides[1]->ranks), call_text(*sides[1]))};
+}
+
+Choices of_hang(const Verdict& v) {
+  const bool calls = v.id == kHangMismatch || v.id == kHangMismatchSize || v.id == kHangMismatchType ||
+                     v.id == kHangMismatchRoot;
+  if (v.ranks.empty()) {
+    return {};
+  }
+  if (calls && v.collective.present()) {
+    return v.collective.departure != model::Departure::none ? of_departure(v) : of_calls(v);
+  }
+  if (v.where.empty()) {
+    return {};
+  }
+  const bool holds =
+      v.id == kHangLock && std::any_of(v.waiting.begin(), v.waiting.end(),
+                                       [](const model::Waiting& w) { return w.what == "lock"; });
+  if (holds) {
+    return with_places(v.where, [&](const std::string& at) {
+      return tr("{} {} a lock in {}", who(v), pick({"holds", "hold"}, v.ranks.size()), at);
+    });
+  }
+  if (v.id == kHangNotEntered && !v.collective.op.empty()) {
+    return with_places(v.where, [&](const std::string& at) {
+      return tr("{} {} not entered {}, but {} in {}", who(v), pick({"has", "have"}, v.ranks.size()),
+                base::sanitize(v.collective.op), pick({"is", "are"}, v.ranks.size()), at);
+    });
+  }
+  if (v.collective.present() || v.id == kHangGpuError || v.state == RankState::dead) {
+    return {};
+  }
+  return with_places(v.where, [&](const std::string& at) {
+    return fmt::format("{} {}", who(v), doing(v.state, v.ranks.size(), at));
+  });
+}
+
+Choices of_end(const Verdict& v) {
+  if (v.ranks.empty()) {
+    return {};
+  }
+  if (v.exception.present()) {
+    const std::string line = v.exception.message.substr(0, v.exception.message.find('\n'));
+    const std::string what = line.empty() ? v.exception.type : fmt::format("{}: {}", v.exception.type, line);
+    constexpr size_t kWhat = 60;  // columns
+    return with_places(v.where, [&](const std::string& at) {
+      const std::string raised = tr("{} raised {}", who(v), base::elide_middle(base::sanitize(what), kWhat));
+      return v.where.empty() ? raised : tr("{} in {}", raised, at);
+    });
+  }
+  if (v.signal != 0) {
+    const std::string died = v.id == kCrashSignal
+                                 ? tr("{} died of {}", who(v), base::signal_name(v.signal))
+                                 : tr("{} was killed by {}", who(v), base::signal_name(v.signal));
+    return v.where.empty()
+               ? Choices{died}
+               : with_places(v.where, [&](const std::string& at) { return tr("{} in {}", died, at); });
+  }
+  if (v.id == kExitError && v.exit_code >= 0) {
+    const std::string ended = tr("{} exited with status {}", who(v), v.exit_code);
+    return v.where.empty()
+               ? Choices{ended}
+               : with_places(v.where, [&](const std::string& at) { return tr("{} in {}", ended, at); });
+  }
+  return {};
+}
+
+Choices of_slowness(const Verdict& v) {
+  if (v.ranks.empty() || !v.slow.present()) {
+    return {};
+  }
+  const std::string costs =
+      tr("{} {} every step {}", who(v), pick({"costs", "cost"}, v.ranks.size()), percent(v.slow.share));
+  return v.where.empty()
+             ? Choices{costs}
+             : with_places(v.where, [&](const std::string& at) { return tr("{} in {}", costs, at); });
+}
+
+// The first words.
+std::string cut(const std::string& text) {
+  constexpr size_t kMark = 2;  // columns of " …"
+  if (base::display_width(text) <= kTitleColumns) {
+    return text;
+  }
+  const std::string lines = base::wrap(text, kTitleColumns - kMark, 0);
+  return base::elide_middle(lines.substr(0, lines.find('\n')), kTitleColumns - kMark) + " …";
+}
+
+Choices choices(const Verdict& v) {
+  switch (v.kind) {
+    case VerdictKind::hang:
+      return of_hang(v);
+    case VerdictKind::crash:
+    case VerdictKind::exception:
+    case VerdictKind::exit:
+      return of_end(v);
+    case VerdictKind::slow:
+      return of_slowness(v);
+    case VerdictKind::interrupted: {
+      Choices out = of_hang(v);
+      for (std::string& text : out) {
+        text = tr("ended while {}", text);
+      }
+      return out;
+    }
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::string title_of(const Verdict& v) {
+  const std::string since = when(v);
+  for (const std::string& text : choices(v)) {
+    std::string title = base::tidied(text + since);
+    if (base::display_width(title) <= kTitleColumns) {
+      return title;
+    }
+  }
+  return cut(base::sanitize(v.headline.empty() ? v.sentence : v.headline));
+}
+
+std::string place_in_title(const Verdict& v, std::string_view title) {
+  if (v.where.empty()) {
+    return "";
+  }
+  for (const std::string& at : places(v.where)) {
+    if (!at.empty() && title.find(at) != std::string_view::npos) {
+      return at;
+    }
+  }
+  return "";
+}
+
+std::vector<std::string> sentence_lines(const Verdict& v) {
+  if (v.title.empty() || v.headline.empty() || base::display_width(v.sentence) <= kTitleColumns) {
+    return {v.sentence};
+  }
+  const std::string title =
+      v.kind == VerdictKind::none ? v.title : tr("{}: {}", tr(heading_word(v)), v.title);
+  return {title, "  " + v.headline};
+}
+
+}  // namespace xpurun::report

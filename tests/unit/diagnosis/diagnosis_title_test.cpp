@@ -1,0 +1,116 @@
+#include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "report/diagnosis/title.h"
+#include "report/diagnosis/vocabulary.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using model::Verdict;
+using report::title_of;
+
+namespace {
+
+Verdict stuck() {
+  Verdict v{.id = std::string(report::kHangStuck),
+            .kind = model::VerdictKind::hang,
+            .level = model::VerdictLevel::confirmed,
+            .ranks = {1},
+            .state = model::RankState::stuck,
+            .since = "2026-11-21T21:45:28Z"};
+  v.where = {.function = "Images.read_image",
+             .file = "/home/user/dataload.py",
+             .line = 13,
+             .callee = "open",
+             .target = "/mnt/data/image.bin"};
+  say(v, "rank 1 has been in Images.read_image (dataload.py:13: open) for 10 s; ranks 0,2-3 wait for it");
+  return v;
+}
+
+}  // namespace
+
+TEST_CASE("a title has who, where and since when") {
+  CHECK(title_of(stuck()) ==
+        "rank 1 is stuck in Images.read_image (dataload.py:13: open /mnt/data/image.bin) since 21:45:28 UTC");
+  Verdict unknown = stuck();
+  unknown.since.clear();
+  unknown.ranks = {1, 2};
+  unknown.state = model::RankState::busy;
+  CHECK(title_of(unknown) ==
+        "ranks 1-2 are busy in Images.read_image (dataload.py:13: open /mnt/data/image.bin)");
+}
+
+TEST_CASE("a title that would be too long loses details, then words") {
+  Verdict v = stuck();
+  v.where.target = std::string(90, 'x');
+  CHECK(title_of(v) == "rank 1 is stuck in Images.read_image (dataload.py:13: open) since 21:45:28 UTC");
+  v.where.function = std::string(100, 'f');
+  CHECK(title_of(v) == "rank 1 is stuck in dataload.py:13 since 21:45:28 UTC");
+  v.where = {};
+  say(v, std::string(70, 'a') + " " + std::string(70, 'b'));
+  CHECK(title_of(v) == std::string(70, 'a') + " …");
+  say(v, std::string(500, 'a'));
+  CHECK(base::display_width(title_of(v)) <= report::kTitleColumns);
+}
+
+TEST_CASE("titles of calls, ends and slow ranks") {
+  Verdict v = stuck();
+  v.id = report::kHangMismatch;
+  v.since.clear();
+  v.collective.id = "c";
+  v.collective.calls = {
+      {.ranks = {0}, .sequence = 5, .op = "barrier", .where = {.function = "f", .file = "a.py", .line = 5}},
+      {.ranks = {1, 2},
+       .sequence = 5,
+       .op = "all_reduce",
+       .where = {.function = "f", .file = "a.py", .line = 12}}};
+  CHECK(title_of(v) == "rank 0 called barrier (a.py:5), ranks 1-2 all_reduce (a.py:12)");
+  v.collective.departure = model::Departure::skipped;
+  v.collective.departing = v.collective.calls[1];
+  CHECK(title_of(v) == "rank 1 left out all_reduce (a.py:12)");
+  Verdict exception = stuck();
+  exception.id = report::kExitException;
+  exception.kind = model::VerdictKind::exception;
+  exception.exception = {.type = "KeyError", .message = "'label'\nmore"};
+  exception.where.callee.clear();
+  exception.where.target.clear();
+  CHECK(title_of(exception) ==
+        "rank 1 raised KeyError: 'label' in Images.read_image (dataload.py:13) at 21:45:28 UTC");
+  Verdict crash = exception;
+  crash.exception = {};
+  crash.id = report::kCrashSignal;
+  crash.kind = model::VerdictKind::crash;
+  crash.signal = 11;
+  CHECK(title_of(crash) == "rank 1 died of SIGSEGV in Images.read_image (dataload.py:13) at 21:45:28 UTC");
+  Verdict exit = crash;
+  exit.id = report::kExitError;
+  exit.kind = model::VerdictKind::exit;
+  exit.signal = 0;
+  exit.exit_code = 3;
+  CHECK(title_of(exit) ==
+        "rank 1 exited with status 3 in Images.read_image (dataload.py:13) at 21:45:28 UTC");
+  Verdict slow = exception;
+  slow.exception = {};
+  slow.id = report::kSlowRank;
+  slow.kind = model::VerdictKind::slow;
+  slow.slow = {.share = 0.68, .lost_s = 0.05};
+  CHECK(title_of(slow) ==
+        "rank 1 costs every step 68 % in Images.read_image (dataload.py:13) since 21:45:28 UTC");
+  Verdict none{.kind = model::VerdictKind::none};
+  say(none, "all 4 ranks finished normally in 23 s");
+  CHECK(title_of(none) == "all 4 ranks finished normally in 23 s");
+}
+
+TEST_CASE("a terminal shows the title where the sentence is long") {
+  Verdict v = stuck();
+  v.title = title_of(v);
+  CHECK(report::sentence_lines(v) == std::vector<std::string>{v.sentence});
+  say(v, v.headline + " in backward (all_reduce) at train.py:148");
+  CHECK(report::sentence_lines(v) == std::vector<std::string>{"hang: " + v.title, "  " + v.headline});
+}
+
+TEST_CASE("a title in Chinese") {
+  const base::Speaking speaking(base::Language::chinese);
+  CHECK(title_of(stuck()).find("卡在 Images.read_image") != std::string::npos);
+  CHECK(title_of(stuck()).find("自 21:45:28 UTC 起") != std::string::npos);
+}
