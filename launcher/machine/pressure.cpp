@@ -114,7 +114,8 @@ void InterruptReader::read(const HostFiles& host, const std::vector<int>& cpus, 
   std::string busiest;
   uint64_t most = 0;
   std::map<std::string, uint64_t> now;
-  for (const std::string_view line : base::split(host.proc_text("interrupts"), '\n')) {
+  const std::string interrupts = host.proc_text("interrupts");
+  for (const std::string_view line : base::split(interrupts, '\n')) {
     // " 41:  12  7 ... PCI-MSI 524288-edge  mlx5_comp3": a number per CPU, then words
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos) {

@@ -1,7 +1,9 @@
 #include "launcher/machine/storage.h"
 
 #include "common/base/strings.h"
-#include "stackdump/native/kernel_view.h"
+#include "stackdump/memory/live_memory.h"
+#include "stackdump/memory/proc_maps.h"
+#include "stackdump/resolve/wait_target.h"
 
 #include <fmt/format.h>
 
@@ -159,22 +161,22 @@ void SpaceReader::read(const std::string& mountinfo, const std::vector<std::stri
 }
 
 std::optional<StorageWait> storage_wait(const base::ProcFs& proc, base::Pid pid) {
-  const auto stat = proc.stat(pid);
-  if (!stat || (stat->state != 'D' && stat->state != 'S')) {
+  stackdump::KernelView view = stackdump::read_kernel_view(pid, pid, proc);
+  if (view.state != 'D' && view.state != 'S') {
     return std::nullopt;
   }
-  const std::string call = proc.text(pid, "syscall");
-  const int fd = stackdump::syscall_descriptor(call);
-  const std::string path = fd >= 0 ? proc.link(pid, fmt::format("fd/{}", fd)) : std::string();
-  if (!path.starts_with('/')) {
+  stackdump::LiveMemory memory(pid);
+  stackdump::name_wait(pid, memory, stackdump::ProcMaps(), view, proc);
+  model::ThreadStack thread;
+  thread.state = view.state;
+  thread.wchan = view.wchan;
+  thread.lock = view.lock;
+  thread.file_system = view.file_system;
+  if (!model::waits_for_storage(thread)) {
     return std::nullopt;
   }
-  FileSystem fs = model::file_system_of(proc.text(pid, "mountinfo"), path);
-  if (model::is_virtual(fs) || (stat->state != 'D' && !model::is_served(fs))) {
-    return std::nullopt;
-  }
-  return StorageWait{.call = fmt::format("{}() of {}", stackdump::syscall_name(call), path),
-                     .file_system = std::move(fs)};
+  return StorageWait{.call = fmt::format("{}() of {}", view.syscall, view.target),
+                     .file_system = std::move(view.file_system)};
 }
 
 void StorageWaits::sample(const HostFiles& host, const std::vector<WatchedRank>& ranks, double seconds) {

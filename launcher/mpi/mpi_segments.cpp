@@ -16,6 +16,10 @@
 
 namespace xpurun::launcher {
 
+const wire::MpiFunctionInfo& info_of(uint32_t function) {
+  return wire::kMpiFunctions[function < wire::kMpiFunctionCount ? function : 0];
+}
+
 namespace {
 
 using model::CallStage;
@@ -44,10 +48,6 @@ constexpr MpiTypeInfo kMpiTypes[] = {{"", 0},
 const MpiTypeInfo& type_of(const MpiCall& call) {
   const uint32_t type = call.type.load();
   return kMpiTypes[type < std::size(kMpiTypes) ? type : 0];
-}
-
-const wire::MpiFunctionInfo& info_of(uint32_t function) {
-  return wire::kMpiFunctions[function < wire::kMpiFunctionCount ? function : 0];
 }
 
 // The function may return before its part of the communication has ended.

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/model/collectives.h"
+#include "common/wire/mpi_functions.h"
 #include "common/wire/mpi_segment.h"
 #include "launcher/os/sealed_memory.h"
 #include "launcher/processes/native_calls.h"
@@ -53,6 +54,8 @@ class MpiSegments {
   bool records_times_ = false;
 };
 
+// Of an untrusted number.
+const wire::MpiFunctionInfo& info_of(uint32_t function);
 // "world", or 16 digits; equal on all ranks of the communicator.
 std::string id_of(const wire::MpiComm& comm);
 // Reads a segment, whose content is untrusted.

@@ -18,10 +18,6 @@ constexpr size_t kMostWaiting = 65536;
 constexpr double kCountS = 1;
 constexpr uint64_t kLatestNs = uint64_t{1} << 61;  // sums of two fit
 
-const wire::MpiFunctionInfo& info_of(uint32_t function) {
-  return wire::kMpiFunctions[function < wire::kMpiFunctionCount ? function : 0];
-}
-
 // The meeting at which the call may wait: the communicator, or the two ends of a message with this tag.
 std::string group_of(const wire::MpiSegment& memory, const wire::MpiTime& call) {
   if (call.comm >= wire::kMpiComms || call.sequence == 0) {

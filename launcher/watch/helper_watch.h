@@ -9,7 +9,7 @@
 #include "launcher/processes/descendant.h"
 #include "launcher/watch/helper_progress.h"
 #include "launcher/watch/kernel_wait.h"
-#include "launcher/watch/loops/tight_loop.h"
+#include "launcher/watch/tight_loop.h"
 #include "launcher/watch/wait_reason.h"
 #include "stackdump/resolve/position.h"
 

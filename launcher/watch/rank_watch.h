@@ -13,9 +13,8 @@
 #include "launcher/processes/native_calls.h"
 #include "launcher/watch/common_place.h"
 #include "launcher/watch/helper_watch.h"
-#include "launcher/watch/loops/native_spin.h"
-#include "launcher/watch/loops/tight_loop.h"
 #include "launcher/watch/rank_probe.h"
+#include "launcher/watch/tight_loop.h"
 #include "stackdump/resolve/position.h"
 
 #include <deque>

@@ -125,8 +125,7 @@ int syscall_descriptor(std::string_view text) {
   return descriptor && *descriptor <= INT_MAX ? static_cast<int>(*descriptor) : -1;
 }
 
-KernelView read_kernel_view(base::Pid pid, base::Tid tid) {
-  const base::ProcFs proc;
+KernelView read_kernel_view(base::Pid pid, base::Tid tid, const base::ProcFs& proc) {
   KernelView v;
   if (const auto stat = proc.thread_stat(pid, tid)) {
     v.comm = base::sanitize(stat->comm);
@@ -141,7 +140,7 @@ KernelView read_kernel_view(base::Pid pid, base::Tid tid) {
   v.syscall_text = proc.text(pid, fmt::format("task/{}/syscall", tid));
   v.syscall = syscall_name(v.syscall_text);
   if (const int fd = syscall_descriptor(v.syscall_text); fd >= 0) {
-    v.syscall_file = base::read_link(fmt::format("/proc/{}/fd/{}", pid, fd)).value_or("");
+    v.syscall_file = proc.link(pid, fmt::format("fd/{}", fd));
   }
   return v;
 }

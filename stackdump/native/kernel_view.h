@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/ids.h"
+#include "common/base/os/procfs.h"
 #include "common/model/stack_snapshot.h"
 #include "stackdump/ptrace/registers.h"
 
@@ -27,7 +28,7 @@ struct KernelView {
   model::LockHolder lock;         // of the lock that the call waits for; may be empty
 };
 
-KernelView read_kernel_view(base::Pid pid, base::Tid tid);
+KernelView read_kernel_view(base::Pid pid, base::Tid tid, const base::ProcFs& proc = base::ProcFs());
 
 // Names of kernel functions, innermost first; empty without the privilege to see them.
 std::vector<std::string> kernel_stack(base::Pid pid, base::Tid tid);

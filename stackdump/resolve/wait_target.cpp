@@ -99,15 +99,15 @@ std::string peer_words(std::string_view text) {
                                       : fmt::format("[{}]:{}", address, *port);
 }
 
-std::string table(base::Pid pid, std::string_view name) {
-  return base::read_file(fmt::format("/proc/{}/net/{}", pid, name), kLargestTable).value_or("");
+std::string table(const base::ProcFs& proc, base::Pid pid, std::string_view name) {
+  return base::read_file(proc.path(pid, fmt::format("net/{}", name)), kLargestTable).value_or("");
 }
 
 // "socket:[4711]" -> its peer
-std::string socket_target(base::Pid pid, std::string_view file) {
+std::string socket_target(const base::ProcFs& proc, base::Pid pid, std::string_view file) {
   const std::string_view inode = file.substr(0, file.size() - 1).substr(std::strlen("socket:["));
   for (const char* name : {"tcp", "tcp6"}) {
-    if (std::string peer = tcp_peer(table(pid, name), inode); !peer.empty()) {
+    if (std::string peer = tcp_peer(table(proc, pid, name), inode); !peer.empty()) {
       return peer;
     }
   }
@@ -231,13 +231,13 @@ model::LockHolder lock_holders(std::string_view locks, base::Pid waiter) {
 
 namespace {
 
-void name_target(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, const Call& call,
-                 KernelView& view) {
+void name_target(const base::ProcFs& proc, base::Pid pid, RemoteMemory& memory, const ProcMaps& maps,
+                 const Call& call, KernelView& view) {
   const auto path_at = [&](size_t argument) {
     return memory.c_string(call.args[argument], kLongestPath).value_or("");
   };
   if (waits_for_file_lock(call)) {
-    view.syscall_file = base::read_link(fmt::format("/proc/{}/fd/{}", pid, call.args[0])).value_or("");
+    view.syscall_file = proc.link(pid, fmt::format("fd/{}", call.args[0]));
     view.lock = lock_holders(base::read_file("/proc/locks", kLargestTable).value_or(""), pid);
     view.lock.path = view.syscall_file;
     view.target = view.syscall_file;
@@ -266,7 +266,7 @@ void name_target(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, cons
       break;
   }
   if (view.syscall_file.starts_with("socket:[")) {
-    view.target = socket_target(pid, view.syscall_file);
+    view.target = socket_target(proc, pid, view.syscall_file);
   } else if (view.syscall_file.starts_with('/')) {
     view.target = view.syscall_file;
   }
@@ -274,7 +274,8 @@ void name_target(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, cons
 
 // The path of the target for the process: a relative path begins at a directory that the call names, or at
 // the working directory. Empty if the target is no path.
-std::string absolute_target(base::Pid pid, const Call& call, const KernelView& view) {
+std::string absolute_target(const base::ProcFs& proc, base::Pid pid, const Call& call,
+                            const KernelView& view) {
   if (view.target.starts_with('/') || view.target.empty() || call.number == SYS_connect ||
       view.syscall_file.starts_with("socket:[")) {
     return call.number == SYS_connect ? std::string() : view.target;
@@ -282,19 +283,19 @@ std::string absolute_target(base::Pid pid, const Call& call, const KernelView& v
   const bool at = call.number == SYS_openat || call.number == SYS_newfstatat || call.number == SYS_statx;
   const int directory = at ? static_cast<int>(call.args[0]) : AT_FDCWD;
   const std::string from = directory == AT_FDCWD ? std::string("cwd") : fmt::format("fd/{}", directory);
-  return fmt::format("{}/{}", base::ProcFs().link(pid, from), view.target);
+  return fmt::format("{}/{}", proc.link(pid, from), view.target);
 }
 
 }  // namespace
 
-void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view) {
+void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view,
+               const base::ProcFs& proc) {
   const auto call = call_of(view.syscall_text);
   if (!call) {
     return;
   }
-  name_target(pid, memory, maps, *call, view);
-  if (const std::string path = absolute_target(pid, *call, view); path.starts_with('/')) {
-    const base::ProcFs proc;
+  name_target(proc, pid, memory, maps, *call, view);
+  if (const std::string path = absolute_target(proc, pid, *call, view); path.starts_with('/')) {
     model::FileSystem& fs = view.file_system;
     fs = model::file_system_of(proc.text(pid, "mountinfo"), path);
     if (fs.type.starts_with("nfs")) {

@@ -13,7 +13,8 @@
 namespace xpurun::stackdump {
 
 // Sets `target`, `file_system` and `lock` of the view.
-void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view);
+void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view,
+               const base::ProcFs& proc = base::ProcFs());
 
 // Of the lock in /proc/locks that `waiter` waits for: its kind ("flock", "fcntl") and holders. Empty if it
 // waits for none.

@@ -95,7 +95,7 @@ class OpenMpi(examples_test.Case):
         for verdict in verdicts.values():
             self.assertEqual((verdict["id"], verdict["level"]), ("hang.p2p", "confirmed"), verdict["sentence"])
             self.assertIn("rank 0 called send to rank 1 with tag 7", verdict["sentence"])
-            self.assertIn("rank 1 called MPI_Recv of 1 int32 from rank 0 with tag 8 (mpi_faults.c:", verdict["sentence"])
+            self.assertIn("rank 1 called MPI_Recv of 1 int32 from rank 0 with tag 8", verdict["sentence"])
 
     @needs_torch
     def test_two_nodes(self):

@@ -124,7 +124,7 @@ def produce(queue, pipe):
 if __name__ == "__main__":
     queue, done, (mine, its) = mp.JoinableQueue(), mp.Event(), mp.Pipe()
     mp.Process(target=produce, args=(queue, its)).start()
-    if sys.argv[1] == "get":
+    if sys.argv[1] in ("get", "join"):
         queue.get()
     {"get": queue.get, "join": queue.join, "recv": mine.recv, "event": done.wait}[sys.argv[1]]()
 """

@@ -108,7 +108,7 @@ SUBROOMS = {
         "libdw": {"native"},
         "resolve": {"cpython", "libdw", "memory", "native", "ptrace"},
         "debuggers": {"native", "resolve"},
-        ".": {"core", "cpython", "debuggers", "libdw", "memory", "native", "ptrace", "resolve"},
+        ".": {"core", "cpython", "debuggers", "memory", "native", "ptrace", "resolve"},
     },
     "report": {
         "diagnosis": {"speed"},

@@ -78,6 +78,13 @@ bool is_virtual(const FileSystem& fs) {
   return fs.empty() || contains(kVirtual, fs.type);
 }
 
+bool waits_for_storage(const ThreadStack& thread) {
+  const bool other_end = thread.wchan.find("pipe") != std::string::npos ||
+                         thread.wchan.find("fifo") != std::string::npos || thread.wchan == "wait_for_partner";
+  return !is_virtual(thread.file_system) && thread.lock.empty() && !other_end &&
+         (thread.state == 'D' || is_served(thread.file_system));
+}
+
 std::string file_system_words(const FileSystem& fs) {
   const bool meaningless = fs.source.empty() || fs.source == "none" || fs.source == fs.type;
   const std::string what = meaningless ? fs.type : fmt::format("{} {}", fs.type, fs.source);

@@ -18,6 +18,10 @@ bool is_served(const FileSystem& fs);
 // In memory or made by the kernel: no disk and no server can be full or slow.
 bool is_virtual(const FileSystem& fs);
 
+// The thread waits for a disk or for the server of a file system. A wait for the other end of a FIFO, for a
+// lock or in memory is none.
+bool waits_for_storage(const ThreadStack& thread);
+
 // "/data (nfs4 10.0.0.7:/ds)"; a source that says no more than the type is left out.
 std::string file_system_words(const FileSystem& fs);
 

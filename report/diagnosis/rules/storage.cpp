@@ -24,7 +24,7 @@ struct Blocked {
 };
 
 Blocked blocked_thread(const Scene& scene, const RankView& v) {
-  if (v.thread != nullptr && waits_for_storage(*v.thread)) {
+  if (v.thread != nullptr && model::waits_for_storage(*v.thread)) {
     return {.thread = v.thread, .main = true};
   }
   if (v.state != RankState::stuck) {
@@ -33,14 +33,14 @@ Blocked blocked_thread(const Scene& scene, const RankView& v) {
   const auto helper = awaited_helper(scene, v);
   if (helper && helper->stacks != nullptr) {
     const auto& threads = helper->stacks->threads;
-    const auto it = std::find_if(threads.begin(), threads.end(), waits_for_storage);
+    const auto it = std::find_if(threads.begin(), threads.end(), model::waits_for_storage);
     if (it != threads.end()) {
       return {.thread = &*it, .helper = helper->pid};
     }
   }
   if (v.waits_locally() && v.stacks != nullptr) {
     const auto& threads = v.stacks->threads;
-    const auto it = std::find_if(threads.begin(), threads.end(), waits_for_storage);
+    const auto it = std::find_if(threads.begin(), threads.end(), model::waits_for_storage);
     if (it != threads.end()) {
       return {.thread = &*it};
     }
@@ -49,13 +49,6 @@ Blocked blocked_thread(const Scene& scene, const RankView& v) {
 }
 
 }  // namespace
-
-bool waits_for_storage(const ThreadStack& thread) {
-  const bool other_end = thread.wchan.find("pipe") != std::string::npos ||
-                         thread.wchan.find("fifo") != std::string::npos || thread.wchan == "wait_for_partner";
-  return !model::is_virtual(thread.file_system) && thread.lock.empty() && !other_end &&
-         (thread.state == 'D' || model::is_served(thread.file_system));
-}
 
 std::string storage_clause(const Scene& scene, const RankView& v) {
   const Blocked found = blocked_thread(scene, v);

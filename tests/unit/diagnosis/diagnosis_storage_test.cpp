@@ -1,4 +1,4 @@
-#include "report/diagnosis/rules/storage.h"
+#include "common/model/stacks/file_system.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
@@ -43,23 +43,23 @@ bool ends_with_storage(const Verdict& v) {
 
 TEST_CASE("storage: a wait for a disk or a server, and waits that only look like one") {
   model::ThreadStack t = blocked();
-  CHECK(waits_for_storage(t));
+  CHECK(model::waits_for_storage(t));
   t.state = 'S';  // FUSE and NFS can be waited for interruptibly
-  CHECK(waits_for_storage(t));
+  CHECK(model::waits_for_storage(t));
   t.wchan = "wait_for_partner";  // the other end of a FIFO
-  CHECK_FALSE(waits_for_storage(t));
+  CHECK_FALSE(model::waits_for_storage(t));
   t = blocked('S');
   t.file_system = {.mount = "/", .type = "ext4", .source = "/dev/sda1"};
-  CHECK_FALSE(waits_for_storage(t));
+  CHECK_FALSE(model::waits_for_storage(t));
   t.state = 'D';
-  CHECK(waits_for_storage(t));
+  CHECK(model::waits_for_storage(t));
   t.lock = {.kind = "flock", .path = "/data/x", .pids = {7}};
-  CHECK_FALSE(waits_for_storage(t));
+  CHECK_FALSE(model::waits_for_storage(t));
   t = blocked();
   t.file_system = {.mount = "/dev/shm", .type = "tmpfs", .source = "tmpfs"};
-  CHECK_FALSE(waits_for_storage(t));
+  CHECK_FALSE(model::waits_for_storage(t));
   t.file_system = {};
-  CHECK_FALSE(waits_for_storage(t));
+  CHECK_FALSE(model::waits_for_storage(t));
 }
 
 TEST_CASE("storage: the verdict of a hang names call, file, mount and server") {

@@ -32,8 +32,9 @@ void add_process(FakeHost& host, base::Pid pid, char state, int64_t call, const 
     stat += " 0";
   }
   const std::string directory = fmt::format("{}/", pid);
-  host.proc(directory + "stat", stat)
-      .proc(directory + "syscall", fmt::format("{} 0x5 0x7f00 0x1000 0x0 0x0 0x0 0x7ffe 0x7f01", call))
+  const std::string main_thread = fmt::format("{0}/task/{0}/", pid);
+  host.proc(main_thread + "stat", stat)
+      .proc(main_thread + "syscall", fmt::format("{} 0x5 0x7f00 0x1000 0x0 0x0 0x0 0x7ffe 0x7f01", call))
       .proc(directory + "mountinfo", std::string(kMounts))
       .link(fmt::format("proc/{}/fd/5", pid), path);
 }

@@ -1,4 +1,6 @@
-#include "launcher/watch/loops/tight_loop.h"
+#include "launcher/watch/tight_loop.h"
+
+#include "common/base/hash.h"
 
 #include <algorithm>
 
@@ -42,6 +44,17 @@ bool TightLoop::moves(base::MonoNs now, const stackdump::Position& position,
     times_.pop_front();
   }
   return moved;
+}
+
+bool NativeSpin::moves(const stackdump::Registers& registers) {
+  uint64_t state = 0;
+  for (const uint64_t value : registers.r) {
+    state = base::hash_words(state, {value});
+  }
+  if (states_.size() >= kMost) {
+    states_.clear();
+  }
+  return states_.insert(state).second;
 }
 
 }  // namespace xpurun::launcher
