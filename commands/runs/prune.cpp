@@ -1,11 +1,12 @@
 // xpurun runs prune: lists the runs to remove, asks, removes.
+#include "launcher/runs/prune.h"
+
 #include "commands/runs/runs.h"
 #include "common/base/clock.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "launcher/options/exit_status.h"
-#include "launcher/runs/prune.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

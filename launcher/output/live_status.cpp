@@ -295,12 +295,15 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
   }
 }
 
-std::string steps_line(const LiveSteps& steps) {
+std::string steps_line(const LiveSteps& steps, StepsWidth width) {
   if (steps.done <= 0) {
     return "";
   }
   constexpr double kFactor = 0.5;  // above it, a factor tells more than a percentage
-  std::string out = tr("step {} · {}", report::grouped(steps.done), report::short_seconds(steps.step_s));
+  const bool narrow = width == StepsWidth::narrow;
+  std::string out =
+      narrow ? report::short_seconds(steps.step_s)
+             : tr("step {} · {}", report::grouped(steps.done), report::short_seconds(steps.step_s));
   if (steps.slower_share > 0) {
     const std::string by = steps.slower_share >= kFactor ? fmt::format("{:.1f}×", 1 + steps.slower_share)
                                                          : report::percent(steps.slower_share);
@@ -308,7 +311,7 @@ std::string steps_line(const LiveSteps& steps) {
     const std::string since = steps.slower_wall_ns > 0
                                   ? base::utc_iso8601(steps.slower_wall_ns).substr(kClock, 5)
                                   : tr("step {}", report::grouped(steps.slower_since));
-    out += tr(" · {} slower since {}", by, since);
+    out += narrow ? tr(" · {} slower", by) : tr(" · {} slower since {}", by, since);
   }
   const model::RankSet& slow = steps.slow_ranks;
   return slow.empty()

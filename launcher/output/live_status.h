@@ -49,7 +49,9 @@ struct LiveSteps {
   model::RankSet slow_ranks;   // that keep the others waiting, now
 };
 // "step 1,204 · 28 ms · 3.0× slower since 21:46, rank 1"; empty if unknown. Times are UTC.
-std::string steps_line(const LiveSteps& steps);
+// For a narrow terminal "28 ms · 3.0× slower, rank 1".
+enum class StepsWidth { whole, narrow };
+std::string steps_line(const LiveSteps& steps, StepsWidth width = StepsWidth::whole);
 
 struct LiveStatus {
   std::string run;  // id

@@ -112,6 +112,7 @@ std::string status_line_text(const LiveStatus& s, size_t columns, base::Language
   // The steps tell more than the number of ranks.
   if (!tells && s.steps.done > 0 && base::display_width(out) > columns) {
     out = text(true);
+    out = base::display_width(out) > columns ? steps_line(s.steps, StepsWidth::narrow) : out;
   }
   if (tells && base::display_width(out) > columns) {
     out = text(false);

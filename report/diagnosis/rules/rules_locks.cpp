@@ -67,6 +67,8 @@ std::optional<Verdict> locked(const Scene& scene) {
   v.seconds = longest(victims);
   const bool circle = holder->state == RankState::waiting && holder->wait;
   const std::string others = waiting_clause(v.waiting, 1);
+  v.waiting.insert(v.waiting.begin(),
+                   {.ranks = ranks_of(victims), .what = "lock", .where = victims.front()->where});
   say(v,
       tr("{} holds {} in {}; {} {} waited for the lock in {} for {}{}", scene.names({holder->rank}),
          held_words(*victims.front()),

@@ -65,6 +65,7 @@ TEST_CASE("the status line of a job that takes steps") {
   CHECK(status_line_text(s, 120) ==
         "xpurun 12m04s | 8 ranks | step 1,204 · 28 ms · 3.0× slower since 03:15, rank 1");
   CHECK(status_line_text(s, 60) == "step 1,204 · 28 ms · 3.0× slower since 03:15, rank 1");
+  CHECK(status_line_text(s, 40) == "28 ms · 3.0× slower, rank 1");
   s.steps = {.done = 9, .step_s = 0.028, .slow_ranks = {1, 2}};
   CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 ranks | step 9 · 28 ms · ranks 1-2");
   // Who stands still is more important.
