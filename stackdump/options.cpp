@@ -19,6 +19,14 @@ base::Result<int64_t> number(std::string_view option, std::string_view text, int
   return *v;
 }
 
+base::Result<Addr> address(std::string_view option, std::string_view text) {
+  const auto found = text.starts_with("0x") ? base::parse_hex(text.substr(2)) : std::nullopt;
+  if (!found) {
+    return base::fail(fmt::format("{}: '{}' is not an address such as 0x7f00", option, text));
+  }
+  return *found;
+}
+
 base::Result<UnwinderKind> unwinder_kind(const std::string& value) {
   if (value == "own" || value == "libunwind") {
     return UnwinderKind::own;
@@ -93,12 +101,12 @@ base::Status set(Options& o, std::string_view name, const std::string& value) {
     XPURUN_TRY_ASSIGN(const int64_t ms, number(name, value, 0));
     o.resolve.line_budget_ns = ms * 1'000'000;
   } else if (name == "--crash-ucontext") {
-    const auto address =
-        value.starts_with("0x") ? base::parse_hex(std::string_view(value).substr(2)) : std::nullopt;
-    if (!address) {
-      return base::fail(fmt::format("{}: '{}' is not an address such as 0x7f00", name, value));
-    }
-    o.target.crash_ucontext = *address;
+    XPURUN_TRY_ASSIGN(o.target.crash_ucontext, address(name, value));
+  } else if (name == "--place") {
+    XPURUN_TRY_ASSIGN(const Addr place, address(name, value));
+    o.places.push_back(place);
+  } else if (name == "--mapping") {
+    o.mappings += value + '\n';
   } else {
     return base::fail(fmt::format("unknown option '{}'", name));
   }
@@ -132,7 +140,7 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
   }
   const int sources =
       (o.target.pid != 0 ? 1 : 0) + (o.from_snapshot.empty() ? 0 : 1) + (o.from_core.empty() ? 0 : 1);
-  if (o.out.empty() || sources != 1) {
+  if ((o.out.empty() && o.places.empty()) || sources != 1) {
     return base::fail("--out and one of --pid, --from-snapshot and --from-core are required");
   }
   if ((o.target.crash_tid == 0) != (o.target.crash_ucontext == 0)) {

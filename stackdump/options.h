@@ -24,9 +24,13 @@ struct Options {
   std::string from_core;      // a core file instead of a process
   ModuleFiles files;          // search places for ELF files
   bool barrier = false;       // wait for a byte on standard input before stopping
+  // Instead of a dump: names of these addresses of the process, which may have ended, and the lines of its
+  // /proc/PID/maps that they need.
+  std::vector<Addr> places;
+  std::string mappings;
 };
 
-// One of --pid, --from-snapshot and --from-core. Every option but --barrier, --locals and --no-stop takes a
+// One of --pid, --from-snapshot and --from-core. --place needs --pid and --mapping. Every option but --barrier, --locals and --no-stop takes a
 // value: "--pid N" or "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 

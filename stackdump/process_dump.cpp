@@ -3,8 +3,10 @@
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "stackdump/cpython/async_tasks.h"
+#include "stackdump/cpython/greenlets.h"
 #include "stackdump/cpython/locals/handled_exception.h"
 #include "stackdump/cpython/locals/locals.h"
+#include "stackdump/cpython/shared_locks.h"
 #include "stackdump/debuggers/child_tool.h"
 #include "stackdump/memory/urgency.h"
 #include "stackdump/ptrace/access.h"
@@ -32,7 +34,7 @@ constexpr timespec kRetryPause{.tv_nsec = 2'000'000};
 // may get the CPU only after the longest pause that the other threads may have.
 constexpr int kStopTries = 3;
 constexpr timespec kStopPause{.tv_nsec = 150'000'000};
-constexpr int64_t kTasksNs = 200'000'000;  // longest reading of asyncio's tasks
+constexpr int64_t kTasksNs = 200'000'000;  // longest reading of asyncio's tasks, greenlets or locks
 constexpr int64_t kRehearsalNs = 50'000'000;
 constexpr int64_t kFreshNs = 1'000'000'000;  // at the stop, thread states are at most this old
 constexpr uint64_t kUsualStack = 64 << 10;   // used part of most stacks
@@ -221,7 +223,7 @@ void ProcessDump::list_threads() {
   threads_.clear();
   for (base::Tid tid : base::ProcFs().threads(target_.pid)) {
     threads_.push_back({.tid = tid, .kernel = read_kernel_view(target_.pid, tid)});
-    name_wait(target_.pid, live_, threads_.back().kernel);
+    name_wait(target_.pid, live_, modules_.maps(), threads_.back().kernel);
   }
 }
 
@@ -408,6 +410,8 @@ void ProcessDump::copy() {
   if (python_.runtime && py_.complete) {
     // The tasks that a hang is about do not move, so that nothing is stopped for them.
     read_tasks(live_, *python_.runtime, py_, base::mono_ns() + kTasksNs);
+    read_greenlets(live_, *python_.runtime, py_, base::mono_ns() + kTasksNs);
+    held_locks_ = read_held_locks(live_, *python_.runtime, modules_.maps(), base::mono_ns() + kTasksNs);
   }
   for (PyThread& t : py_.threads) {
     if (const auto it = thread_names_.find(t.thread_id); it != thread_names_.end()) {
@@ -524,6 +528,7 @@ model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
   out.with_locals = py_.with_locals;
   out.interpreters = interpreters();
   out.tasks = resolver.tasks();
+  out.held_locks = held_locks_;
   out.status = status_;
   out.reason = reason_;
   out.notes = notes_;

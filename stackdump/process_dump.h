@@ -110,6 +110,7 @@ class ProcessDump {
   ModuleList modules_;
   PythonLookup python_;
   PySnapshot py_;
+  std::vector<model::SharedLock> held_locks_;
   std::vector<AddrRange> python_pages_;  // pages that reading Python's structures touched in the rehearsal
   std::vector<Addr> thread_tables_;
   ThreadNames thread_names_;

@@ -8,6 +8,9 @@
 #include "common/model/stacks/stack_file.h"
 #include "stackdump/debuggers/cuda_gdb.h"
 #include "stackdump/debuggers/gdb_stacks.h"
+#include "stackdump/libdw/dw_engine.h"
+#include "stackdump/memory/live_memory.h"
+#include "stackdump/native/symbolizer.h"
 #include "stackdump/options.h"
 #include "stackdump/process_dump.h"
 
@@ -132,6 +135,36 @@ bool ask_debuggers(model::ProcessStacks& stacks, const Options& options) {
   return sd::add_gpu_kernels(stacks, options.debuggers) || changed;
 }
 
+// One line for each address: "place 0x401136 heat.c:88 (residual)", without lines "heat (residual)".
+int name_places(const Options& options) {
+  namespace sd = xpurun::stackdump;
+  sd::LiveMemory memory(options.target.pid);
+  sd::ModuleList modules({.pid = options.target.pid, .symbols = options.files.symbols},
+                         sd::ProcMaps::parse(options.mappings), memory);
+  sd::SymbolCache cache(options.resolve.cache_directory);
+  const auto names = sd::name_addresses(options.places, modules, cache);
+  const auto lines =
+      sd::look_up_sources(options.places, modules, cache, options.resolve.line_budget_ns).places;
+  for (const sd::Addr place : options.places) {
+    const auto name = names.find(place);
+    const auto line = lines.find(place);
+    if (name == names.end()) {
+      continue;
+    }
+    std::string text = name->second.func;
+    if (line != lines.end() && !line->second.empty() && line->second.front().line > 0) {
+      const sd::SourcePlace& inner = line->second.front();
+      const std::string function = inner.function.empty() ? text : sd::shorten(sd::demangle(inner.function));
+      text = fmt::format("{}:{} ({})", base::base_name(inner.file), inner.line, function);
+    } else if (name->second.named && name->second.module != nullptr) {
+      text = fmt::format("{} ({})", name->second.module->name, text);
+    }
+    say(fmt::format("place {:#x} {}\n", place, base::sanitize(text)));
+  }
+  cache.save();
+  return 0;
+}
+
 int run(const Options& options) {
   auto dump = ProcessDump::prepare(options.target);
   if (!dump) {
@@ -194,6 +227,9 @@ int main(int argc, char** argv) {
   if (!options) {
     fmt::print(stderr, "xpurun-stackdump: {}\n", base::to_line(options.error()));
     return 125;
+  }
+  if (!options->places.empty()) {
+    return name_places(*options);
   }
   if (!options->from_core.empty()) {
     return run_from_core(*options);

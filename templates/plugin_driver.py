@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import runpy
+import signal
 import sys
 import traceback
 import types
@@ -117,13 +118,24 @@ def native_frames(directory, crash):
                        "function_name": text("full_func", row) or text("func", row)}
 
 
+def stack_infos(run, rank, number, at_s, frames):
+    """xpu_timer's documentation has `time`, its program `timestamp`."""
+    wall_s = run["started_wall_ns"] // 10**9 + int(at_s)
+    return rank, ({"signal": number, "rank": rank, **place(), "time": wall_s, "timestamp": wall_s,
+                   "frame_infos": frames},)
+
+
 def cpp_calls(run, directory):
     ended_by_others = {p["pid"] for p in run["processes"] if p.get("death", {}).get("follower")}
     for crash in run["crashes"]:
         if crash["rank"] is not None and crash["pid"] not in ended_by_others:
-            yield crash["rank"], ({"signal": crash["signal"], "rank": crash["rank"], **place(),
-                                   "timestamp": run["started_wall_ns"] // 10**9 + int(crash["at_s"]),
-                                   "frame_infos": list(native_frames(directory, crash))},)
+            yield stack_infos(run, crash["rank"], crash["signal"], crash["at_s"], list(native_frames(directory, crash)))
+    told = {crash["pid"] for crash in run["crashes"]} | ended_by_others
+    for process in run["processes"]:
+        number = process.get("death", {}).get("wait_status", 0) & 0x7F
+        # No stack is known: the preload library announces other signals only, and SIGTERM where it has the handler.
+        if process["role"] == "rank" and process["pid"] not in told and number in (signal.SIGPIPE, signal.SIGTERM):
+            yield stack_infos(run, process["rank"], number, process["death"]["at_s"], [])
 
 
 def call(function, arguments):

@@ -237,6 +237,32 @@ void add_unseen_ranks(CollectiveFacts& facts, CollectiveFacts later) {
   }
 }
 
+std::vector<RequestsLeft> requests_left(const CollectiveFacts& facts) {
+  std::vector<RequestsLeft> out;
+  for (const RankCollectives& r : facts.ranks) {
+    RequestsLeft left{.rank = r.rank, .count = 0, .first = {}};
+    for (const Communicator& c : r.communicators) {
+      const auto global = [&c](int rank) {
+        const bool known = rank >= 0 && static_cast<size_t>(rank) < c.members.size();
+        return known ? c.members[static_cast<size_t>(rank)] : rank;
+      };
+      for (const auto* calls : {&c.point_to_point, &c.calls}) {
+        for (const CollectiveCall& call : *calls) {
+          if (c.source == CallSource::mpi && call.stage == CallStage::launched && left.count++ == 0) {
+            left.first = call;
+            left.first.peer = global(call.peer);
+            left.first.root = global(call.root);
+          }
+        }
+      }
+    }
+    if (left.count > 0) {
+      out.push_back(std::move(left));
+    }
+  }
+  return out;
+}
+
 void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later) {
   std::map<std::string, uint64_t> newest = newest_calls(facts);
   for (RankCollectives& rank : facts.ranks) {

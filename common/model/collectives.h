@@ -138,6 +138,14 @@ struct CollectiveFacts {
   bool empty() const { return ranks.empty(); }
 };
 
+// Requests of MPI that a rank has started and not completed, nor waits for.
+struct RequestsLeft {
+  base::Rank rank = base::kNoRank;
+  size_t count = 0;
+  CollectiveCall first;  // its peer and root: global ranks where known
+};
+std::vector<RequestsLeft> requests_left(const CollectiveFacts& facts);
+
 nlohmann::ordered_json to_json(const CollectiveFacts& facts);
 // An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<CollectiveFacts> collective_facts_from_json(const nlohmann::json& j);

@@ -35,6 +35,17 @@ void fields(V& visit, T& t) {
   visit("to_s", t.to_s);
 }
 
+template <typename V, Self<MemoryGrowth> G>
+void fields(V& visit, G& g) {
+  visit("from_bytes", g.from_bytes);
+  visit("to_bytes", g.to_bytes);
+  visit("helpers_bytes", g.helpers_bytes, WhenEmpty::omit);
+  visit("since_s", g.since_s);
+  visit("until_s", g.until_s);
+  visit("since_step", g.since_step, WhenEmpty::omit);
+  visit("until_step", g.until_step, WhenEmpty::omit);
+}
+
 template <typename V, Self<ProcessRecord> P>
 void fields(V& visit, P& p) {
   visit("pid", p.pid);
@@ -55,6 +66,7 @@ void fields(V& visit, P& p) {
   visit("place", p.place, WhenEmpty::omit);
   visit("last_progress_s", p.last_progress_s);
   visit("rss_bytes", p.rss_bytes, WhenEmpty::omit);
+  visit("growth", p.growth, WhenEmpty::omit);
   visit("still", p.still, WhenEmpty::omit);
   visit("error_stream", p.error_stream, WhenEmpty::omit);
   visit("error_file", p.error_file, WhenEmpty::omit);

@@ -113,6 +113,19 @@ struct MemoryGroup {
   bool empty() const { return path.empty(); }
 };
 
+// Memory that a rank, or its helper processes, took and kept, as of the latest sample.
+struct MemoryGrowth {
+  int64_t from_bytes = 0;  // private memory of both; 0: it does not grow
+  int64_t to_bytes = 0;
+  int64_t helpers_bytes = 0;  // the part of the growth that is in helpers
+  double since_s = 0;         // seconds since the run began
+  double until_s = 0;
+  uint64_t since_step = 0;  // steps of the rank at these times; both 0: unknown
+  uint64_t until_step = 0;
+
+  bool empty() const { return to_bytes <= from_bytes; }
+};
+
 struct ProcessRecord {
   base::Pid pid = 0;
   base::Pid ppid = 0;
@@ -133,6 +146,7 @@ struct ProcessRecord {
   CodeLocation place;  // the line of the user's code that called that function
   double last_progress_s = 0;
   int64_t rss_bytes = 0;         // of a rank and its latest sample: memory that is in RAM
+  MemoryGrowth growth;           // of a rank
   std::vector<StillTime> still;  // of a rank, the longest ones, in order
   ErrorStream error_stream;
   std::string error_file;  // torchelastic's error file, which torch writes when the rank's main function

@@ -82,21 +82,37 @@ struct Interpreter {
 
 // Who holds the lock that a thread waits for.
 struct LockHolder {
-  std::string kind;             // "flock", "fcntl", "mutex"; empty: not known
-  std::string path;             // flock, fcntl: the locked file
+  std::string kind;             // "flock", "fcntl", "mutex", "rwlock", "semaphore"; empty: not known
+  std::string path;             // flock, fcntl: the locked file; semaphore: see SharedLock
   std::vector<base::Pid> pids;  // flock, fcntl: the processes that hold the lock
-  base::Tid tid = 0;            // mutex: the thread, which may be gone
+  base::Tid tid = 0;            // mutex, rwlock: the thread, which may be gone
 
   bool empty() const { return kind.empty(); }
 };
 
-// A task of asyncio.
+// A lock of multiprocessing that a process holds.
+struct SharedLock {
+  std::string path;        // "/dev/shm/sem.mp-x1#4711": file and inode of its semaphore
+  uint64_t thread_id = 0;  // ThreadStack::thread_id of the thread that has acquired it
+};
+
+// A task of asyncio, or a suspended greenlet.
 struct AsyncTask {
-  uint64_t id = 0;            // address
-  std::string name;           // "Task-2", or the program's name for it
-  uint64_t awaits = 0;        // `id` of the task that it awaits; 0: none
-  std::string object;         // type of what it awaits: "Future", "_GatheringFuture"; empty: nothing
+  uint64_t id = 0;      // address
+  std::string name;     // "Task-2", or the program's name for it
+  uint64_t awaits = 0;  // `id` of the task that it awaits; 0: none
+  std::string object;   // type of what it awaits: "Future", "_GatheringFuture"; empty: nothing; "greenlet"
   std::vector<Frame> frames;  // its chain of coroutines, innermost first
+};
+
+// What a path lies on (stacks/file_system.h).
+struct FileSystem {
+  std::string mount;    // mount point in the process's namespace: "/data"; empty: unknown
+  std::string type;     // "nfs4", "fuse.sshfs", "ext4"
+  std::string source;   // the server's export "10.0.0.7:/ds", a device, or a name without meaning
+  int unanswered = -1;  // NFS: requests to the server without an answer; negative: unknown
+
+  bool empty() const { return mount.empty(); }
 };
 
 struct ThreadStack {
@@ -116,6 +132,7 @@ struct ThreadStack {
   std::string syscall_file;           // the file of a system call that may wait on a descriptor:
                                       // "pipe:[4711]", "socket:[99]" or a path; empty if unknown
   std::string target;           // what that call is about, for people: a path, "10.0.0.7:443", "worker.sock"
+  FileSystem file_system;       // that the path in `target` lies on; empty if it is no path, or unknown
   LockHolder lock;              // of the lock that it waits for; may be empty
   ExceptionLink handling;       // Python: the exception handled by an `except`, `finally` or `with` of
                                 // the thread; may be empty
@@ -169,6 +186,7 @@ struct ProcessStacks {
   std::vector<Interpreter> interpreters;  // empty if the process runs no supported Python
   std::vector<ThreadStack> threads;
   std::vector<AsyncTask> tasks;  // of the event loops of the process that are not done
+  std::vector<SharedLock> held_locks;
   std::vector<GpuKernel> gpu_kernels;
   std::map<std::string, std::string> module_paths;  // by Frame::module, where known
 

@@ -237,11 +237,12 @@ enum class JobEventKind {
   slow,       // the steps of the job take longer than before, or a rank keeps the others waiting
   end,        // the run has ended and its report is written
   stall,      // no step ends: what is known before the hang timeout
+  memory,     // the memory of ranks grows and will reach its limit
   mismatch,   // ranks have made different calls that ended: their data are wrong
 };
 template <>
-inline constexpr std::array<std::string_view, 8> kNames<JobEventKind> = {
-    "hang", "crash", "exception", "recovery", "slow", "end", "stall", "mismatch"};
+inline constexpr std::array<std::string_view, 9> kNames<JobEventKind> = {
+    "hang", "crash", "exception", "recovery", "slow", "end", "stall", "memory", "mismatch"};
 
 // The result of one program that xpurun ran for the user: the --on-event command, or a plug-in.
 enum class ProgramStatus {

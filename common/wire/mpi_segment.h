@@ -15,7 +15,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kMpiSegmentMagic = 0x3149'504d'4e52'5058;  // "XPRNMPI1"
-inline constexpr uint32_t kMpiSegmentVersion = 1;
+inline constexpr uint32_t kMpiSegmentVersion = 2;
 
 inline constexpr uint32_t kMpiThreads = 16;  // threads that call MPI
 inline constexpr uint32_t kMpiComms = 128;   // a power of two
@@ -26,6 +26,8 @@ inline constexpr uint32_t kMpiCollectives = 8;  // latest calls kept per communi
 inline constexpr uint32_t kMpiMembers = 65536;  // of all communicators together
 inline constexpr uint32_t kMpiProbes = 8;       // entries in a row that a search in a table looks at
 inline constexpr uint32_t kMpiLocks = 16;       // locks of windows that a process holds
+inline constexpr uint32_t kMpiSites = 256;      // places in the program with calls; a power of two
+inline constexpr uint32_t kMpiTimed = 4096;     // latest timed calls kept; a power of two
 
 // Ranks in MpiCall: any rank or tag, and no rank.
 inline constexpr int32_t kMpiAny = -1;
@@ -83,7 +85,12 @@ struct MpiThread {
   MpiCall other;                    // the receive of MPI_Sendrecv
   MpiCall polled;                   // the latest MPI_Iprobe that found nothing
   std::atomic<uint64_t> polled_at;  // `steps` at that time
-  uint64_t reserved[3];
+  // A call is timed if its number (a collective's `sequence`, else half of `steps`) has none of these bits.
+  // The thread sets them so that it takes no time more often than every 100 us; equal bits choose equal
+  // collectives on all ranks. The supervisor clears the bits ten times a second, because calls may have
+  // become rare.
+  std::atomic<uint32_t> untimed;
+  uint32_t reserved[5];
 };
 
 enum class MpiCommState : uint32_t { free, making, live, ended };
@@ -141,6 +148,43 @@ struct MpiChannel {
   std::atomic<uint64_t> started;  // number of calls
 };
 
+// All calls from one place of the program, without polls that found nothing.
+struct MpiSite {
+  std::atomic<uint64_t> caller;  // return address; 0: free
+  std::atomic<uint64_t> calls;
+  std::atomic<uint64_t> bytes;  // of the arguments; 0 for functions without a count
+  std::atomic<uint64_t> timed;  // of the calls, and their time
+  std::atomic<uint64_t> timed_ns;
+  std::atomic<uint32_t> function;  // MpiFunction of the first call
+  // In the library of another language (Fortran): how many bytes above its return address, on the stack, that
+  // of its caller lies. 0: a place of the program.
+  std::atomic<uint32_t> above;
+  uint32_t reserved[4];
+};
+
+// A timed call.
+struct MpiTime {
+  uint64_t begin_ns;  // CLOCK_MONOTONIC
+  uint64_t duration_ns;
+  // As in MpiCall. Of a request, the call that waits for it has the number; of a send, the call that starts
+  // it.
+  uint64_t sequence;
+  uint64_t bytes;
+  uint64_t caller;
+  uint32_t function;  // MpiFunction
+  uint32_t comm;      // index in MpiSegment::comms; kMpiNoComm
+  int32_t peer;       // of a message; kMpiNoRank
+  int32_t tag;
+  uint32_t receives;  // 1: of a message that is received
+  int32_t tid;
+};
+// Valid if `number` is equal before and after reading the rest.
+struct MpiTimedCall {
+  std::atomic<uint64_t> number;  // from 1 in the process; call n is at index (n - 1) % kMpiTimed; 0: being
+                                 // written
+  MpiTime time;
+};
+
 // The function that the error handler was called in, and what it said, until the next error.
 struct MpiError {
   std::atomic<uint32_t> function;  // MpiFunction
@@ -157,11 +201,14 @@ struct MpiSegment {
   uint32_t version;
   uint32_t bytes;  // sizeof(MpiSegment)
   // Written by the process.
-  std::atomic<uint32_t> lost;          // entries for which a table had no room
-  std::atomic<uint32_t> members_used;  // in `members`
-  std::atomic<int32_t> pid;            // in the process's own PID namespace
-  std::atomic<uint32_t> ended;         // 1 after MPI_Finalize
-  uint8_t reserved[24];
+  std::atomic<uint32_t> lost;           // entries for which a table had no room
+  std::atomic<uint32_t> members_used;   // in `members`
+  std::atomic<int32_t> pid;             // in the process's own PID namespace
+  std::atomic<uint32_t> ended;          // 1 after MPI_Finalize
+  std::atomic<uint32_t> records_times;  // written by the supervisor; 0: no call is timed
+  uint32_t reserved;
+  std::atomic<uint64_t> timed_calls;  // the newest in `timed`
+  uint64_t reserved_too;
   MpiThread threads[kMpiThreads];  // the first is the main thread's
   MpiError error;
   MpiComm comms[kMpiComms];  // the first is MPI_COMM_WORLD
@@ -170,6 +217,8 @@ struct MpiSegment {
   MpiRequest requests[kMpiRequests];
   MpiChannel channels[kMpiChannels];
   int32_t members[kMpiMembers];
+  MpiSite sites[kMpiSites];
+  MpiTimedCall timed[kMpiTimed];
 };
 
 struct MpiChannelKey {
@@ -193,6 +242,7 @@ static_assert(sizeof(MpiCall) == 56 && offsetof(MpiCall, sequence) == 32, "wire 
 static_assert(sizeof(MpiThread) == 24 + 3 * 56 + 32, "wire layout");
 static_assert(sizeof(MpiComm) == 112 + 8 * 56 && offsetof(MpiComm, name) == 48, "wire layout");
 static_assert(sizeof(MpiRequest) == 96 && sizeof(MpiError) == 256, "wire layout");
+static_assert(sizeof(MpiSite) == 64 && sizeof(MpiTimedCall) == 72, "wire layout");
 static_assert(offsetof(MpiSegment, threads) == 56, "wire layout");
 
 }  // namespace xpurun::wire

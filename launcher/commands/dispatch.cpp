@@ -8,6 +8,7 @@
 #include "launcher/evidence/clock_helper.h"
 #include "launcher/evidence/evidence_helper.h"
 #include "launcher/evidence/evidence_request.h"
+#include "launcher/machine/machine_helper.h"
 #include "launcher/options/chosen_language.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
@@ -128,6 +129,9 @@ int dispatch(const std::vector<std::string>& words) {
     }
     if (!words.empty() && words.front() == kWatchRole) {
       run_watch_helper(words);
+    }
+    if (!words.empty() && words.front() == kMachineRole) {
+      run_machine_helper(words);
     }
     return dispatch_or_throw(words);
   } catch (const std::exception& e) {

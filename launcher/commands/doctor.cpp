@@ -59,7 +59,8 @@ int doctor_command(const Invocation& call) {
       context.runs_dir = dir->value;
     }
   }
-  for (const auto check : {check_ptrace, check_preload, check_python, check_gpu, check_host, check_place}) {
+  for (const auto check :
+       {check_ptrace, check_preload, check_python, check_gpu, check_host, check_machine, check_place}) {
     report(check(context));
   }
   if (json) {

@@ -12,6 +12,7 @@
 #include "report/query/capture_tables.h"
 #include "report/query/idle_tables.h"
 #include "report/query/run_tables.h"
+#include "report/query/schema.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -153,10 +154,10 @@ std::string list_text() {
   }
   out += "\nTables (xpurun query \"SELECT ...\" [DIR]):\n";
   std::string_view table;
-  for (const report::TableColumn& c : report::table_columns()) {
+  for (const report::TableColumns& c : report::table_columns()) {
     out += c.table == table ? "" : fmt::format("\n  {}\n", c.table);
     table = c.table;
-    out += fmt::format("    {}\n        {}\n", c.column, c.about);
+    out += fmt::format("    {}\n        {}\n", c.names(), c.about);
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "launcher/options/xpu_timer_environment.h"
 
 #include <fmt/format.h>
 
@@ -57,7 +58,7 @@ std::string reason_to_ignore(const std::string& path, const std::map<std::string
 }  // namespace
 
 std::vector<std::string> RunConfig::warnings() const {
-  std::vector<std::string> out;
+  std::vector<std::string> out = about_environment;
   for (const ConfigFile& file : files) {
     if (!file.ignored.empty()) {
       out.push_back(base::cli_text("{} is ignored: {}; to use it: --config {}", base::sanitize(file.path),
@@ -77,6 +78,7 @@ base::Result<RunConfig> run_config(Settings first) {
   const CommandSpec& run = *find_command("run");
   RunConfig out{.settings = std::move(first), .files = {}, .env = process_environment()};
   add_environment(out.settings, run, out.env);
+  out.about_environment = add_xpu_timer_environment(out.settings, out.env);
   const auto add = [&](const std::string& path, FileLevel level) -> base::Status {
     ConfigFile file{.path = path, .ignored = reason_to_ignore(path, out.env)};
     file.found = file.ignored.empty() && base::file_exists(path);

@@ -18,10 +18,11 @@ struct ConfigFile {
 
 struct RunConfig {
   Settings settings;
-  std::vector<ConfigFile> files;           // in order of precedence
-  std::map<std::string, std::string> env;  // of this process
+  std::vector<ConfigFile> files;               // in order of precedence
+  std::map<std::string, std::string> env;      // of this process
+  std::vector<std::string> about_environment;  // a line for each variable of xpu_timer that sets no option
 
-  // A line for each file that is not obeyed.
+  // The same, and a line for each file that is not obeyed.
   std::vector<std::string> warnings() const;
 };
 

@@ -71,9 +71,10 @@ base::Result<report::TimelineOptions> read_timeline_options(const Invocation& ca
     }
   }
   report::TimelineOptions out;
-  if (value_of(call, "format") == "chrome") {
-    out.format = report::TimelineFormat::chrome;
-  }
+  const std::string format = value_of(call, "format");
+  out.format = format == "chrome"      ? report::TimelineFormat::chrome
+               : format == "xpu_timer" ? report::TimelineFormat::xpu_timer
+                                       : report::TimelineFormat::perfetto;
   if (call.words.settings.has("compress")) {
     out.compression = report::Compression::gzip;
   }
@@ -91,7 +92,7 @@ base::Result<report::TimelineOptions> read_timeline_options(const Invocation& ca
     XPURUN_TRY(read_only(only, out));
   }
   if (const std::string groups = value_of(call, "groups"); !groups.empty()) {
-    XPURUN_TRY_ASSIGN(out.groups, report::GroupOrder::parse(groups));
+    XPURUN_TRY_ASSIGN(out.groups, report::GroupOrder::read(groups));
   }
   out.first_group = call.words.settings.has("first-group");
   if (out.first_group && !out.groups) {
@@ -102,7 +103,8 @@ base::Result<report::TimelineOptions> read_timeline_options(const Invocation& ca
 
 // In the run directory if there is exactly one operand and it is one, else here.
 std::string default_out(const std::vector<std::string>& operands, const report::TimelineOptions& options) {
-  const std::string name = options.format == report::TimelineFormat::chrome   ? "chrome-traces"
+  const std::string name = options.format == report::TimelineFormat::chrome      ? "chrome-traces"
+                           : options.format == report::TimelineFormat::xpu_timer ? "xpu_timer-traces"
                            : options.compression == report::Compression::gzip ? "timeline.perfetto-trace.gz"
                                                                               : "timeline.perfetto-trace";
   std::error_code ec;
@@ -116,7 +118,7 @@ class PipelineExtra : public report::TimelineExtra {
   explicit PipelineExtra(const report::TimelineOptions& options) : finder_({.groups = options.groups}) {}
 
   void add(const report::Activity& activity) override { finder_.add(activity); }
-  std::vector<report::TimelineRows> rows(const report::ClockAlignment& clocks) override {
+  std::vector<report::TimelineRows> rows(const report::JobClocks& clocks) override {
     const auto found = finder_.finish([&](const std::string& host) { return clocks.offset_ns(host); });
     return found ? report::pipeline_rows(*found) : std::vector<report::TimelineRows>();
   }
@@ -125,7 +127,7 @@ class PipelineExtra : public report::TimelineExtra {
   report::PipelineFinder finder_;
 };
 
-std::string clocks_text(const report::ClockAlignment::Residual& clocks) {
+std::string clocks_text(const report::JobClocks::Residual& clocks) {
   if (clocks.collectives == 0) {
     return "clocks: as the hosts have them; no collective with GPU times on several ranks\n";
   }
@@ -183,8 +185,12 @@ int timeline_command(const Invocation& call) {
   const std::string out = value_of(call, "out");
   options->out = out.empty() ? default_out(operands, *options) : out;
   const bool to_stdout = options->out == "-";
-  if (to_stdout && options->format == report::TimelineFormat::chrome) {
-    return complain_usage(call, base::cli_text("--format chrome writes one file per rank into a directory"));
+  if (to_stdout && options->format != report::TimelineFormat::perfetto) {
+    return complain_usage(call, base::cli_text("--format {} writes one file per rank into a directory",
+                                               value_of(call, "format")));
+  }
+  if (options->format == report::TimelineFormat::xpu_timer && call.words.settings.has("compress")) {
+    return complain_usage(call, base::cli_text("xpu_timer's programs read no compressed files"));
   }
   if (to_stdout && ::isatty(STDOUT_FILENO) != 0) {
     return complain_usage(

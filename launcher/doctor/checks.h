@@ -17,6 +17,8 @@ Findings check_python(const DoctorContext& context);
 Findings check_gpu(const DoctorContext& context);
 // host_check.cpp: kernel, container, limits, debuggers.
 Findings check_host(const DoctorContext& context);
+// machine_check.cpp: what the kernel lets this user read about links, pressure and errors.
+Findings check_machine(const DoctorContext& context);
 // place_check.cpp: run directory, sockets, ports, shared memory, clock.
 Findings check_place(const DoctorContext& context);
 

@@ -9,7 +9,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Those of wire::kBadNccl, which includes nothing of ours.
+// The texts of wire::kBadNccl, for translation: common/wire cannot include tr.h.
 [[maybe_unused]] constexpr std::string_view kTroubles[] = {
     base::later("its profiler interface is known to crash (NVIDIA/nccl issue 2112)"),
     base::later("its profiler costs 4 to 13 % on messages of 128 KiB to 4 MiB (NVIDIA/nccl issue 2355)")};

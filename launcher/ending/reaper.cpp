@@ -8,6 +8,15 @@
 
 namespace xpurun::launcher {
 
+namespace {
+
+// How a launcher ends ranks.
+bool ends_others(const base::WaitStatus& status) {
+  return status.signal() == SIGKILL || status.signal() == SIGTERM;
+}
+
+}  // namespace
+
 void Reaper::watch(const TrackedProcess& p) {
   base::log_debug("found pid {} ({}), role {}, rank {}", p.record.pid, p.record.comm, name_of(p.record.role),
                   p.record.rank);
@@ -89,11 +98,30 @@ void Reaper::process_died(base::Pid pid, std::optional<base::WaitStatus> status)
   }
 }
 
+// Deaths that are noticed together have no order. A launcher ends its other ranks after a failure, and reaps
+// in the order of the ends: who failed otherwise, or was reaped already, came first.
+void Reaper::record_what_came_before(base::Pid killed) {
+  for (const TrackedProcess* p : parts_.table.living()) {
+    const base::Pid pid = p->record.pid;
+    if (pid == killed || p->record.role != model::ProcessRole::rank || !p->pidfd) {
+      continue;
+    }
+    const base::WaitStatus end = p->pidfd.wait_status_of_stranger();
+    const bool ended = end.known() || !p->pidfd.send_signal(0);
+    if (ended && !end.succeeded() && !ends_others(end)) {
+      process_died(pid, std::nullopt);
+    }
+  }
+}
+
 void Reaper::record_death(TrackedProcess& p, std::optional<base::WaitStatus> status) {
   parts_.loop.remove(p.pidfd.fd());
   const bool readable = !status && p.pidfd;
   const base::WaitStatus end =
       readable ? p.pidfd.wait_status_of_stranger() : status.value_or(base::WaitStatus());
+  if (ends_others(end) && !ledger_.failure_seen()) {
+    record_what_came_before(p.record.pid);
+  }
   p.pidfd = Pidfd();
   model::ProcessRecord& record = p.record;
   parts_.table.mark_dead(record.pid);

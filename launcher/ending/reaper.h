@@ -48,6 +48,7 @@ class Reaper {
  private:
   void pidfd_ready(base::Pid pid, int fd);
   void record_death(TrackedProcess& p, std::optional<base::WaitStatus> status);
+  void record_what_came_before(base::Pid killed);
 
   Parts parts_;
   Hooks hooks_;

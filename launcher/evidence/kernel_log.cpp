@@ -2,6 +2,7 @@
 
 #include "common/base/os/fd.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 
 #include <fmt/format.h>
 
@@ -145,9 +146,10 @@ KernelLog read_syslog(uint64_t since_us, int device_errno) {
   const int size = ::klogctl(kSizeBuffer, nullptr, 0);
   if (size <= 0) {
     const bool denied = errno == EPERM || device_errno == EPERM || device_errno == EACCES;
-    return no_kernel_log(
-        denied ? EvidenceStatus::denied : EvidenceStatus::absent,
-        denied ? "the kernel's log may not be read (kernel.dmesg_restrict)" : "there is no kernel log");
+    const std::string_view reason =
+        denied ? base::later("the kernel's log may not be read (kernel.dmesg_restrict)")
+               : base::later("there is no kernel log");
+    return no_kernel_log(denied ? EvidenceStatus::denied : EvidenceStatus::absent, std::string(reason));
   }
   std::vector<char> buffer(static_cast<size_t>(size));
   const int n = ::klogctl(kReadAll, buffer.data(), size);

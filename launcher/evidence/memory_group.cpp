@@ -61,4 +61,27 @@ model::MemoryGroup read_memory_group(const base::ProcFs& proc, base::Pid pid, co
   return {};
 }
 
+std::optional<MemoryRoom> read_memory_room(const base::ProcFs& proc, base::Pid pid, const std::string& root) {
+  std::optional<MemoryRoom> room;
+  // "MemTotal:       24656756 kB"
+  const auto text = base::read_file(proc.root() + "/meminfo");
+  const auto kib = [&](std::string_view name) -> int64_t {
+    for (const std::string_view line : base::split(text ? *text : std::string_view(), '\n')) {
+      if (line.starts_with(name)) {
+        const std::string_view number = base::trim(line.substr(name.size()));
+        return base::parse_int(number.substr(0, number.find(' '))).value_or(0);
+      }
+    }
+    return 0;
+  };
+  if (const int64_t total = kib("MemTotal:"); total > 0) {
+    room = MemoryRoom{
+        .group = {}, .limit_bytes = total * 1024, .used_bytes = (total - kib("MemAvailable:")) * 1024};
+  }
+  const model::MemoryGroup group = read_memory_group(proc, pid, root);
+  const MemoryRoom own{.group = group.path, .limit_bytes = group.limit_bytes, .used_bytes = group.used_bytes};
+  return group.limit_bytes > 0 && (!room || own.left_bytes() < room->left_bytes()) ? std::optional(own)
+                                                                                   : room;
+}
+
 }  // namespace xpurun::launcher

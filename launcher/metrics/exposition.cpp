@@ -287,6 +287,28 @@ void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out)
           number(r.events_unwritten));
 }
 
+void add_machine(const model::MachineSeries& s, Families& out) {
+  Labels labels{{"fact", std::string(name_of(s.fact))}, {"object", s.object}};
+  if (s.rank >= 0) {
+    labels.emplace_back("rank", rank_label(s.rank));
+  }
+  switch (unit_of(s.fact)) {
+    case model::MachineUnit::events:
+      out.add("xpurun_host_events", counter, "Events that the kernel has counted about the host.", labels,
+              s.last);
+      break;
+    case model::MachineUnit::time:
+      out.add("xpurun_host_wait_seconds", counter, "Time that the kernel has counted about the host.", labels,
+              s.last / 1e6);
+      break;
+    case model::MachineUnit::level:
+    case model::MachineUnit::state:
+      out.add("xpurun_host_level", gauge, "Used share of a file system, or 1 while a state holds.", labels,
+              s.last);
+      break;
+  }
+}
+
 void add_throttling(const GpuThrottling& gpu, Families& out) {
   out.add("xpurun_gpu_clock_observed_seconds", counter, "Time for which a GPU's clock was watched.",
           {{"gpu_uuid", gpu.uuid}}, gpu.observed_s);
@@ -340,6 +362,19 @@ void add_cpu_losses(const CpuLosses& cpu, const std::string& rank, Families& out
   }
 }
 
+void add_host_memory(const HostMemory& memory, const std::string& rank, Families& out) {
+  const Labels labels = {{"rank", rank}};
+  if (memory.resident_bytes >= 0) {
+    out.add("xpurun_resident_bytes", gauge, "Host memory of the rank that is in RAM.", labels,
+            static_cast<double>(memory.resident_bytes));
+  }
+  if (memory.helpers_bytes >= 0) {
+    out.add("xpurun_helpers_private_bytes", gauge,
+            "Private host memory of the processes that the rank has started.", labels,
+            static_cast<double>(memory.helpers_bytes));
+  }
+}
+
 }  // namespace
 
 std::string_view content_type(MetricsFormat format) {
@@ -374,6 +409,7 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
     }
     add_lateness(r.lateness, rank_label(r.rank), out);
     add_cpu_losses(r.cpu, rank_label(r.rank), out);
+    add_host_memory(r.memory, rank_label(r.rank), out);
     if (timed) {
       add_matmuls(*r.timing, rank_label(r.rank), node.peaks, out);
       add_collectives(*r.timing, rank_label(r.rank), out);
@@ -388,6 +424,9 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
   }
   for (const GpuThrottling& gpu : node.gpus) {
     add_throttling(gpu, out);
+  }
+  for (const model::MachineSeries& series : node.machine) {
+    add_machine(series, out);
   }
   out.add("xpurun_slow_events", counter, "Times that the job was found to have become slower.", {},
           number(node.slow_events));

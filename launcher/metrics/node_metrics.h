@@ -1,6 +1,7 @@
 // NodeMetrics: the data of one scrape, before the data become text.
 #pragma once
 
+#include "common/model/evidence/machine.h"
 #include "common/model/speed/throttle_reason.h"
 #include "common/model/timing/peaks.h"
 #include "launcher/collect/lateness.h"
@@ -19,16 +20,25 @@ struct CpuLosses {
   double stolen_s = -1;     // by the hypervisor
 };
 
+// Host memory of a rank; negative: unknown.
+struct HostMemory {
+  int64_t resident_bytes = -1;  // in RAM
+  int64_t helpers_bytes = -1;   // private memory of the processes that it has started
+};
+
 // One rank of this node, with or without a GPU call.
 struct RankMetrics {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
   bool hung = false;
-  double still_s = -1;    // seconds since the last progress; negative: not watched
-  uint64_t steps = 0;     // steps of training that were seen
-  double step_s = -1;     // mean of the last ones; negative: no step was seen
-  RankLateness lateness;  // at collectives
+  double still_s = -1;       // seconds since the last progress; negative: not watched
+  uint64_t steps = 0;        // steps of training that were seen
+  double step_s = -1;        // mean of the last ones; negative: no step was seen
+  uint64_t collections = 0;  // of Python's garbage, as of at most a second before the latest one
+  uint64_t batches = 0;      // that the program asked its data loaders for
+  RankLateness lateness;     // at collectives
   CpuLosses cpu;
+  HostMemory memory;
   uint64_t events_unwritten = 0;       // events lost because no event file could be written
   const RankTiming* timing = nullptr;  // nullptr: no GPU call yet
 };
@@ -56,10 +66,11 @@ struct NodeMetrics {
   double last_dump_s = 0;  // duration of the last dump; 0: no dump yet
   bool shapes = false;     // also serve the atorch_* names
   model::Peaks peaks;
-  uint64_t slow_events = 0;         // times that the job became slower
-  uint64_t mismatches = 0;          // communicators in which different calls have ended
-  std::vector<GpuThrottling> gpus;  // of the node
-  std::vector<Culprit> culprits;    // at the moment
+  uint64_t slow_events = 0;                        // times that the job became slower
+  uint64_t mismatches = 0;                         // communicators in which different calls have ended
+  std::vector<GpuThrottling> gpus;                 // of the node
+  std::vector<model::MachineSeries> machine = {};  // what the kernel counts about the node
+  std::vector<Culprit> culprits;                   // at the moment
   std::vector<RankMetrics> ranks;
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 namespace xpurun::launcher {
@@ -16,7 +17,10 @@ namespace {
 struct Statistics {
   double average = 0;
   double maximum = 0;
+  double p80 = 0;
+  double p90 = 0;
   double p99 = 0;
+  double p999 = 0;
   double p9999 = 0;
   double minimum = 0;
   double throughput = 0;  // work per microsecond
@@ -37,7 +41,10 @@ Statistics statistics_of(const std::deque<RecentSeries::Sample>& samples) {
   };
   return {sum / static_cast<double>(us.size()),
           us.back(),
+          at(0.8),
+          at(0.9),
           at(0.99),
+          at(0.999),
           at(0.9999),
           us.front(),
           sum > 0 ? work / sum : 0};
@@ -59,6 +66,19 @@ bool within_node(const NodeMetrics& node, const RankTiming& t) {
   });
 }
 
+// "RING_LL"
+std::string algorithm_text(const wire::CollectiveHow& how) {
+  if (how.algorithm == 0) {
+    return "NOT_SET";
+  }
+  std::string out(model::algorithm_name(how.algorithm));
+  if (how.protocol != 0) {
+    out += fmt::format("_{}", model::protocol_name(how.protocol));
+  }
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::toupper(c); });
+  return out;
+}
+
 void add_recent(const NodeMetrics& node, const RankMetrics& rank, Families& out) {
   for (const auto& [key, series] : rank.timing->recent) {
     const bool matmul = key.op_class == wire::OpClass::matmul;
@@ -67,9 +87,7 @@ void add_recent(const NodeMetrics& node, const RankMetrics& rank, Families& out)
     labels.emplace_back("level", fmt::format("{}", key.level));
     labels.emplace_back("operation", key.operation);
     if (!matmul) {
-      labels.emplace_back("algorithm", series.how.algorithm == 0
-                                           ? std::string("NOT_SET")
-                                           : std::string(model::algorithm_name(series.how.algorithm)));
+      labels.emplace_back("algorithm", algorithm_text(series.how));
       labels.emplace_back("small", series.small ? "1" : "0");
       labels.emplace_back("transport", within_node(node, *rank.timing) ? "IntraNode" : "InterNode");
     }
@@ -109,6 +127,9 @@ void add_common(const NodeMetrics& node, const RankMetrics& rank, Families& out)
   const Labels labels = common_labels(node, rank);
   out.add_integer("XPU_TIMER_COMMON_HANG", "1 while the rank is part of a hang.", labels, rank.hung ? 1 : 0);
   out.add_integer("XPU_TIMER_COMMON_START_DUMP", "1 during a dump.", labels, node.dumping ? 1 : 0);
+  out.add_integer("XPU_TIMER_COMMON_GC_COUNT", "Garbage collections of Python.", labels, rank.collections);
+  out.add_integer("XPU_TIMER_COMMON_DATA_LOADER_COUNT", "Batches requested from data loaders.", labels,
+                  rank.batches);
   out.add("XPU_TIMER_COMMON_END_DUMP", FamilyType::gauge, "Duration of the last dump in seconds.", labels,
           node.last_dump_s);
 }
@@ -150,10 +171,14 @@ void add_atorch(const NodeMetrics& node, Families& out) {
       const auto add = [&](const char* suffix, const char* help, double value) {
         out.add(name + suffix, FamilyType::gauge, help, labels, value);
       };
+      out.add_integer(name + "_count", "Calls so far.", labels, series.calls);
       add("_qps", "Calls per second.", series.calls_per_s);
       add("_avg_latency", "Mean duration in microseconds.", s.average);
       add("_max_latency", "Longest duration in microseconds.", s.maximum);
+      add("_p80_latency", "80th percentile of the duration in microseconds.", s.p80);
+      add("_p90_latency", "90th percentile of the duration in microseconds.", s.p90);
       add("_p99_latency", "99th percentile of the duration in microseconds.", s.p99);
+      add("_p999_latency", "99.9th percentile of the duration in microseconds.", s.p999);
       add("_p9999_latency", "99.99th percentile of the duration in microseconds.", s.p9999);
     }
   }

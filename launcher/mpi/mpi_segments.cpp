@@ -102,7 +102,8 @@ ThreadCopy copy_of(const wire::MpiThread& thread) {
 
 class MpiReader {
  public:
-  MpiReader(const MpiSegment& memory, base::MonoNs now) : memory_(memory), now_(now) {
+  MpiReader(const MpiSegment& memory, base::MonoNs now, const PlaceOfCall& place_of)
+      : memory_(memory), now_(now), place_of_(place_of) {
     for (size_t i = 0; i < wire::kMpiThreads; ++i) {
       threads_[i] = copy_of(memory.threads[i]);
     }
@@ -121,6 +122,7 @@ class MpiReader {
  private:
   const MpiSegment& memory_;
   base::MonoNs now_;
+  const PlaceOfCall& place_of_;
   std::array<ThreadCopy, wire::kMpiThreads> threads_;
 
   static bool is_pending(const wire::MpiRequest& r) {
@@ -282,6 +284,10 @@ class MpiReader {
       }
       CollectiveCall call = call_of(r.call, is_awaited(r) ? CallStage::called : CallStage::launched, now_);
       call.name = name_of(r);
+      // No stack has the place of a call that has returned.
+      if (place_of_ && call.stage == CallStage::launched) {
+        call.where = place_of_(r.call.caller.load());
+      }
       out.point_to_point.push_back(std::move(call));
     }
   }
@@ -322,8 +328,7 @@ class MpiReader {
     const wire::MpiComm& comm = memory_.comms[index];
     Communicator out;
     out.source = model::CallSource::mpi;
-    const uint64_t identity = comm.identity.load();
-    out.id = identity == 0 ? "world" : fmt::format("{:016x}", identity);
+    out.id = id_of(comm);
     char name[sizeof comm.name];
     std::memcpy(name, comm.name, sizeof name);
     out.name = base::sanitize(std::string_view(name, ::strnlen(name, sizeof name)));
@@ -347,8 +352,14 @@ class MpiReader {
 
 }  // namespace
 
-std::vector<Communicator> read_mpi_calls(const MpiSegment& memory, base::MonoNs now) {
-  return MpiReader(memory, now).read();
+std::string id_of(const wire::MpiComm& comm) {
+  const uint64_t identity = comm.identity.load();
+  return identity == 0 ? "world" : fmt::format("{:016x}", identity);
+}
+
+std::vector<Communicator> read_mpi_calls(const MpiSegment& memory, base::MonoNs now,
+                                         const PlaceOfCall& place_of) {
+  return MpiReader(memory, now, place_of).read();
 }
 
 void MpiSegments::attach(base::Pid pid, const std::function<void(int)>& answer) {
@@ -362,41 +373,55 @@ void MpiSegments::attach(base::Pid pid, const std::function<void(int)>& answer) 
   segment->magic = wire::kMpiSegmentMagic;
   segment->version = wire::kMpiSegmentVersion;
   segment->bytes = sizeof(MpiSegment);
+  segment->records_times = records_times_ ? 1 : 0;
   if (processes_.size() >= kMostProcesses && !processes_.contains(pid)) {
     processes_.erase(processes_.begin());
   }
-  SealedMemory& kept = processes_[pid];
-  kept = std::move(*memory);
-  answer(kept.fd());
-  kept.close_fd();
+  Process& kept = processes_[pid];
+  kept = {.memory = std::move(*memory), .number = ++attached_};
+  answer(kept.memory.fd());
+  kept.memory.close_fd();
 }
 
-const MpiSegment* MpiSegments::find(base::Pid pid) const {
+MpiSegments::View MpiSegments::find(base::Pid pid) const {
   const auto it = processes_.find(pid);
-  return it == processes_.end() ? nullptr : static_cast<const MpiSegment*>(it->second.data());
+  return it == processes_.end() ? View{} : View{it->second.segment(), it->second.number};
+}
+
+void MpiSegments::record_times(bool wanted) {
+  records_times_ = wanted;
+  for (const auto& [pid, process] : processes_) {
+    process.segment()->records_times.store(wanted ? 1 : 0);
+    for (wire::MpiThread& thread : process.segment()->threads) {
+      if (thread.tid.load() == 0) {
+        break;
+      }
+      thread.untimed.store(0);
+    }
+  }
 }
 
 std::vector<base::Pid> MpiSegments::pids() const {
   std::vector<base::Pid> out;
-  for (const auto& [pid, memory] : processes_) {
+  for (const auto& [pid, process] : processes_) {
     out.push_back(pid);
   }
   return out;
 }
 
-void MpiSegments::add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank,
-                         base::MonoNs now) const {
-  const MpiSegment* memory = find(pid);
+void MpiSegments::add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank, base::MonoNs now,
+                         const PlaceOfCall& place_of) const {
+  const MpiSegment* memory = find(pid).memory;
   if (memory == nullptr) {
     return;
   }
-  std::vector<Communicator> comms = read_mpi_calls(*memory, now);
+  std::vector<Communicator> comms = read_mpi_calls(*memory, now, place_of);
   model::RankCollectives& mine = facts.of(rank, pid);
   std::move(comms.begin(), comms.end(), std::back_inserter(mine.communicators));
 }
 
 std::optional<NativeCalls> MpiSegments::main_thread(base::Pid pid) const {
-  const MpiSegment* memory = find(pid);
+  const MpiSegment* memory = find(pid).memory;
   if (memory == nullptr || memory->threads[0].tid.load() == 0) {
     return std::nullopt;
   }

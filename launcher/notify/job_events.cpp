@@ -124,6 +124,12 @@ void JobEvents::mismatched(const std::string& sentence, const model::RankSet& ra
   report(reported);
 }
 
+void JobEvents::memory_grows(const std::string& sentence, const model::RankSet& ranks) {
+  JobEvent reported = event(JobEventKind::memory, sentence);
+  reported.ranks = ranks;
+  report(reported);
+}
+
 void JobEvents::ended() {
   const model::Verdict& verdict = parts_.journal.manifest().verdict;
   JobEvent reported = event(JobEventKind::end, verdict.sentence);

@@ -41,6 +41,8 @@ class JobEvents {
   void slower(const std::string& sentence, const model::RankSet& ranks = {});
   // Ranks have made different calls that ended: the job goes on with wrong data.
   void mismatched(const std::string& sentence, const model::RankSet& ranks);
+  // The memory of these ranks grows and will reach its limit.
+  void memory_grows(const std::string& sentence, const model::RankSet& ranks);
   // The last verdict has been made.
   void ended();
 

@@ -143,8 +143,8 @@ constexpr OptionSpec kRun[] = {
      .words = "all",
      .default_text = "all",
      .group = kPrograms,
-     .help = "the events that --on-event is run for: hang, crash, exception, recovery, slow, mismatch, "
-             "stall, end, or all",
+     .help = "the events that --on-event is run for: hang, crash, exception, recovery, slow, memory, "
+             "mismatch, stall, end, or all",
      .scope = Scope::everywhere},
     {.name = "on-event-timeout",
      .kind = ValueKind::duration,
@@ -338,10 +338,11 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::list,
      .metavar = "WHEN",
      .group = kTiming,
-     .help =
-         "trace every timed call of all ranks in the first N steps (first:N), from step A to step B "
-         "(steps:A-B) or for ten steps every 10m (every:10m); +host at the end adds the calls on the host; "
-         "for several, repeat the option or use commas",
+     .help = "trace every timed call of all ranks in the first N steps (first:N) or seconds (first:2s), from "
+             "step A "
+             "to step B (steps:A-B) or for ten steps every 10m (every:10m); +host at the end adds the calls "
+             "on the host; "
+             "for several, repeat the option or use commas",
      .scope = Scope::everywhere},
     {.name = "peak",
      .kind = ValueKind::text,

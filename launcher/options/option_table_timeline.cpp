@@ -13,7 +13,9 @@ constexpr OptionSpec kPipeline[] = {
      .kind = ValueKind::text,
      .metavar = "GROUPS",
      .group = kStages,
-     .help = "the parallel groups, fastest first, as in Megatron: tp2-dp2-pp4; the index in pp is the stage. "
+     .help = "the parallel groups, fastest first, as in Megatron: tp2-dp2-pp4, or a .json file with the "
+             "ranks of each "
+             "group; the index in pp is the stage. "
              "Default: ranks that send to each other are a pipeline, in ascending order"},
     {.name = "forward",
      .kind = ValueKind::list,
@@ -69,23 +71,29 @@ constexpr OptionSpec kTimeline[] = {
      .kind = ValueKind::text,
      .metavar = "GROUPS",
      .group = kShown,
-     .help = "the parallel groups, fastest first, as in Megatron: tp4-cp2-dp4-pp2; default: from the "
-             "communicators"},
+     .help = "the parallel groups, fastest first, as in Megatron: tp4-cp2-dp4-pp2, or a .json file with the "
+             "ranks of "
+             "each group; default: from the communicators"},
     {.name = "first-group", .group = kShown, .help = "with --groups: only the first group of each type"},
     {.name = "out",
      .short_name = 'o',
      .kind = ValueKind::file,
      .metavar = "FILE",
      .group = kOutput,
-     .help = "write this file, - for standard output, or with --format chrome this directory; default: "
-             "timeline.perfetto-trace or chrome-traces, in the run directory if it is the only operand"},
+     .help =
+         "write this file, - for standard output, or with --format chrome or xpu_timer this directory; "
+         "default: "
+         "timeline.perfetto-trace, chrome-traces or xpu_timer-traces, in the run directory if it is the only "
+         "operand"},
     {.name = "format",
      .kind = ValueKind::choice,
      .metavar = "FORMAT",
-     .words = "perfetto chrome",
+     .words = "perfetto chrome xpu_timer",
      .default_text = "perfetto",
      .group = kOutput,
-     .help = "perfetto: one file; chrome: JSON for each rank, as torch.profiler writes"},
+     .help =
+         "perfetto: one file; chrome: JSON for each rank, as torch.profiler writes; xpu_timer: its .timeline "
+         "and .meta for each rank, and the throughput of matmuls, matmul_dpN.bin"},
     {.name = "compress",
      .group = kOutput,
      .help = "compress with gzip, which Perfetto and the other tools read"},

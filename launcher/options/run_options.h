@@ -7,7 +7,7 @@
 #include "common/base/language.h"
 #include "common/model/run_manifest.h"
 #include "common/model/timing/peaks.h"
-#include "launcher/options/timeline_specs.h"
+#include "launcher/options/values/timeline_specs.h"
 #include "launcher/spawn/environment.h"
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 #include "common/base/tr.h"
 #include "common/model/secrets/redact.h"
 #include "launcher/options/argv_split.h"
-#include "launcher/options/timeline_specs.h"
-#include "launcher/options/traced_functions.h"
+#include "launcher/options/values/timeline_specs.h"
+#include "launcher/options/values/traced_functions.h"
 
 #include <fmt/format.h>
 

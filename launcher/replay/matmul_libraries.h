@@ -29,8 +29,6 @@ class MatmulLibraries {
   MatmulLibraries(Gpu& gpu, const vendor::Blas& blas, const vendor::Lt& lt)
       : gpu_(gpu), blas_(blas), lt_(lt) {}
   base::Status set_up();
-  base::Result<std::unique_ptr<PreparedCall>> prepare_lt(const report::MatmulProblem& problem,
-                                                         const MatmulOperands& operands);
 
   Gpu& gpu_;
   const vendor::Blas& blas_;

@@ -17,7 +17,8 @@ struct TestHost {
   bool gloo = false;
   bool nccl = false;
   int gpus = 0;
-  bool mpi = false;  // mpirun and mpi4py
+  bool mpi = false;       // mpirun and mpi4py
+  bool compiler = false;  // of C
 };
 
 base::Result<TestHost> test_host_from_json(std::string_view text);

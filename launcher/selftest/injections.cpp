@@ -270,8 +270,12 @@ std::vector<Injection> failing() {
   };
 }
 
-std::vector<Injection> in_mpi() {
+std::vector<Injection> in_native_programs() {
   return {
+      {.name = "native-spin",
+       .summary = "a rank in C spins until a flag is set, which nobody does",
+       .needs_compiler = true,
+       .expected = {.ids = {"hang.stuck", "hang.busy"}, .words = {"wait_for_neighbour"}}},
       {.name = "mpi-ring",
        .summary = "ranks of MPI send large messages in a ring before they receive",
        .least_ranks = 3,
@@ -296,7 +300,7 @@ std::vector<Injection> in_mpi() {
 std::vector<Injection> make_table() {
   std::vector<Injection> out;
   for (const auto part :
-       {healthy_jobs, collectives, standing_still, on_the_gpu, in_mpi, failing, slow_jobs}) {
+       {healthy_jobs, collectives, standing_still, on_the_gpu, in_native_programs, failing, slow_jobs}) {
     for (Injection& injection : part()) {
       out.push_back(std::move(injection));
     }

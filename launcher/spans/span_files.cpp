@@ -46,6 +46,7 @@ void SpanFiles::add(const SpanSource& who, std::span<const model::ShortCalls> ca
   for (model::ShortCalls one : calls) {
     if (Open* open = ready(ranks_[who.rank], who); open != nullptr) {
       one.name = open->encoder.name(who.names[one.name]);
+      one.place = open->encoder.name(who.names[one.place]);
       open->encoder.add(one);
     }
   }

@@ -51,14 +51,12 @@ uint32_t SpanReader::add_name(std::string text) {
   return static_cast<uint32_t>(names_.size() - 1);
 }
 
-std::vector<model::Span> SpanReader::adopt(std::vector<model::Span> spans, const SpanReader& from) {
-  for (model::Span& span : spans) {
-    const std::string& text = from.names()[span.name];
-    const auto known = adopted_.find(text);
-    span.name = known != adopted_.end() ? known->second : (adopted_[text] = add_name(text));
-    span.place = span.group = 0;  // marks have none
+uint32_t SpanReader::adopt(const std::string& text) {
+  if (text.empty()) {
+    return 0;
   }
-  return spans;
+  const auto known = adopted_.find(text);
+  return known != adopted_.end() ? known->second : (adopted_[text] = add_name(text));
 }
 
 // A send and its recv are a meeting of two ranks: the pair is a group of its own.

@@ -23,8 +23,8 @@ class SpanReader {
   // The sums of short calls that read() has found; their indexes are those of spans.
   std::vector<model::ShortCalls> take_short_calls() { return std::exchange(short_calls_, {}); }
 
-  // The same spans with indexes into names() of this reader.
-  std::vector<model::Span> adopt(std::vector<model::Span> spans, const SpanReader& from);
+  // The index of a text of another reader.
+  uint32_t adopt(const std::string& text);
 
   // Index 0 is the empty text. Grows only.
   const std::vector<std::string>& names() const { return names_; }

@@ -4,6 +4,9 @@
 #pragma once
 
 #include "launcher/collect/python_segments.h"
+#include "launcher/mpi/call_places.h"
+#include "launcher/mpi/mpi_segments.h"
+#include "launcher/mpi/mpi_spans.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/spans/process_load.h"
@@ -14,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,8 +31,12 @@ class SpanService {
     Storage& storage;
     ProcessTable& table;
     PythonSegments& segments;
+    MpiSegments& mpi;
+    CallPlaces& places;  // of MPI calls
   };
   using Consumer = std::function<void(const SpanSource& who, std::span<const model::Span> spans)>;
+
+  using LoadConsumer = std::function<void(base::Pid pid, const model::LoadSample& load)>;
 
   // Limits for the files of one rank.
   struct Limits {
@@ -46,6 +54,9 @@ class SpanService {
   // references are valid during the call.
   void on_spans(Consumer consumer) { consumer_ = std::move(consumer); }
 
+  // Called with each sample of the load of a rank.
+  void on_load(LoadConsumer consumer) { load_consumer_ = std::move(consumer); }
+
   // Call before a process gets its memory, which may replace that of an ended process with the same pid.
   void before_attach(base::Pid pid);
   // Call after a process has got its memory.
@@ -60,6 +71,8 @@ class SpanService {
     uint64_t number = 0;  // of the segment
     SpanReader spans;
     SpanReader marks;
+    uint64_t mpi_number = 0;  // of the segment of MPI
+    MpiSpans mpi;
     ProcessLoad load;
     std::optional<model::LoadSample> latest;
     base::MonoNs sampled = 0;
@@ -72,7 +85,12 @@ class SpanService {
   void tick();
   // Whether the process may write more.
   bool drain(base::Pid pid, base::MonoNs now);
+  std::set<base::Pid> pids() const;
+  Reader& reader_of(base::Pid pid, const PythonSegments::View& python, const MpiSegments::View& mpi);
+  static std::vector<model::Span> merged(const std::vector<model::Span>& a,
+                                         const std::vector<model::Span>& b);
   static std::vector<model::Span> read(const PythonSegments::View& view, Reader& reader);
+  MpiSpans::Found read(const wire::MpiSegment& memory, Reader& reader, base::Pid pid, bool last);
   void write(const SpanSource& who, Reader& reader, std::vector<model::Span> spans);
 
   Parts parts_;
@@ -81,6 +99,7 @@ class SpanService {
   SpanFiles files_;
   SpanFiles functions_;
   Consumer consumer_;
+  LoadConsumer load_consumer_;
   std::map<base::Pid, Reader> readers_;
   StolenCpu stolen_;
   EventLoop::TimerId timer_ = 0;

@@ -139,10 +139,14 @@ std::string load_json(const model::SpanFile& file, size_t index) {
   j["at_ns"] = load.at_ns;
   j["wall_ns"] = wall_of(file, load.at_ns);
   j["cpu_ns"] = load.cpu_ns;
-  j["run_delay_ns"] = load.run_delay_ns < 0 ? ordered_json() : ordered_json(load.run_delay_ns);
+  const auto known = [](int64_t value) { return value < 0 ? ordered_json() : ordered_json(value); };
+  j["run_delay_ns"] = known(load.run_delay_ns);
   j["major_faults"] = load.major_faults;
-  j["throttled_ns"] = load.throttled_ns < 0 ? ordered_json() : ordered_json(load.throttled_ns);
-  j["stolen_ns"] = load.stolen_ns < 0 ? ordered_json() : ordered_json(load.stolen_ns);
+  j["throttled_ns"] = known(load.throttled_ns);
+  j["stolen_ns"] = known(load.stolen_ns);
+  j["resident_bytes"] = known(load.resident_bytes);
+  j["private_bytes"] = known(load.private_bytes);
+  j["helpers_bytes"] = known(load.helpers_bytes);
   return dump_line(j);
 }
 

@@ -11,6 +11,16 @@ namespace xpurun::launcher {
 namespace {
 constexpr size_t kMostTraced = 200;
 constexpr size_t kMostProblems = 400;
+
+// Without the mark of a function that the program may lack.
+std::string_view plain(std::string_view name) {
+  return name.substr(name.starts_with('?') ? 1 : 0);
+}
+
+auto find_name(std::vector<std::string>& names, std::string_view wanted) {
+  return std::find_if(names.begin(), names.end(),
+                      [&](const std::string& name) { return plain(name) == wanted; });
+}
 }  // namespace
 
 TracedNames::TracedNames(const std::string& names) {
@@ -24,7 +34,7 @@ TracedNames::TracedNames(const std::string& names) {
 base::Status TracedNames::add(const std::vector<std::string>& names) {
   std::vector<std::string> all = names_;
   for (const std::string& name : names) {
-    if (std::find(all.begin(), all.end(), name) == all.end()) {
+    if (find_name(all, name) == all.end()) {
       all.push_back(name);
     }
   }
@@ -40,12 +50,12 @@ base::Status TracedNames::add(const std::vector<std::string>& names) {
 
 base::Status TracedNames::remove(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    if (std::find(names_.begin(), names_.end(), name) == names_.end()) {
+    if (find_name(names_, name) == names_.end()) {
       return base::fail(fmt::format("{} is not in the list of traced functions", base::sanitize(name)));
     }
   }
   for (const std::string& name : names) {
-    std::erase(names_, name);
+    names_.erase(find_name(names_, name));
     problems_.erase(name);
   }
   return {};
@@ -69,7 +79,7 @@ std::vector<TracedState::Function> TracedNames::functions() const {
   std::vector<TracedState::Function> out;
   for (const std::string& name : names_) {
     const auto problem = problems_.find(name);
-    out.push_back({.name = name,
+    out.push_back({.name = std::string(plain(name)),
                    .problem = problem == problems_.end() ? std::nullopt : std::optional(problem->second)});
   }
   return out;

@@ -35,7 +35,7 @@ struct TracedState {
 
 class TracedNames {
  public:
-  // The names at the start of the job, separated by commas.
+  // The names at the start of the job, separated by commas. "?" before a name: the program may lack it.
   explicit TracedNames(const std::string& names);
 
   // Names in the form of `--trace-python`. Nothing changes on an error.

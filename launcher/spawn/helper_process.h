@@ -28,6 +28,7 @@ class HelperProcess {
 
   base::Pid pid() const { return pid_; }
   int output() const { return output_.get(); }  // non-blocking read end of its stdout
+  int input() const { return input_.get(); }    // blocking write end of its stdin
   void close_output() { output_.reset(); }
   void close_input() { input_.reset(); }  // releases a helper that waits at its barrier
   // Call after the process was reaped: its pid may be reused from now on.

@@ -1,11 +1,9 @@
 #include "launcher/speed/inferred_steps.h"
 
 #include "common/base/hash.h"
-#include "report/speed/primitives/statistics.h"
-#include "report/speed/steps/token_period.h"
+#include "report/speed/steps/step_ends.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace xpurun::launcher {
 
@@ -14,8 +12,7 @@ namespace {
 using model::Span;
 using model::Stage;
 
-constexpr size_t kIntervals = 32;    // between batches, that are compared
-constexpr double kSameStages = 0.8;  // of them consist of the same stages
+constexpr size_t kIntervals = 32;  // between batches, that are compared
 constexpr size_t kMostLoaders = 16;
 constexpr size_t kLearn = 64;   // calls
 constexpr size_t kCalls = 512;  // latest ones
@@ -54,7 +51,7 @@ bool InferredSteps::batches_are_regular() const {
   for (const uint64_t shape : shapes_) {
     most = std::max(most, ++counts[shape]);
   }
-  return static_cast<double>(most) >= kSameStages * kIntervals;
+  return static_cast<double>(most) >= report::kSameStages * kIntervals;
 }
 
 // A program with several loaders waits for the one of the training most often.
@@ -75,6 +72,14 @@ std::optional<base::MonoNs> InferredSteps::take_batch(const Span& span) {
 }
 
 std::optional<base::MonoNs> InferredSteps::take_call(const Span& span) {
+  if (span.mpi_collective && !std::exchange(mpi_, true)) {
+    first_ += calls_.size();
+    calls_.clear();
+    period_ = different_ = 0;
+  }
+  if (mpi_ && !span.mpi_collective) {
+    return std::nullopt;
+  }
   const uint64_t token = base::hash_words(span.bytes, {span.name, span.place, span.group});
   calls_.push_back({span.begin_ns, end_of(span), token});
   if (calls_.size() > kCalls) {
@@ -102,26 +107,13 @@ std::optional<base::MonoNs> InferredSteps::take_call(const Span& span) {
   return number % period_ == phase_ ? std::optional(end_of(span)) : std::nullopt;
 }
 
-// The step ends before the longest pause of the sequence.
 void InferredSteps::find_sequence() {
-  std::vector<uint64_t> tokens;
-  for (const Call& call : calls_) {
-    tokens.push_back(call.token);
-  }
-  const report::TokenPeriod found = report::find_period(tokens);
-  if (found.length < 2 || calls_.size() < 3 * found.length) {
+  const report::CallCycle found = report::find_cycle({calls_.begin(), calls_.end()});
+  if (found.period.length < (mpi_ ? 1u : 2u) || calls_.size() < 3 * found.period.length) {
     return;
   }
-  std::vector<std::vector<double>> pauses(found.length);
-  for (size_t i = 0; i + 1 < calls_.size(); ++i) {
-    pauses[(first_ + i) % found.length].push_back(static_cast<double>(calls_[i + 1].begin - calls_[i].end));
-  }
-  std::vector<double> medians;
-  for (std::vector<double>& one : pauses) {
-    medians.push_back(report::median(std::move(one)));
-  }
-  period_ = found.length;
-  phase_ = static_cast<size_t>(std::max_element(medians.begin(), medians.end()) - medians.begin());
+  period_ = found.period.length;
+  phase_ = (first_ + found.phase) % period_;
 }
 
 }  // namespace xpurun::launcher

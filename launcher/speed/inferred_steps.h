@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/model/timing/span.h"
+#include "report/speed/steps/token_period.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -21,11 +22,6 @@ class InferredSteps {
 
  private:
   using Source = std::pair<uint32_t, uint32_t>;  // name and place of a span
-  struct Call {
-    base::MonoNs begin;
-    base::MonoNs end;
-    uint64_t token;
-  };
 
   std::optional<base::MonoNs> take_batch(const model::Span& span);
   std::optional<base::MonoNs> take_call(const model::Span& span);
@@ -37,11 +33,12 @@ class InferredSteps {
   uint64_t since_batch_ = 0;            // hash of the stages since the last batch
   std::deque<uint64_t> shapes_;         // of the latest intervals between batches
   // Collectives; call n is calls_[n - first_].
-  std::deque<Call> calls_;
+  std::deque<report::SequenceCall> calls_;
   size_t first_ = 0;
   size_t period_ = 0;  // 0: not known
   size_t phase_ = 0;   // n % period_ of the last call of a step
   size_t different_ = 0;
+  bool mpi_ = false;  // only collectives of MPI count, and one that repeats is a step
 };
 
 }  // namespace xpurun::launcher

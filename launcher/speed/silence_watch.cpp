@@ -5,9 +5,10 @@
 namespace xpurun::launcher {
 
 namespace {
-constexpr uint64_t kLeastSteps = 20;  // the first ones compile and warm up
+constexpr uint64_t kLeastSteps = 20;  // the first steps compile kernels
+// A silence lasts longer than 10 usual steps and twice the longest pause so far.
 constexpr double kUsualSteps = 10;
-constexpr double kUsualPauses = 2;  // a silence is so many times as long as the longest pause
+constexpr double kUsualPauses = 2;
 constexpr double kLeastS = 5;
 }  // namespace
 

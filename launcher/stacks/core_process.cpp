@@ -3,8 +3,25 @@
 #include "launcher/processes/identity.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
 
 namespace xpurun::launcher {
+
+namespace {
+
+// The user has named the file, so RANK alone is enough, after the variables of a launcher.
+std::optional<Identity> identity_of(std::map<std::string, std::string> environment) {
+  const auto known = identity_from(environment);
+  if (known) {
+    return known;
+  }
+  environment.emplace("WORLD_SIZE", "0");
+  return identity_from(environment);
+}
+
+}  // namespace
 
 void identify(std::vector<CoreProcess>& processes) {
   for (CoreProcess& p : processes) {
@@ -13,13 +30,13 @@ void identify(std::vector<CoreProcess>& processes) {
     }
   }
   for (CoreProcess& p : processes) {
-    const auto identity = identity_from(p.environment);
+    const auto identity = identity_of(p.environment);
     if (!identity || p.stacks.python_version.empty()) {
       continue;
     }
     const bool worker = std::any_of(processes.begin(), processes.end(), [&](const CoreProcess& other) {
       return other.stacks.pid == p.parent && other.stacks.host == p.stacks.host &&
-             !other.stacks.python_version.empty() && identity_from(other.environment) == identity;
+             !other.stacks.python_version.empty() && identity_of(other.environment) == identity;
     });
     p.stacks.rank = identity->rank;
     p.stacks.local_rank = identity->local_rank;

@@ -4,7 +4,6 @@
 #include "common/base/output/log.h"
 #include "common/wire/notice.h"
 #include "common/wire/python.h"
-#include "launcher/options/traced_functions.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/install_paths.h"
@@ -49,21 +48,13 @@ std::string why_no_python(const RunOptions& options, const std::string& loaded_f
                : fmt::format("there is no bootstrap in {}/{}", directory, wire::kPythonDirectory);
 }
 
-constexpr char kXpuTimerFunctions[] = "XPU_TIMER_HOST_TRACING_FUNC";
-constexpr std::string_view kXpuTimerNone = "NOT_SET";
-
-// Users of xpu_timer already have a list of functions in their environment.
-std::string functions_of_xpu_timer() {
-  const char* list = std::getenv(kXpuTimerFunctions);
-  if (list == nullptr || list == kXpuTimerNone) {
-    return {};
-  }
-  const auto names = traced_functions(list);
-  if (!names) {
-    base::log_warn("{} is ignored: {}", kXpuTimerFunctions, base::to_line(names.error()));
-  }
-  return names.value_or("");
-}
+// Waits for the GPU, and passes of a step that no stage covers. "?": where the program lacks the function,
+// nothing is said.
+constexpr std::string_view kTracedInFull =
+    "?torch.cuda:synchronize,?torch.cuda:Event.synchronize,?torch.cuda:Event.wait,"
+    "?torch.cuda:Stream.synchronize,?torch.cuda:Stream.wait_event,?torch.cuda:Stream.wait_stream,"
+    "?torch.autograd:grad,?megatron.core.pipeline_parallel.schedules:forward_step,"
+    "?megatron.core.pipeline_parallel.schedules:backward_step";
 
 std::vector<std::string> with_traced_functions(std::vector<std::string> env, const RunOptions& options) {
   const std::string names = traced_at_start(options);
@@ -77,7 +68,10 @@ std::vector<std::string> with_traced_functions(std::vector<std::string> env, con
 }  // namespace
 
 std::string traced_at_start(const RunOptions& options) {
-  return options.trace_python.empty() ? functions_of_xpu_timer() : options.trace_python;
+  if (options.timing != Timing::full || !options.python_hooks) {
+    return options.trace_python;
+  }
+  return fmt::format("{}{}{}", options.trace_python, options.trace_python.empty() ? "" : ",", kTracedInFull);
 }
 
 std::vector<std::string> with_preload_setup(std::vector<std::string> env, const RunOptions& options,

@@ -10,8 +10,8 @@
 
 namespace xpurun::launcher {
 
-// The Python functions that are traced from the start, separated by commas: those of --trace-python, else
-// those that users of xpu_timer name in the environment.
+// The Python functions that are traced from the start, separated by commas: those of --trace-python, and with
+// --timing full the waits for the GPU. "?" before a name: nothing is said where a program lacks the function.
 std::string traced_at_start(const RunOptions& options);
 
 // Adds the preload library and its settings to `env`. Records in the manifest the library's path, or why the

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <functional>
+#include <unistd.h>
 #include <utility>
 
 namespace xpurun::launcher {
@@ -16,8 +17,13 @@ namespace xpurun::launcher {
 Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
     : parts_(p),
       hooks_(std::move(hooks)),
-      python_({p.loop, p.table, p.journal, p.storage, p.options}, setup.host, python_hooks()),
+      places_({.loop = p.loop,
+               .signal_mask = setup.signal_mask,
+               .stderr_fd = setup.stderr_fd,
+               .started = helper_started()}),
+      python_({p.loop, p.table, p.journal, p.storage, p.options, mpi_, places_}, setup.host, python_hooks()),
       speed_(p.loop, p.journal, p.options, speed_hooks()),
+      memory_({p.table, p.journal, p.options}, memory_hooks()),
       timing_({p.loop, p.storage, p.table, p.options}, p.journal.dir(), setup.host, timing_hooks()),
       activity_({p.loop, p.storage, p.table, timing_.collector()}, setup.host,
                 {.step_s = [this](base::MonoNs from,
@@ -33,6 +39,13 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
                   .signal_mask = setup.signal_mask,
                   .stderr_fd = setup.stderr_fd,
                   .started = helper_started()}),
+      machine_({.loop = p.loop,
+                .storage = p.storage,
+                .run_dir = setup.directory,
+                .signal_mask = setup.signal_mask,
+                .stderr_fd = setup.stderr_fd,
+                .started = helper_started(),
+                .ranks = [this] { return watched_ranks(); }}),
       calls_({p.table, p.storage},
              {.nccl = [this] { return timing_.calls(); },
               .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); },
@@ -51,6 +64,8 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
                    .say = hooks_.say}),
       metrics_(p.loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }) {
   mismatches_.start();
+  python_.on_load([this](base::Pid pid, const model::LoadSample& load) { memory_.add(pid, load); });
+  machine_.start();
   python_.on_spans([this](const auto& who, auto spans) {
     speed_.add(who.rank, who.process, spans);
     timing_.spans_arrived(who.rank, spans, who.names);
@@ -60,19 +75,34 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
 void Measurement::add_helpers(HelperList& helpers) {
   helpers.add_busy(captures_);
   helpers.add_known(gpu_watch_);
+  helpers.add_known(machine_);
+  helpers.add_known(places_);
 }
 
 model::CollectiveFacts Measurement::save(const std::string& directory) {
+  machine_.look();
   timing_.save(directory);
   python_.save_spans();
   return calls_.save(fmt::format("{}/{}", directory, model::kCollectivesFile));
 }
 
-void Measurement::add_mpi_calls(model::CollectiveFacts& facts) const {
+std::vector<WatchedRank> Measurement::watched_ranks() const {
+  std::vector<WatchedRank> out;
+  for (const TrackedProcess* p : parts_.table.living()) {
+    if (p->record.role == model::ProcessRole::rank && p->record.rank >= 0) {
+      out.push_back({.rank = p->record.rank, .local_rank = p->record.local_rank, .pid = p->record.pid});
+    }
+  }
+  return out;
+}
+
+void Measurement::add_mpi_calls(model::CollectiveFacts& facts) {
   for (const base::Pid pid : mpi_.pids()) {
     const TrackedProcess* p = parts_.table.find(pid);
     if (p != nullptr && p->record.role == model::ProcessRole::rank) {
-      mpi_.add_to(facts, pid, p->record.rank, parts_.loop.now());
+      mpi_.add_to(facts, pid, p->record.rank, parts_.loop.now(), [this, pid](uint64_t address) {
+        return model::location_of(places_.find(pid, address).value_or(""));
+      });
     }
   }
 }
@@ -87,6 +117,9 @@ void Measurement::finish_files() {
   mismatches_.finish();
   timing_.finish();
   gpu_watch_.finish();
+  machine_.finish();
+  python_.save_spans();
+  places_.settle();
   python_.save_spans();
 }
 
@@ -109,6 +142,16 @@ SlowdownHandler::Hooks Measurement::speed_hooks() {
           .recorded = [this] { return timing_.level() != wire::Level::off && !parts_.job.is_ending(); },
           .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_),
           .look_for_stall = hooks_.look_for_stall};
+}
+
+MemoryWatch::Hooks Measurement::memory_hooks() {
+  return {.steps = [this](base::Rank rank) { return steps().rank(rank).steps; },
+          .room = [] { return read_memory_room(base::ProcFs(), ::getpid()); },
+          .grows =
+              [this](const std::string& sentence, const model::RankSet& ranks) {
+                parts_.notifier.events().memory_grows(sentence, ranks);
+              },
+          .say = hooks_.say};
 }
 
 // Who is to blame at the moment: for a stall, else for slow steps.
@@ -151,6 +194,7 @@ TimingService::Hooks Measurement::timing_hooks() {
           .slow_events = [this] { return steps().slow_events(); },
           .mismatches = [this] { return mismatches_.found(); },
           .culprits = [this] { return culprits(); },
+          .machine = [this] { return machine_.history().series; },
           .gpus = [this] { return gpu_watch_.throttling(); }};
 }
 

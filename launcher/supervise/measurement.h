@@ -10,9 +10,11 @@
 #include "launcher/ending/helper_list.h"
 #include "launcher/ending/job_state.h"
 #include "launcher/journal/journal.h"
+#include "launcher/machine/machine_watch.h"
 #include "launcher/mpi/mpi_segments.h"
 #include "launcher/notify/notifier.h"
 #include "launcher/options/run_options.h"
+#include "launcher/supervise/handlers/memory_watch.h"
 #include "launcher/supervise/handlers/mismatch_watch.h"
 #include "launcher/supervise/handlers/recorded_calls.h"
 #include "launcher/supervise/handlers/slowdown_handler.h"
@@ -80,20 +82,25 @@ class Measurement {
  private:
   PythonReports::Hooks python_hooks();
   SlowdownHandler::Hooks speed_hooks();
+  MemoryWatch::Hooks memory_hooks();
   TimingService::Hooks timing_hooks();
   std::vector<Culprit> culprits() const;
   std::function<void(base::Pid)> helper_started();
-  void add_mpi_calls(model::CollectiveFacts& facts) const;
+  std::vector<WatchedRank> watched_ranks() const;
+  void add_mpi_calls(model::CollectiveFacts& facts);
 
   Parts parts_;
   Hooks hooks_;
-  PythonReports python_;
   MpiSegments mpi_;
+  CallPlaces places_;
+  PythonReports python_;
   SlowdownHandler speed_;
+  MemoryWatch memory_;
   TimingService timing_;
   ActivitySession activity_;
   CaptureRunner captures_;
   GpuWatch gpu_watch_;
+  MachineWatch machine_;
   RecordedCalls calls_;
   MismatchWatch mismatches_;
   MetricsServer metrics_;

@@ -2,7 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
-#include "launcher/options/traced_functions.h"
+#include "launcher/options/values/traced_functions.h"
 #include "launcher/supervise/command_start.h"
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,8 @@ namespace xpurun::launcher {
 PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
     : parts_(parts),
       hooks_(std::move(hooks)),
-      spans_({parts.loop, parts.storage, parts.table, segments_}, parts.journal.dir().path(), host,
+      spans_({parts.loop, parts.storage, parts.table, segments_, parts.mpi, parts.places},
+             parts.journal.dir().path(), host,
              {.span_bytes = parts.options.span_bytes(), .function_bytes = parts.options.function_bytes()},
              [this] { return hooks_.spans_wanted(); }),
       names_(traced_at_start(parts.options)),
@@ -111,6 +112,15 @@ void PythonReports::attach(base::Pid pid, SpanWriter writer, const std::function
   discover(pid);
   answer(descriptor ? *descriptor : -1);
   segments_.sent(pid);
+  spans_.attached();
+}
+
+void PythonReports::attach_mpi(base::Pid pid, const std::function<void(int)>& answer) {
+  spans_.before_attach(pid);
+  parts_.places.attach(pid);
+  // Before the answer: a process that ends a millisecond later must already be known as a rank.
+  discover(pid);
+  parts_.mpi.attach(pid, answer);
   spans_.attached();
 }
 

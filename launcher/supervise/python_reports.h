@@ -30,6 +30,8 @@ class PythonReports {
     Journal& journal;
     Storage& storage;
     const RunOptions& options;
+    MpiSegments& mpi;
+    CallPlaces& places;
   };
   struct Hooks {
     std::function<void(base::Pid)> look_at;  // finds a process that the table does not know yet
@@ -44,6 +46,8 @@ class PythonReports {
   // Creates memory for the calls and spans of the process and passes its descriptor to `answer`; -1: there is
   // none.
   void attach(base::Pid pid, SpanWriter writer, const std::function<void(int descriptor)>& answer);
+  // The same for the MPI calls of the process.
+  void attach_mpi(base::Pid pid, const std::function<void(int descriptor)>& answer);
   // Adds the calls that the ranks have made so far, including the last state of dead ranks.
   void add_calls(model::CollectiveFacts& facts) const;
   // Writes all spans recorded so far. Called before a dump and at the end of the job.
@@ -54,6 +58,7 @@ class PythonReports {
   base::Status change_traced(const std::vector<std::string>& add, const std::vector<std::string>& remove);
   TracedState traced() const;
   void on_spans(SpanService::Consumer consumer) { spans_.on_spans(std::move(consumer)); }
+  void on_load(SpanService::LoadConsumer consumer) { spans_.on_load(std::move(consumer)); }
 
  private:
   void discover(base::Pid pid);

@@ -5,6 +5,7 @@
 #include "launcher/output/journald.h"
 #include "launcher/output/termination_message.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/wording.h"
 
 #include <fmt/format.h>
@@ -32,6 +33,9 @@ EndText end_text(const model::RunManifest& run, bool several_ranks) {
       std::any_of(run.stalls.begin(), run.stalls.end(), [](const model::Stall& s) { return !s.early; });
   if (stalls || v.kind == VerdictKind::hang || v.kind == VerdictKind::crash || v.kind == VerdictKind::slow) {
     return EndText::with_evidence;
+  }
+  if (v.id == report::kNoneRequestsLeft) {
+    return EndText::sentence;
   }
   if (v.kind == VerdictKind::none || v.kind == VerdictKind::running) {
     return EndText::nothing;

@@ -158,7 +158,7 @@ NoticeRouter::Hooks Supervisor::notice_hooks() {
           .crashed = std::bind_front(&CrashHandler::process_crashed, &crashes_),
           .attach_timing = std::bind_front(&TimingService::attach, &measurement_.timing()),
           .attach_spans = std::bind_front(&PythonReports::attach, &measurement_.python()),
-          .attach_mpi = std::bind_front(&MpiSegments::attach, &measurement_.mpi()),
+          .attach_mpi = std::bind_front(&PythonReports::attach_mpi, &measurement_.python()),
           .attach_capture = std::bind_front(&ActivitySession::attach, &measurement_.activity()),
           .answer = std::bind_front(&NoticeServer::answer_attach, &notices_)};
 }

@@ -122,7 +122,12 @@ TimelinePlan::Action TimelinePlan::start(const TimelineSpec& spec, int64_t at_wa
   Action out{.kind = Kind::start, .spec = spec, .start_wall_ns = at_wall_ns};
   running_ = Running{.spec = spec};
   running_->begins = look.now + (at_wall_ns == kAtOnce ? kLeastAheadNs : at_wall_ns - look.wall_ns);
-  if (is_periodic(spec)) {
+  if (spec.first_s > 0) {
+    ++next_;
+    running_->until = running_->begins + base::s_to_ns(spec.first_s);
+    out.limit_s = spec.first_s + kPatienceS;
+    out.count = kMostCalls;
+  } else if (is_periodic(spec)) {
     const double length_s = period_trace_s(spec, look.step_s);
     last_period_ = at_wall_ns;
     running_->until = look.now + (at_wall_ns - look.wall_ns) + base::s_to_ns(length_s);
@@ -149,7 +154,7 @@ TimelinePlan::Action TimelinePlan::look(const Look& look) {
     running_.reset();
     return {.kind = Kind::end, .spec = spec};
   }
-  if (look.ranks > 0 && next_ < specs_.size() && !is_periodic(specs_[next_]) &&
+  if (look.ranks > 0 && next_ < specs_.size() && !is_periodic(specs_[next_]) && specs_[next_].first_s == 0 &&
       look.fastest >= specs_[next_].last) {
     return {.kind = Kind::missed, .spec = specs_[next_++]};
   }

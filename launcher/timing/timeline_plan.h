@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "launcher/options/timeline_specs.h"
+#include "launcher/options/values/timeline_specs.h"
 
 #include <cstdint>
 #include <optional>
@@ -57,7 +57,7 @@ class TimelinePlan {
     base::MonoNs begins = 0;
     base::MonoNs reached = 0;  // the fastest rank has ended the last step; 0: not yet
     base::MonoNs done = 0;     // the last step was counted, or the time is over; 0: not yet
-    base::MonoNs until = 0;    // end of a trace of every:T; 0: steps end the trace
+    base::MonoNs until = 0;    // end of a trace of every:T or first:DURATION; 0: steps end the trace
   };
 
   void note_steps(const Look& look);

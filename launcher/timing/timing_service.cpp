@@ -140,6 +140,13 @@ void TimingService::events_arrived(base::Pid pid, const RankTiming& timing,
 
 void TimingService::spans_arrived(base::Rank rank, std::span<const model::Span> spans,
                                   const std::vector<std::string>& names) {
+  for (const model::Span& span : spans) {
+    if (span.stage == model::Stage::garbage) {
+      python_[rank].collections = span.sequence;
+    } else if (span.stage == model::Stage::data) {
+      ++python_[rank].batches;
+    }
+  }
   // With a GPU, the lateness comes from GPU events.
   if (collector_.empty()) {
     lateness_.add(rank, spans, names);
@@ -215,6 +222,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
                    .slow_events = hooks_.slow_events(),
                    .mismatches = hooks_.mismatches(),
                    .gpus = hooks_.gpus(),
+                   .machine = hooks_.machine(),
                    .culprits = hooks_.culprits(),
                    .ranks = {}};
   std::map<base::Rank, RankMetrics> ranks;
@@ -227,8 +235,11 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
         .still_s = progress.still_s,
         .steps = progress.steps,
         .step_s = progress.step_s,
+        .collections = python_[p.record.rank].collections,
+        .batches = python_[p.record.rank].batches,
         .lateness = lateness_.of(p.record.rank),
         .cpu = progress.cpu,
+        .memory = progress.memory,
         .events_unwritten = event_files_.failed(p.record.rank),
         .timing = collector_.read({p.record.pid, p.record.rank, p.record.local_rank, p.alive})};
   };

@@ -19,6 +19,7 @@
 #include "launcher/timing/trace_session.h"
 
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -41,6 +42,7 @@ class TimingService {
     uint64_t steps = 0;  // of training
     double step_s = -1;  // mean of the last ones; negative: no step was seen
     CpuLosses cpu;
+    HostMemory memory;
   };
   struct DumpActivity {
     bool dumping = false;
@@ -63,6 +65,9 @@ class TimingService {
     std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
     std::function<uint64_t()> mismatches = [] { return uint64_t{0}; };  // communicators with wrong data
     std::function<std::vector<Culprit>()> culprits = [] { return std::vector<Culprit>(); };
+    std::function<std::vector<model::MachineSeries>()> machine = [] {
+      return std::vector<model::MachineSeries>();
+    };
     std::function<std::vector<GpuThrottling>()> gpus = [] { return std::vector<GpuThrottling>(); };
   };
   enum class WhichRanks { living, all };
@@ -127,6 +132,12 @@ class TimingService {
   TraceSession trace_;
   Timelines timelines_;
   bool every_call_ = false;
+  // Of Python, for metrics.
+  struct Counts {
+    uint64_t collections = 0;
+    uint64_t batches = 0;
+  };
+  std::map<base::Rank, Counts> python_;
   EventLoop::TimerId drain_timer_ = 0;
 };
 

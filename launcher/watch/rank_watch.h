@@ -13,6 +13,7 @@
 #include "launcher/processes/native_calls.h"
 #include "launcher/watch/common_place.h"
 #include "launcher/watch/helper_watch.h"
+#include "launcher/watch/native_spin.h"
 #include "launcher/watch/rank_probe.h"
 #include "launcher/watch/tight_loop.h"
 #include "stackdump/resolve/position.h"
@@ -72,7 +73,9 @@ class RankWatch final : public RankProbe {
   static double queue_s(const Usage& from, const Usage& to);
   // True if the main thread's position shows progress since the last sample.
   bool sample_position(base::MonoNs now);
-  bool sample_without_python();
+  bool sample_without_python(base::MonoNs now);
+  // True if nothing is known.
+  bool registers_move();
   // Of the hang timeout: the main thread's stillness.
   double still_part(base::MonoNs now) const;
   // Whether the recorded calls show progress; empty if they show nothing.
@@ -86,6 +89,10 @@ class RankWatch final : public RankProbe {
   double open_backoff_s_ = 0.2;
   stackdump::Position position_{};
   TightLoop loop_;
+  // Without Python.
+  NativeSpin spin_;
+  base::MonoNs running_ = 0;  // since when each sample found the main thread on a CPU; 0: the last did not
+  bool spins_ = false;        // the last samples met no new state
   model::CodeLocation user_place_;  // of position_
   bool whole_stack_ = false;
   CommonPlace common_;  // of the samples with whole stacks

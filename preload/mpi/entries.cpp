@@ -29,7 +29,7 @@ int call_with(Real* real, [[maybe_unused]] MpiWord* words, Positions<I...>) {
 }
 
 template <MpiFunction kFunction, typename Real, typename... A>
-int record(Real* real, const void* caller, A... arguments) {
+int record(Real* real, MpiCaller caller, A... arguments) {
   using Call = RecordedMpiCall<kFunction>;
   if constexpr (Call::kKind == MpiKind::start) {
     mpi_starts();
@@ -66,7 +66,7 @@ int record(Real* real, const void* caller, A... arguments) {
 }
 
 template <MpiFunction kFunction, bool kProfiling, typename... A>
-int entry(const void* caller, A... arguments) {
+int entry(MpiCaller caller, A... arguments) {
   using Real = int(A...);
   static constinit std::atomic<Real*> known{nullptr};
   Real* real = known.load(std::memory_order_relaxed);
@@ -118,15 +118,19 @@ int entry(const void* caller, A... arguments) {
 
 using W = xpurun::preload::MpiWord;
 
+// On x86-64 the return address is the word below the frame address of DWARF.
+#define XPURUN_MPI_CALLER                                       \
+  xpurun::preload::MpiCaller {                                  \
+    reinterpret_cast<uint64_t>(__builtin_return_address(0)),    \
+        static_cast<const uint64_t*>(__builtin_dwarf_cfa()) - 1 \
+  }
 #define XPURUN_MPI_EXPORT extern "C" __attribute__((visibility("default")))
-#define XPURUN_MPI_ENTRY(name, n, ...)                                                                \
-  XPURUN_MPI_EXPORT int name(XPURUN_P##n) {                                                           \
-    return xpurun::preload::entry<xpurun::wire::MpiFunction::name, false>(__builtin_return_address(0) \
-                                                                              XPURUN_A##n);           \
-  }                                                                                                   \
-  XPURUN_MPI_EXPORT int P##name(XPURUN_P##n) {                                                        \
-    return xpurun::preload::entry<xpurun::wire::MpiFunction::name, true>(__builtin_return_address(0)  \
-                                                                             XPURUN_A##n);            \
+#define XPURUN_MPI_ENTRY(name, n, ...)                                                                    \
+  XPURUN_MPI_EXPORT int name(XPURUN_P##n) {                                                               \
+    return xpurun::preload::entry<xpurun::wire::MpiFunction::name, false>(XPURUN_MPI_CALLER XPURUN_A##n); \
+  }                                                                                                       \
+  XPURUN_MPI_EXPORT int P##name(XPURUN_P##n) {                                                            \
+    return xpurun::preload::entry<xpurun::wire::MpiFunction::name, true>(XPURUN_MPI_CALLER XPURUN_A##n);  \
   }
 XPURUN_MPI_FUNCTIONS(XPURUN_MPI_ENTRY)
 

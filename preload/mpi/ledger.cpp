@@ -5,6 +5,7 @@
 #include "preload/process/shared_memory.h"
 #include "preload/process/supervisor_link.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@ namespace xpurun::preload {
 
 __thread MpiThreadState t_mpi = {};
 constinit std::atomic<wire::MpiSegment*> g_mpi_segment{nullptr};
+constinit bool g_mpi_shared = false;
 
 namespace {
 
@@ -28,8 +30,9 @@ using wire::MpiRequestState;
 
 RunEnv g_run;
 constinit bool g_prepared = false;
-// MPI_Init_thread has given MPI_THREAD_MULTIPLE: threads share the tables.
-constinit bool g_shared = false;
+// Taking the time costs about 50 ns, so this is a share of 0.05 %.
+constexpr uint64_t kTimedEveryNs = 100'000;
+constexpr uint32_t kRarest = 0xffff;  // one call in so many and one
 
 void after_fork_in_child() {
   g_mpi_segment.store(nullptr);
@@ -220,7 +223,7 @@ void mpi_started() {
     int level = 0;
     const auto query = reinterpret_cast<int (*)(int*)>(find_in_mpi("PMPI_Query_thread"));
     // MPI_THREAD_SERIALIZED is the level before: 2.
-    g_shared = query == nullptr || query(&level) != 0 || level > 2;
+    g_mpi_shared = query == nullptr || query(&level) != 0 || level > 2;
     fill(shared->comms[0], g_mpi_abi.world, true);
   }
 }
@@ -361,7 +364,7 @@ uint64_t next_mpi_message(const wire::MpiChannelKey& key) {
     uint64_t known = channel.key.load(std::memory_order_relaxed);
     if (known == wanted ||
         (known == 0 && (channel.key.compare_exchange_strong(known, wanted) || known == wanted))) {
-      if (!g_shared) {
+      if (!g_mpi_shared) {
         const uint64_t number = get(channel.started) + 1;
         put(channel.started, number);
         return number;
@@ -498,6 +501,134 @@ void mpi_failed(int code, bool ends) {
   // The handler may leave the call by an exception of C++ or longjmp(), and may call MPI itself.
   thread.error.store(1);
   t_mpi.inside = 0;
+}
+
+uint64_t mpi_type_bytes(MpiWord handle, wire::MpiType type) {
+  static constexpr uint64_t kBytes[] = {0
+#define XPURUN_MPI_BYTES(name, symbol, word, bytes, mpich) , bytes
+                                        XPURUN_MPI_TYPES(XPURUN_MPI_BYTES)};
+#undef XPURUN_MPI_BYTES
+  if (type != wire::MpiType::unknown) {
+    return kBytes[static_cast<size_t>(type)];
+  }
+  static constinit std::atomic<int (*)(MpiWord, int*)> known{nullptr};
+  if (known.load() == nullptr) {
+    known.store(reinterpret_cast<int (*)(MpiWord, int*)>(find_in_mpi("PMPI_Type_size")));
+  }
+  const auto size_of = known.load();
+  int bytes = 0;
+  return size_of != nullptr && size_of(handle, &bytes) == 0 && bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+}
+
+namespace {
+
+// Open MPI's libraries for Fortran, and MPICH's.
+bool is_binding(uint64_t address) {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(address), &info) == 0 || info.dli_fname == nullptr) {
+    return false;
+  }
+  const char* slash = strrchr(info.dli_fname, '/');
+  const char* name = slash != nullptr ? slash + 1 : info.dli_fname;
+  return strstr(name, "mpi_mpifh") != nullptr || strstr(name, "mpi_usempi") != nullptr ||
+         strstr(name, "mpifort") != nullptr;
+}
+
+// The walk up the stack from a call by a binding.
+struct Walk {
+  uint64_t (*address_of)(void* frame);
+  uint64_t (*stack_of)(void* frame);  // of the frame: stack pointer behind its call
+  uint64_t from;                      // return address of this library's entry
+  bool met;
+  uint64_t slot;  // of the return address that is no binding's; 0: not found
+};
+
+int look_at_frame(void* frame, void* data) {
+  constexpr int kGoOn = 0;
+  constexpr int kStop = 4;
+  auto& walk = *static_cast<Walk*>(data);
+  const uint64_t address = walk.address_of(frame);
+  if (!walk.met) {
+    walk.met = address == walk.from;
+    return kGoOn;
+  }
+  if (is_binding(address)) {
+    return kGoOn;
+  }
+  walk.slot = walk.stack_of(frame) - sizeof(uint64_t);
+  return kStop;
+}
+
+// The size of the frames between is fixed, so one walk per place in the binding is enough. Programs in
+// Fortran have libgcc's unwinder. Other machines than x86-64 keep return addresses elsewhere.
+uint32_t above_of([[maybe_unused]] const MpiCaller& caller) {
+#ifdef __x86_64__
+  using Backtrace = int (*)(int (*)(void*, void*), void*);
+  const auto backtrace = reinterpret_cast<Backtrace>(dlsym(RTLD_DEFAULT, "_Unwind_Backtrace"));
+  Walk walk{.address_of = reinterpret_cast<uint64_t (*)(void*)>(dlsym(RTLD_DEFAULT, "_Unwind_GetIP")),
+            .stack_of = reinterpret_cast<uint64_t (*)(void*)>(dlsym(RTLD_DEFAULT, "_Unwind_GetCFA")),
+            .from = caller.address,
+            .met = false,
+            .slot = 0};
+  if (backtrace == nullptr || walk.address_of == nullptr || walk.stack_of == nullptr) {
+    dlerror();
+    return 0;
+  }
+  backtrace(look_at_frame, &walk);
+  const auto own = reinterpret_cast<uint64_t>(caller.slot);
+  constexpr uint64_t kLargest = uint64_t{1} << 20;
+  return walk.slot > own && walk.slot - own < kLargest ? static_cast<uint32_t>(walk.slot - own) : 0;
+#else
+  return 0;
+#endif
+}
+
+}  // namespace
+
+wire::MpiSite* find_mpi_site(const MpiCaller& caller, uint32_t function) {
+  wire::MpiSegment& shared = *mpi_segment();
+  for (uint32_t i = 0; i < wire::kMpiProbes; ++i) {
+    wire::MpiSite& site = shared.sites[(mpi_site_place(caller.address) + i) & (wire::kMpiSites - 1)];
+    uint64_t expected = 0;
+    if (site.caller.compare_exchange_strong(expected, caller.address)) {
+      put(site.function, function);
+      put(site.above, is_binding(caller.address) ? above_of(caller) : uint32_t{0});
+      return &site;
+    }
+    if (expected == caller.address) {
+      return &site;
+    }
+  }
+  return nullptr;
+}
+
+void add_timed_mpi_call(wire::MpiThread& thread, wire::MpiSite* site, const wire::MpiTime& time) {
+  wire::MpiSegment& shared = *mpi_segment();
+  const uint64_t end_ns = time.begin_ns + time.duration_ns;
+  const uint64_t steps = get(thread.steps);
+  const uint64_t calls = steps > t_mpi.timed_steps + 1 ? (steps - t_mpi.timed_steps) / 2 : 1;
+  const uint64_t each_ns = (end_ns - t_mpi.timed_ns) / calls;
+  uint32_t untimed = 0;
+  while (untimed < kRarest && each_ns * (untimed + 1) < kTimedEveryNs) {
+    untimed = untimed * 2 + 1;
+  }
+  put(thread.untimed, untimed);
+  t_mpi.timed_ns = end_ns;
+  t_mpi.timed_steps = steps;
+  if (get(shared.records_times) == 0) {
+    return;
+  }
+  if (site != nullptr) {
+    add(site->timed, 1);
+    add(site->timed_ns, time.duration_ns);
+  }
+  const uint64_t number = shared.timed_calls.fetch_add(1, std::memory_order_relaxed) + 1;
+  wire::MpiTimedCall& to = shared.timed[(number - 1) & (wire::kMpiTimed - 1)];
+  to.number.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  to.time = time;
+  to.time.tid = get(thread.tid);
+  to.number.store(number, std::memory_order_release);
 }
 
 void copy_mpi_call(wire::MpiCall& to, const wire::MpiCall& from) {

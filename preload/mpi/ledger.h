@@ -20,11 +20,16 @@ struct MpiThreadState {
   uint32_t slot;        // of the thread in the segment, plus 1; 0: none yet; kNoMpiEntry: no room
   MpiWord comm_handle;  // the communicator of the latest call, and its index
   uint32_t comm;
-  wire::MpiType type;  // of the latest call, and its handle
+  wire::MpiType type;  // of the latest call, its handle, and its bytes
   MpiWord type_handle;
+  uint64_t type_bytes;
+  uint64_t timed_ns;     // end of the latest timed call
+  uint64_t timed_steps;  // MpiThread::steps at that time
 };
 __attribute__((visibility("hidden"))) extern __thread MpiThreadState t_mpi;
 __attribute__((visibility("hidden"))) extern std::atomic<wire::MpiSegment*> g_mpi_segment;
+// MPI_Init_thread has given MPI_THREAD_MULTIPLE: threads share the tables.
+__attribute__((visibility("hidden"))) extern bool g_mpi_shared;
 
 inline wire::MpiSegment* mpi_segment() {
   return g_mpi_segment.load(std::memory_order_relaxed);
@@ -76,6 +81,19 @@ void mpi_ends(wire::MpiFunction function, int error_class);
 
 void copy_mpi_call(wire::MpiCall& to, const wire::MpiCall& from);
 
+// The bytes of an element of the type.
+uint64_t mpi_type_bytes(MpiWord handle, wire::MpiType type);
+
+// Where the program called: return addresses on the stack, at `slot` that of an entry of this library.
+struct MpiCaller {
+  uint64_t address;
+  const uint64_t* slot;
+};
+// The entry of the place, a new one if need be; null if there is no room.
+wire::MpiSite* find_mpi_site(const MpiCaller& caller, uint32_t function);
+
+void add_timed_mpi_call(wire::MpiThread& thread, wire::MpiSite* site, const wire::MpiTime& time);
+
 template <typename T>
 inline void put(std::atomic<T>& field, T value) {
   field.store(value, std::memory_order_relaxed);
@@ -83,6 +101,32 @@ inline void put(std::atomic<T>& field, T value) {
 template <typename T>
 inline T get(const std::atomic<T>& field) {
   return field.load(std::memory_order_relaxed);
+}
+// Adds to a number of a table that threads may share.
+inline void add(std::atomic<uint64_t>& field, uint64_t value) {
+  if (g_mpi_shared) {
+    field.fetch_add(value, std::memory_order_relaxed);
+  } else {
+    put(field, get(field) + value);
+  }
+}
+
+inline uint32_t mpi_site_place(uint64_t caller) {
+  return static_cast<uint32_t>(caller ^ caller >> 8) & (wire::kMpiSites - 1);
+}
+inline wire::MpiSite* mpi_site(wire::MpiSegment& segment, const MpiCaller& caller, uint32_t function) {
+  wire::MpiSite* site = &segment.sites[mpi_site_place(caller.address)];
+  return get(site->caller) == caller.address ? site : find_mpi_site(caller, function);
+}
+// Goes from a library of another language to its caller.
+inline wire::MpiSite* mpi_site_in_program(wire::MpiSegment& segment, MpiCaller& caller, uint32_t function) {
+  wire::MpiSite* site = mpi_site(segment, caller, function);
+  if (site != nullptr && get(site->above) != 0) {
+    caller.slot += get(site->above) / sizeof(uint64_t);
+    caller.address = *caller.slot;
+    site = mpi_site(segment, caller, function);
+  }
+  return site;
 }
 
 }  // namespace xpurun::preload

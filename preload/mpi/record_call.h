@@ -19,8 +19,12 @@ class RecordedMpiCall {
   static constexpr wire::MpiKind kKind = kInfo.kind;
   using Kind = wire::MpiKind;
 
-  RecordedMpiCall(wire::MpiSegment& segment, wire::MpiThread& thread, MpiWord* words, const void* caller)
-      : segment_(segment), thread_(thread), words_(words), caller_(reinterpret_cast<uint64_t>(caller)) {}
+  RecordedMpiCall(wire::MpiSegment& segment, wire::MpiThread& thread, MpiWord* words, MpiCaller caller)
+      : segment_(segment),
+        thread_(thread),
+        words_(words),
+        site_(mpi_site_in_program(segment, caller, static_cast<uint32_t>(kFunction))),
+        caller_(caller.address) {}
 
   void begins() {
     if constexpr (kIsPoll) {
@@ -39,15 +43,21 @@ class RecordedMpiCall {
     } else if constexpr (kKind == Kind::probe || kKind == Kind::claim) {
       put(thread_.call.sequence, uint64_t{0});
     }
-    put(thread_.steps, get(thread_.steps) + 1);
+    const uint64_t steps = get(thread_.steps) + 1;
+    put(thread_.steps, steps);
     if constexpr (kIsWait) {
       mark_requests();
     }
     need_status();
+    const uint64_t sequence = kIsCollective ? get(thread_.call.sequence) : 0;
+    if (((sequence != 0 ? sequence : steps >> 1) & get(thread_.untimed)) == 0) {
+      begin_ns_ = now_ns();
+    }
     thread_.call.function.store(static_cast<uint32_t>(kFunction), std::memory_order_release);
   }
 
   void ends(int result) {
+    const uint64_t end_ns = begin_ns_ != 0 ? now_ns() : 0;
     put(thread_.error, uint32_t{0});
     if constexpr (kIsPoll) {
       // A test of nothing, or a look at a message that stays where it is, gets nobody further.
@@ -69,6 +79,15 @@ class RecordedMpiCall {
     }
     if (result == 0) {
       succeeded();
+    }
+    const uint64_t bytes =
+        kInfo.at.type == wire::kNoArgument ? 0 : get(thread_.call.count) * t_mpi.type_bytes;
+    if (site_ != nullptr) {
+      add(site_->calls, 1);
+      add(site_->bytes, bytes);
+    }
+    if (end_ns != 0) {
+      add_timed_mpi_call(thread_, site_, timed(bytes, end_ns));
     }
     if constexpr (kIsCollective) {
       if (comm_ != wire::kMpiNoComm) {
@@ -150,6 +169,7 @@ class RecordedMpiCall {
     if (handle != t_mpi.type_handle) {
       t_mpi.type_handle = handle;
       t_mpi.type = mpi_type(handle);
+      t_mpi.type_bytes = mpi_type_bytes(handle, t_mpi.type);
     }
     return t_mpi.type;
   }
@@ -192,6 +212,49 @@ class RecordedMpiCall {
     put(thread_.call.sequence, sequence);
     put(comm.open, uint32_t{1});
     comm.called.store(sequence, std::memory_order_release);
+  }
+
+  // A request meets the other ranks where it is waited for; a send where it begins.
+  wire::MpiTime timed(uint64_t bytes, uint64_t end_ns) const {
+    wire::MpiTime out{.begin_ns = begin_ns_,
+                      .duration_ns = end_ns - begin_ns_,
+                      .sequence = 0,
+                      .bytes = bytes,
+                      .caller = caller_,
+                      .function = static_cast<uint32_t>(kFunction),
+                      .comm = comm_,
+                      .peer = wire::kMpiNoRank,
+                      .tag = 0,
+                      .receives = 0,
+                      .tid = 0};
+    const auto put_message = [&out](const wire::MpiCall& call, bool receives) {
+      out.sequence = get(call.sequence);
+      out.peer = get(call.peer);
+      out.tag = get(call.tag);
+      out.receives = receives ? 1 : 0;
+    };
+    if constexpr (kKind == Kind::send || kKind == Kind::async_send || kKind == Kind::receive ||
+                  kKind == Kind::claim) {
+      put_message(thread_.call, kKind == Kind::receive || kKind == Kind::claim);
+    } else if constexpr (kKind == Kind::send_receive) {
+      const bool receives = get(thread_.other.peer) >= 0;
+      put_message(receives ? thread_.other : thread_.call, receives);
+    } else if constexpr (kKind == Kind::wait) {
+      if (requests_ == 1 && slots_[0] != 0xffff) {
+        const wire::MpiRequest& r = segment_.requests[slots_[0]];
+        const Kind made = wire::kMpiFunctions[get(r.call.function)].kind;
+        if (made == Kind::async_receive || made == Kind::prepare_receive) {
+          put_message(r.call, true);
+          out.comm = get(r.call.comm);
+        } else if (made == Kind::async_collective) {
+          out.sequence = get(r.call.sequence);
+          out.comm = get(r.call.comm);
+        }
+      }
+    } else if constexpr (kIsCollective && kKind != Kind::async_collective) {
+      out.sequence = get(thread_.call.sequence);
+    }
+    return out;
   }
 
   MpiWord request_at(uint32_t i) const { return mpi_handle_at(words_[kInfo.at.handle], i); }
@@ -339,7 +402,13 @@ class RecordedMpiCall {
     }
     const MpiSource source = mpi_source(statuses_);
     if (source.peer >= 0 && source.tag >= 0) {
-      next_mpi_message({comm_, true, source.peer, source.tag});
+      const uint64_t number = next_mpi_message({comm_, true, source.peer, source.tag});
+      if constexpr (kKind == Kind::receive || kKind == Kind::claim || kKind == Kind::send_receive) {
+        wire::MpiCall& call = kKind == Kind::send_receive ? thread_.other : thread_.call;
+        put(call.peer, source.peer);
+        put(call.tag, source.tag);
+        put(call.sequence, number);
+      }
     }
   }
 
@@ -416,7 +485,9 @@ class RecordedMpiCall {
   wire::MpiSegment& segment_;
   wire::MpiThread& thread_;
   MpiWord* words_;
+  wire::MpiSite* site_;
   uint64_t caller_;
+  uint64_t begin_ns_ = 0;  // 0: the call is not timed
   uint32_t comm_ = wire::kMpiNoComm;
   uint32_t window_ = kNoMpiEntry;
   uint32_t requests_ = 0;

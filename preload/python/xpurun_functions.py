@@ -25,10 +25,11 @@ NO_MODULE, NO_FUNCTION, NOT_PYTHON = "no_module", "no_function", "not_python"  #
 class Target:
     """A name that the user gave."""
 
-    __slots__ = ("name", "module", "path", "may_be_main", "is_settled", "traced")
+    __slots__ = ("name", "module", "path", "may_be_main", "may_be_missing", "is_settled", "traced")
 
     def __init__(self, name):
-        self.name = name
+        self.may_be_missing = name.startswith("?")
+        self.name = name = name.lstrip("?")
         self.module, _, path = name.partition(":")
         self.path = path.split(".")
         self.may_be_main = False
@@ -163,6 +164,8 @@ def module_names(target):
 
 
 def tell(target, reason):
+    if target.may_be_missing:
+        return
     try:
         parts = settings["part"]("xpurun_exceptions")
         record = {"schema": "xpurun.trace_problem/1", "name": target.name, "problem": reason}
@@ -218,7 +221,7 @@ def change(names, least_ns):
     """The program runs: from now on these functions are traced, and no others."""
     begin()
     timed["least_ns"] = least_ns
-    wanted = [name for name in names.split(",") if name]
+    wanted = {name.lstrip("?"): name for name in names.split(",") if name}
     for target in list(targets):
         if target.name not in wanted:
             targets.remove(target)
@@ -227,7 +230,7 @@ def change(names, least_ns):
                 tracer.remove(traced)
     known = {target.name for target in targets}
     main = sys.modules["__main__"].__dict__
-    for target in [Target(name) for name in wanted if name not in known]:
+    for target in [Target(given) for name, given in wanted.items() if name not in known]:
         targets.append(target)
         if is_main(target.module, main):
             function, problem = find(target.path, main)

@@ -18,8 +18,10 @@ BACKWARD, CHECKPOINT, DATA, EVALUATION, FORWARD, GARBAGE, INFERRED, OPTIMIZER, R
     shared[name] for name in ("BACKWARD", "CHECKPOINT", "DATA", "EVALUATION", "FORWARD", "GARBAGE", "INFERRED",
                               "OPTIMIZER", "RECORD_AT"))
 now, cpu_now, get_frame = time.monotonic_ns, time.thread_time_ns, sys._getframe
-# Shorter collections are not recorded: the youngest generation is collected hundreds of times per second.
+# Shorter collections are not recorded: the youngest generation is collected hundreds of times per second. But one a
+# second is, because its span has the number of collections.
 SHORTEST_GARBAGE_NS = 250000
+GARBAGE_COUNT_NS = 1000000000
 END_OF_EPOCH = "DataLoader.end"
 
 # Each wrapper calls the function as the last thing inside of `try`: it adds one frame, and nothing else is seen.
@@ -190,22 +192,28 @@ def watch_garbage(torch):
     import gc
     text = segment.text
     begun = {}  # collections do not nest
+    count = written_ns = 0
 
     def collected(phase, info):
+        nonlocal count, written_ns
         try:
             if phase == "start":
                 if segment.memory is not None:
                     begun[0] = now()
                 return
+            count += 1
             begin_ns = begun.pop(0, None)
             if begin_ns is None:
                 return
             end = now()
-            if end - begin_ns < SHORTEST_GARBAGE_NS or not segment.wants_spans():
+            is_short = end - begin_ns < SHORTEST_GARBAGE_NS and end - written_ns < GARBAGE_COUNT_NS
+            if is_short or not segment.wants_spans():
                 return
+            written_ns = end
             generation = info["generation"]
             place = segment.place_of(get_frame(1)) if generation == 2 else 0
-            segment.add_span(GARBAGE, text("gc.collect(%d)" % generation), place, begin_ns, end)
+            segment.add_span(GARBAGE, text("gc.collect(%d)" % generation), place, begin_ns, end, -1, 0, count,
+                             info["collected"])
         except Exception:
             pass
 

@@ -223,6 +223,7 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   add_some(owners.notes(), result.notes);
   out.facts.run = merge_runs(job, owners);
   mask_secrets(out.facts.run);
+  out.facts.machines = read_machines(job, result.notes);
   out.dump = pick_job_dump(job, out.facts.run);
   MergedDump merged = merge_dumps(job, out.facts.run, owners, out.dump);
   out.collected = collect_from(sources_of(out.dump, owners), Keep::telling_threads, std::move(merged.absent));
@@ -239,6 +240,7 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   read_mismatches(job, owners, out.facts, result.notes);
   // Who ended well may have been slow. Other verdicts come first, so that they do not wait for the files.
   if (out.facts.run.outcome == model::RunOutcome::exit && out.facts.run.child_status.succeeded()) {
+    read_calls_at_end(job, owners, out.facts, result.notes);
     out.speed = read_speed(job, {.language = language});
     out.facts.slow = out.speed->report.findings;
   }
@@ -406,6 +408,9 @@ RunReport start_report(Judged& judged, Places places, const BuildResult& result,
   }
   report.run = std::move(judged.facts.run);
   report.gpus = std::move(judged.facts.gpus);
+  report.kernel = std::move(judged.facts.kernel);
+  report.kernel_gap = std::move(judged.facts.kernel_gap);
+  report.machines = std::move(judged.facts.machines);
   if (!judged.speed) {
     judged.speed = read_speed(judged.job, {.language = options.language});
   }

@@ -1,6 +1,7 @@
 #include "report/build/dump_evidence.h"
 
 #include "common/base/os/io.h"
+#include "common/model/evidence/evidence_manifest.h"
 #include "report/flight_recorder/dump_files.h"
 #include "report/nodes/merged_run.h"
 
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 namespace xpurun::report {
 
@@ -16,6 +18,7 @@ namespace {
 
 // Between the times of one event in the log of a host, by the clocks of two nodes.
 constexpr double kSameEventS = 2;
+constexpr int64_t kLargestShiftNs = int64_t{86'400'000} * 1'000'000'000;
 
 template <typename T>
 void read(const std::string& path, base::Result<T> (*load)(const std::string&), T& into,
@@ -96,6 +99,11 @@ void drop_doubles(const model::RunManifest& run, std::vector<model::KernelEvent>
 
 }  // namespace
 
+void read_calls_at_end(const JobRuns& job, const RankOwners& owners, Facts& facts,
+                       std::vector<std::string>& notes) {
+  facts.at_end = calls_at_the_end(job, {}, owners, notes);
+}
+
 void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
                         std::vector<std::string>& notes) {
   const std::vector<double> shifts = shifts_of(job);
@@ -119,6 +127,15 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
     for (model::GpuDevice& device : gpus.devices) {
       device.node = part.node;
       facts.gpus.devices.push_back(std::move(device));
+    }
+    model::EvidenceManifest manifest;
+    read(part.path + "/evidence.json", model::load_evidence_manifest, manifest, notes);
+    for (const model::EvidencePart& source : manifest.parts) {
+      const bool seen =
+          source.status == model::EvidenceStatus::ok || source.status == model::EvidenceStatus::absent;
+      if (source.source == model::EvidenceSource::kernel_log && !seen && facts.kernel_gap.empty()) {
+        facts.kernel_gap = source.reason;
+      }
     }
     model::KernelEvents kernel;
     read(part.path + "/kernel.json", model::load_kernel_events, kernel, notes);
@@ -159,6 +176,27 @@ void read_mismatches(const JobRuns& job, const RankOwners& owners, Facts& facts,
          notes);
     add_calls_of(std::move(calls), {.node = n}, 0, owners, facts.mismatch);
   }
+}
+
+std::vector<model::MachineHistory> read_machines(const JobRuns& job, std::vector<std::string>& notes) {
+  std::vector<model::MachineHistory> out;
+  for (const NodeRun& node : job.nodes) {
+    model::MachineHistory& history = out.emplace_back();
+    if (!node.path.empty()) {
+      read(fmt::format("{}/{}", node.path, model::kMachineFile), model::load_machine_history, history, notes);
+    }
+    const int64_t by_ns = std::clamp(node.entry.offset_ns, -kLargestShiftNs, kLargestShiftNs);
+    const auto shift = [by_ns](int64_t& wall_ns) {
+      wall_ns = std::clamp(wall_ns, int64_t{0}, std::numeric_limits<int64_t>::max() / 2) - by_ns;
+    };
+    for (model::MachineSeries& series : history.series) {
+      for (model::MachineSpell& spell : series.spells) {
+        shift(spell.begin_wall_ns);
+        shift(spell.end_wall_ns);
+      }
+    }
+  }
+  return out;
 }
 
 }  // namespace xpurun::report

@@ -1,5 +1,5 @@
 // Reads what was collected for a dump beside the stacks into the facts: collectives.json, gpu.json,
-// kernel.json, flight_recorder/.
+// kernel.json, flight_recorder/; and what was counted during the run: machine.json.
 #pragma once
 
 #include "report/diagnosis/facts.h"
@@ -12,11 +12,19 @@ namespace xpurun::report {
 
 // Of all parts of the dump. Missing files leave the facts empty; unreadable ones are named in `notes`. The
 // Flight Recorder's dumps count where no other source has torch's calls.
+// The calls of a job that ended well, as of its end.
+void read_calls_at_end(const JobRuns& job, const RankOwners& owners, Facts& facts,
+                       std::vector<std::string>& notes);
+
 void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
                         std::vector<std::string>& notes);
 
 // The calls of the moment at which a node found a silent mismatch.
 void read_mismatches(const JobRuns& job, const RankOwners& owners, Facts& facts,
                      std::vector<std::string>& notes);
+
+// What was counted about the hosts of the job, in the order of its nodes, with times of this node's clock;
+// empty for a node without the file. Unreadable files are named in `notes`.
+std::vector<model::MachineHistory> read_machines(const JobRuns& job, std::vector<std::string>& notes);
 
 }  // namespace xpurun::report

@@ -1,9 +1,10 @@
-// The span files and event files of the ranks of a job, of all its nodes. One rank is in memory at a time.
+// What the ranks of a job did, of all its nodes: below ranks/ of a run directory, else below a directory of
+// traces, also those of other tools. One rank is in memory at a time.
 #pragma once
 
 #include "common/model/rank_set.h"
+#include "report/events/files/record_files.h"
 #include "report/nodes/job_runs.h"
-#include "report/speed/primitives/rank_input.h"
 
 #include <functional>
 #include <map>
@@ -19,24 +20,21 @@ class RankFiles {
 
   enum class Kinds { events, all };
   // Calls `take` once for each rank that has files, in the order of the ranks.
-  void read(Kinds kinds, const std::function<void(const RankInput&)>& take);
+  void read(Kinds kinds, const std::function<void(const RankRecord&)>& take);
 
-  size_t size() const { return dirs_.size(); }
+  size_t size() const { return parts_.size(); }
   // Unreadable files, after read().
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  struct RankDir {
-    std::string path;
+  struct Part {
+    RecordFile file;
     const NodeRun* node = nullptr;
   };
 
-  RankInput read_rank(base::Rank rank, const std::vector<RankDir>& dirs, Kinds kinds);
-  template <typename F>
-  void keep(const std::string& path, base::Result<F> file, std::vector<F>& to, RankInput& input,
-            const NodeRun& node);
+  RankRecord read_rank(base::Rank rank, const std::vector<Part>& parts, Kinds kinds);
 
-  std::map<base::Rank, std::vector<RankDir>> dirs_;
+  std::map<base::Rank, std::vector<Part>> parts_;
   std::map<const NodeRun*, int64_t> offsets_;
   std::vector<std::string> notes_;
 };

@@ -7,7 +7,7 @@ namespace xpurun::report {
 OperationsOfRun read_run_operations(const JobRuns& job, const model::RankSet& ranks) {
   RankFiles files(job, ranks);
   RunOperationCollector collector;
-  files.read(RankFiles::Kinds::events, [&collector](const RankInput& input) { collector.add(input); });
+  files.read(RankFiles::Kinds::events, [&collector](const RankRecord& input) { collector.add(input); });
   return {.operations = collector.finish(), .notes = files.notes()};
 }
 

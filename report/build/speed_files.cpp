@@ -20,7 +20,7 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   OperationAnalysis operations(files.size());
   IdleFiles idle(job, reading.ranks);
   GpuHealthFiles health(job);
-  files.read(RankFiles::Kinds::all, [&](const RankInput& input) {
+  files.read(RankFiles::Kinds::all, [&](const RankRecord& input) {
     analysis.add(input);
     operations.add(input);
     idle.add(input);

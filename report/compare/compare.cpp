@@ -32,7 +32,7 @@ ByKey by_key(const RunSamples& of) {
   return out;
 }
 
-// The ranks that differ about as much as the whole, among the ranks that both sides have.
+// Of the ranks that both sides have: those whose difference is about that of all ranks together.
 std::string ranks_that_differ(const MetricSamples& a, const MetricSamples& b, double effect, double least) {
   std::map<base::Rank, double> before(a.ranks.begin(), a.ranks.end());
   std::vector<base::Rank> differ;

@@ -5,6 +5,7 @@
 #include "common/model/dump_manifest.h"
 #include "common/model/evidence/gpu_state.h"
 #include "common/model/evidence/kernel_events.h"
+#include "common/model/evidence/machine.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stack_snapshot.h"
 #include "common/model/timing/speed_report.h"
@@ -21,10 +22,13 @@ struct Facts {
   std::vector<model::ProcessStacks> stacks;  // of that dump, all roles
   model::CollectiveFacts collectives;        // of that dump; empty if none were recorded
   model::CollectiveFacts mismatch;           // at the moment of a silent mismatch; empty if there was none
+  model::CollectiveFacts at_end;             // of a job that ended well and left requests of MPI
   std::string dump_dir;                      // "dumps/1-hang"; empty without a dump
   model::GpuState gpus;                      // of this host at that dump; empty if unknown
   model::KernelEvents kernel;                // from the start of the run until that dump
-  std::vector<model::SpeedFinding> slow;     // of a job that ended well, most important first
+  std::string kernel_gap;                    // why the kernel log of that dump is missing; empty if it is not
+  std::vector<model::MachineHistory> machines;  // by node of the job, on this node's clock
+  std::vector<model::SpeedFinding> slow;        // of a job that ended well, most important first
 };
 
 }  // namespace xpurun::report

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/holders.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -46,6 +47,23 @@ const model::HelperDeath* dead_helper(const Scene& scene, const RankView& v) {
   const auto& all = scene.facts.run.helper_deaths;
   const auto it = std::find_if(all.rbegin(), all.rend(), [&](const model::HelperDeath& h) {
     return h.parent == v.pid && h.rank == v.rank && (!scene.facts.dump || h.at_s <= scene.facts.dump->at_s);
+  });
+  return it == all.rend() ? nullptr : &*it;
+}
+
+// The last exception before the dump that ended a process below the rank. Its parent may not have looked yet.
+const model::PythonException* helper_exception(const Scene& scene, const RankView& v) {
+  const auto ended = [&](base::Pid pid) {
+    return std::any_of(scene.facts.run.processes.begin(), scene.facts.run.processes.end(),
+                       [&](const auto& p) {
+                         return p.pid == pid && p.role == model::ProcessRole::worker && p.death.happened &&
+                                !p.death.wait_status.succeeded();
+                       });
+  };
+  const auto& all = scene.facts.run.exceptions;
+  const auto it = std::find_if(all.rbegin(), all.rend(), [&](const model::PythonException& x) {
+    return x.kind == model::ExceptionKind::raised && x.rank == v.rank && x.pid != v.pid && !x.chain.empty() &&
+           (!scene.facts.dump || x.at_s <= scene.facts.dump->at_s) && ended(x.pid);
   });
   return it == all.rend() ? nullptr : &*it;
 }
@@ -135,17 +153,45 @@ std::string thread_clause(const RankView& v) {
   return out;
 }
 
-std::string dead_helper_clause(const Scene& scene, const RankView& v) {
-  const model::HelperDeath* dead =
-      v.state == RankState::stuck && v.waits_locally() ? dead_helper(scene, v) : nullptr;
-  if (dead == nullptr) {
+std::optional<LostHelper> lost_helper(const Scene& scene, const RankView& v) {
+  const bool may_wait =
+      v.waits_locally() || (!v.wait && v.thread != nullptr && in_multiprocessing(v.thread->frames));
+  if (v.state != RankState::stuck || !may_wait) {
+    return std::nullopt;
+  }
+  const model::HelperDeath* death = dead_helper(scene, v);
+  const model::PythonException* exception = helper_exception(scene, v);
+  if (death != nullptr && exception != nullptr && death->pid != exception->pid) {
+    const bool raised_later = death->at_s < exception->at_s;
+    death = raised_later ? nullptr : death;
+    exception = raised_later ? exception : nullptr;
+  }
+  if (death == nullptr && exception == nullptr) {
+    return std::nullopt;
+  }
+  return LostHelper{.pid = death != nullptr ? death->pid : exception->pid,
+                    .name = death != nullptr ? base::sanitize(death->name) : std::string(),
+                    .death = death,
+                    .exception = exception};
+}
+
+std::string lost_helper_clause(const Scene& scene, const RankView& v) {
+  const auto lost = lost_helper(scene, v);
+  if (!lost) {
     return {};
   }
-  Ending how{.known = true};
-  how.signal = dead->status.signal();
-  how.exit_code = dead->status.exited() ? dead->status.exit_code() : how.exit_code;
-  return tr("; its {} (pid {}) {} {}", dead->name.empty() ? tr("process") : base::sanitize(dead->name),
-            dead->pid, how_it_ended(how), moment_words(scene.facts.run, dead->at_s));
+  std::string how;
+  if (lost->exception != nullptr) {
+    how = raised_words(*lost->exception);
+  } else {
+    Ending end{.known = true};
+    end.signal = lost->death->status.signal();
+    end.exit_code = lost->death->status.exited() ? lost->death->status.exit_code() : end.exit_code;
+    how = how_it_ended(end);
+  }
+  return tr(
+      "; its {} (pid {}) {} {}", lost->name.empty() ? tr("process") : lost->name, lost->pid, how,
+      moment_words(scene.facts.run, lost->exception != nullptr ? lost->exception->at_s : lost->death->at_s));
 }
 
 std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v) {
@@ -179,11 +225,14 @@ std::string helper_clause(const Scene& scene, const RankView& v) {
     return tr("; its {} {} (pid {}) has made no progress for {}", what, helper->name, helper->pid,
               seconds_words(helper->still_s));
   }
-  const std::string fork = helper->stacks != nullptr ? fork_words(scene, *helper->stacks) : std::string();
+  std::string held = helper->stacks != nullptr ? shared_lock_words(scene, *helper->stacks) : std::string();
+  if (held.empty() && helper->stacks != nullptr) {
+    held = fork_words(scene, *helper->stacks);
+  }
   return (helper->still_s < 0 ? tr("; its {} pid {} is in {}", what, helper->pid, place(helper->where))
                               : tr("; its {} pid {} has been in {} for {}", what, helper->pid,
                                    place(helper->where), seconds_words(helper->still_s))) +
-         fork;
+         held;
 }
 
 namespace {

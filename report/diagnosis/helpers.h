@@ -21,9 +21,18 @@ std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v)
 // A still rank whose helpers show a little progress: they may work, or be a meaningless heartbeat.
 bool helpers_stir(const RankView& v);
 
-// "; its ForkPoolWorker-2 (pid 77) was killed by SIGKILL at 14:03:07 UTC (12 s in)": a process of the rank,
-// which waits for its processes. Empty if none has died.
-std::string dead_helper_clause(const Scene& scene, const RankView& v);
+// A process of the rank, which may wait for it, that has failed.
+struct LostHelper {
+  base::Pid pid = 0;
+  std::string name;                                   // multiprocessing's: "ForkPoolWorker-2"; may be empty
+  const model::HelperDeath* death = nullptr;          // at least one of these two
+  const model::PythonException* exception = nullptr;  // that ended it
+};
+// The last one before the dump.
+std::optional<LostHelper> lost_helper(const Scene& scene, const RankView& v);
+// "; its ForkPoolWorker-2 (pid 77) was killed by SIGKILL at 14:03:07 UTC (12 s in)", "; its process (pid 77)
+// raised ValueError: bad shard at train.py:4 (in load) at ...". Empty if there is none.
+std::string lost_helper_clause(const Scene& scene, const RankView& v);
 // The position of the process that this rank waits for: "; its dataloader worker pid 812 has been in
 // read_sample (data.py:31) for 300 s". Empty if the rank waits for no process of its own, or if nothing is
 // known about it.

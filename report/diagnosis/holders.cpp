@@ -64,12 +64,14 @@ const ThreadStack* thread_of(const ProcessStacks& p, base::Tid tid) {
   return it == p.threads.end() ? nullptr : &*it;
 }
 
-// The stack tells a mutex from other futexes.
+// The stack tells a mutex, or a lock for readers and writers, from other futexes.
 bool locks_mutex(const ThreadStack& t) {
-  return t.lock.kind == "mutex" && std::any_of(t.frames.begin(), t.frames.end(), [](const Frame& f) {
-           return f.func.find("lll_lock_wait") != std::string::npos ||
-                  f.func.find("pthread_mutex_lock") != std::string::npos;
-         });
+  return std::any_of(t.frames.begin(), t.frames.end(), [&](const Frame& f) {
+    return t.lock.kind == "mutex"
+               ? f.func.find("lll_lock_wait") != std::string::npos ||
+                     f.func.find("pthread_mutex_lock") != std::string::npos
+               : t.lock.kind == "rwlock" && f.func.find("pthread_rwlock_") != std::string::npos;
+  });
 }
 
 size_t python_threads(const ProcessStacks& p) {
@@ -131,31 +133,68 @@ bool waits_for_file(const RankView& v) {
   return v.thread != nullptr && !v.thread->lock.pids.empty();
 }
 
+// Whether the process, or (of a lock of multiprocessing) which of its threads, holds the lock.
+bool holds(const ProcessStacks& p, const model::LockHolder& lock) {
+  return std::find(lock.pids.begin(), lock.pids.end(), p.pid) != lock.pids.end() ||
+         std::any_of(p.held_locks.begin(), p.held_locks.end(),
+                     [&](const model::SharedLock& held) { return held.path == lock.path; });
+}
+
+// The process of the waiter's host that holds the lock of multiprocessing.
+const ProcessStacks* shared_lock_holder(const Scene& scene, const std::string& host,
+                                        const ThreadStack& waiter) {
+  const auto& all = scene.facts.stacks;
+  const auto it = !waits_for_shared_lock(waiter)
+                      ? all.end()
+                      : std::find_if(all.begin(), all.end(), [&](const ProcessStacks& s) {
+                          return s.host == host && holds(s, waiter.lock);
+                        });
+  return it == all.end() ? nullptr : &*it;
+}
+
+// Where the thread that has acquired the lock is.
+std::string place_of_holder(const ProcessStacks& p, const model::LockHolder& lock) {
+  const ThreadStack* thread = p.main_thread();
+  for (const model::SharedLock& held : p.held_locks) {
+    const auto it = std::find_if(p.threads.begin(), p.threads.end(), [&](const ThreadStack& t) {
+      return held.path == lock.path && t.thread_id == held.thread_id;
+    });
+    thread = it != p.threads.end() ? &*it : thread;
+  }
+  return place(thread != nullptr ? place_of(thread->frames) : model::CodeLocation());
+}
+
 }  // namespace
 
-const RankView* file_lock_holder(const Scene& scene, const RankView& v) {
-  if (!waits_for_file(v)) {
+const RankView* lock_holder(const Scene& scene, const RankView& v) {
+  if (v.thread == nullptr || (!waits_for_file(v) && !waits_for_shared_lock(*v.thread))) {
     return nullptr;
   }
+  const model::LockHolder& lock = v.thread->lock;
   for (const RankView& other : scene.ranks) {
-    const bool same_host = other.host == v.host && other.rank != v.rank;
-    const auto holds = [&](base::Pid pid) {
-      return pid == other.pid ||
-             std::any_of(scene.facts.stacks.begin(), scene.facts.stacks.end(),
-                         [&](const ProcessStacks& s) { return s.pid == pid && s.rank == other.rank; });
+    const bool named = std::find(lock.pids.begin(), lock.pids.end(), other.pid) != lock.pids.end();
+    const auto& all = scene.facts.stacks;
+    const auto of_other = [&](const ProcessStacks& s) {
+      return s.rank == other.rank && s.host == v.host && holds(s, lock);
     };
-    if (same_host && std::any_of(v.thread->lock.pids.begin(), v.thread->lock.pids.end(), holds)) {
+    if (other.host == v.host && other.rank != v.rank &&
+        (named || std::any_of(all.begin(), all.end(), of_other))) {
       return &other;
     }
   }
   return nullptr;
 }
 
+std::string held_words(const RankView& v) {
+  return waits_for_file(v) ? tr("the lock on {}", base::sanitize(base::base_name(v.thread->lock.path)))
+                           : tr("the lock");
+}
+
 std::string holder_words(const Scene& scene, const RankView& v) {
   if (v.thread == nullptr || v.stacks == nullptr || v.state != RankState::stuck) {
     return {};
   }
-  if (waits_for_file(v) && file_lock_holder(scene, v) == nullptr) {
+  if (waits_for_file(v) && lock_holder(scene, v) == nullptr) {
     const base::Pid pid = v.thread->lock.pids.front();
     const std::string comm = command_of(scene, pid);
     const std::string who = pid == v.pid   ? tr("the rank itself")
@@ -164,7 +203,20 @@ std::string holder_words(const Scene& scene, const RankView& v) {
     return tr(": {} is locked by {}", base::sanitize(base::base_name(v.thread->lock.path)), who);
   }
   const std::string mutex = mutex_words(*v.stacks, *v.thread);
-  return mutex.empty() ? fork_words(scene, *v.stacks) : mutex;
+  const std::string shared = mutex.empty() ? shared_lock_words(scene, *v.stacks) : mutex;
+  return shared.empty() ? fork_words(scene, *v.stacks) : shared;
+}
+
+std::string shared_lock_words(const Scene& scene, const ProcessStacks& process) {
+  const ThreadStack* waiter = process.main_thread();
+  const ProcessStacks* holder =
+      waiter == nullptr ? nullptr : shared_lock_holder(scene, process.host, *waiter);
+  if (holder == nullptr) {
+    return {};
+  }
+  return holder == &process ? tr(", for a lock that it holds itself")
+                            : tr(", for a lock that pid {} holds in {}", holder->pid,
+                                 place_of_holder(*holder, waiter->lock));
 }
 
 std::string fork_words(const Scene& scene, const ProcessStacks& process) {

@@ -8,12 +8,19 @@
 
 namespace xpurun::report {
 
-// The rank that holds the file lock that `v` waits for; null if none of the job does.
-const RankView* file_lock_holder(const Scene& scene, const RankView& v);
+// The rank that holds the file lock, or the lock of multiprocessing, that `v` waits for, itself or in one of
+// its processes; null if no other rank does.
+const RankView* lock_holder(const Scene& scene, const RankView& v);
+// "the lock on dataset.lock", "the lock": what lock_holder() is about.
+std::string held_words(const RankView& v);
 
 // ": dataset.lock is held by pid 77 (sync.py)": the holder of the lock that the rank's thread waits for,
 // where it is neither a rank nor unknown. Empty otherwise.
 std::string holder_words(const Scene& scene, const RankView& v);
+
+// ", for a lock that pid 77 holds in save (train.py:7)": a process that waits for a lock of multiprocessing.
+// Empty for any other process, or if no process holds the lock.
+std::string shared_lock_words(const Scene& scene, const model::ProcessStacks& process);
 
 // ", forked while its parent had other threads: the one that holds the lock does not exist in it": a process
 // that waits for what only such a thread can give. Empty for any other process.

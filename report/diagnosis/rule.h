@@ -71,9 +71,6 @@ std::optional<model::Verdict> hung(const Scene& scene);
 
 // rules_join.cpp: ranks that were never started, are used twice, or wait elsewhere
 std::optional<model::Verdict> not_all_joined(const Scene& scene);
-// The ranks that have not come to init_process_group, in which all others wait, as far as their number is
-// known.
-model::RankSet not_come(const Scene& scene);
 
 // gpu_errors.cpp: the kernel reported an error of a rank's GPU
 std::optional<model::Verdict> gpu_failed(const Scene& scene);

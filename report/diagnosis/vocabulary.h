@@ -47,6 +47,7 @@ inline constexpr std::string_view kExitNotStarted = "exit.not_started";
 inline constexpr std::string_view kInterrupted = "interrupted.signal";
 inline constexpr std::string_view kInterruptedHung = "interrupted.while_hung";
 inline constexpr std::string_view kNoneFinished = "none.finished";
+inline constexpr std::string_view kNoneRequestsLeft = "none.requests_left";
 inline constexpr std::string_view kNoneUnknownStatus = "none.unknown_status";
 inline constexpr std::string_view kMismatchSilent = "mismatch.silent";
 inline constexpr std::string_view kSlowRank = "slow.rank";
@@ -64,8 +65,8 @@ inline constexpr std::array kVerdictIds = {
     kHangLongCall,      kHangUnknown,      kCrashSignal,      kCrashKilled,      kCrashLauncher,
     kExitError,         kExitException,    kExitLeftEarly,    kExitLauncher,     kExitUnknown,
     kExitNotStarted,    kInterrupted,      kInterruptedHung,  kNoneFinished,     kRunning,
-    kNoneUnknownStatus, kRunningNow,       kRunningDetached,  kSlowRank,         kSlowJob,
-    kMismatchSilent,    kHangNotJoined,
+    kNoneUnknownStatus, kNoneRequestsLeft, kRunningNow,       kRunningDetached,  kSlowRank,
+    kSlowJob,           kMismatchSilent,   kHangNotJoined,
 };
 
 }  // namespace xpurun::report

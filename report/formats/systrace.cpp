@@ -56,6 +56,32 @@ bool is_storage(SlowCause cause) {
   return cause == SlowCause::input || cause == SlowCause::checkpoint;
 }
 
+// Mean own time of a step in seconds, over time; empty where the ranks are not shown one by one.
+Json own_times(const model::HeatMap& heat, base::Rank rank) {
+  Json out = Json::array();
+  for (size_t row = 0; row < heat.rows.size(); ++row) {
+    if (heat.rows[row] != model::RankSet{rank}) {
+      continue;
+    }
+    for (size_t column = 0; column < heat.columns; ++column) {
+      if (const float own_s = heat.own_s[row * heat.columns + column]; own_s >= 0) {
+        out.push_back(own_s);
+      }
+    }
+  }
+  return out;
+}
+
+Json other_ranks(const model::SpeedReport& report, const model::RankSet& ranks) {
+  Json out = Json::array();
+  for (const model::RankSpeed& rank : report.ranks) {
+    if (!ranks.contains(rank.rank)) {
+      out.push_back(rank.rank);
+    }
+  }
+  return out;
+}
+
 Json slow_nodes(const model::SpeedReport& report) {
   Json abnormal = Json::array();
   Json normal = Json::array();
@@ -63,14 +89,15 @@ Json slow_nodes(const model::SpeedReport& report) {
   bool compute = false;
   bool network = false;
   bool storage = false;
-  const auto item = [](const model::RankSpeed& rank, std::string_view kpi) {
+  // `compared`: with which other ranks, none for a rank that is not abnormal.
+  const auto item = [&](const model::RankSpeed& rank, std::string_view kpi, Json compared) {
     return Json{{"objectId", fmt::format("{}", rank.rank)},
                 {"serverIp", rank.host},
-                {"deviceInfo", rank.gpu},
+                {"deviceInfo", fmt::format("rank_{}", rank.rank)},
                 {"kpiId", kpi},
                 {"methodType", "SPACE"},
-                {"kpiData", Json::array()},
-                {"relaIds", Json::array()},
+                {"kpiData", own_times(report.heat, rank.rank)},
+                {"relaIds", std::move(compared)},
                 {"omittedDevices", Json::array()}};
   };
   for (const model::SpeedFinding& finding : report.findings) {
@@ -83,13 +110,13 @@ Json slow_nodes(const model::SpeedReport& report) {
     for (const model::RankSpeed& rank : report.ranks) {
       if (finding.ranks.contains(rank.rank) && !slow.contains(rank.rank)) {
         slow.insert(rank.rank);
-        abnormal.push_back(item(rank, name_of(finding.cause)));
+        abnormal.push_back(item(rank, name_of(finding.cause), other_ranks(report, finding.ranks)));
       }
     }
   }
   for (const model::RankSpeed& rank : report.ranks) {
     if (!slow.empty() && !slow.contains(rank.rank)) {
-      normal.push_back(item(rank, "step"));
+      normal.push_back(item(rank, "step", Json::array()));
     }
   }
   return {{"timestamp", report.last_wall_ns / 1'000'000},

@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/model/speed/kernel_name.h"
 #include "common/model/timing/op_names.h"
+#include "report/events/op_facts.h"
 
 #include <fmt/format.h>
 
@@ -18,31 +19,8 @@ namespace {
 using wire::OpClass;
 using wire::Source;
 
-// Times of a run are never later or longer.
-constexpr uint64_t kLatestNs = uint64_t{1} << 62;
-constexpr uint64_t kLongestNs = uint64_t{30} * 24 * 3600 * 1'000'000'000;
 // This part of the work may lack GPU times: a few calls at the begin of a program.
 constexpr double kFew = 0.01;
-
-bool is_gpu(const model::EventKey& key) {
-  switch (static_cast<OpClass>(key.op_class)) {
-    case OpClass::matmul:
-    case OpClass::graph:
-    case OpClass::kernel:
-    case OpClass::collective:
-    case OpClass::memory:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_gpu_time(const model::TimedEvent& e) {
-  const auto s = static_cast<Source>(e.source);
-  const bool measured = s == Source::events || s == Source::nccl_profiler ||
-                        s == Source::nccl_profiler_host || s == Source::cupti;
-  return measured && (e.flags & wire::kEventHostBegin) == 0;
-}
 
 std::string name_of(const model::EventFile::Op& op, bool cupti) {
   const model::EventKey& key = op.key;
@@ -55,8 +33,7 @@ std::string name_of(const model::EventFile::Op& op, bool cupti) {
   }
   switch (static_cast<OpClass>(key.op_class)) {
     case OpClass::matmul:
-      return fmt::format("matmul {}{}x{}x{} {}", key.batch > 1 ? fmt::format("{} x ", key.batch) : "", key.m,
-                         key.n, key.k, model::cuda_type_name(key.dtype[0]));
+      return fmt::format("matmul {} {}", shape_text(key), model::cuda_type_name(key.dtype[0]));
     case OpClass::collective:
       return fmt::format("{} {}", model::collective_name(key), base::human_size(op.work));
     case OpClass::memory: {
@@ -90,8 +67,9 @@ class Reader {
       const auto end = begin + static_cast<int64_t>(e.duration_ns);
       if (static_cast<OpClass>(op->second.key.op_class) == OpClass::host) {
         out_.calls.push_back({begin, end, name(op->first, op->second)});
-      } else if (is_gpu(op->second.key) && static_cast<Source>(e.source) != Source::host_call) {
-        misplaced += is_gpu_time(e) ? 0 : 1;
+      } else if (facts_of(file_, op->second, entry).on_gpu &&
+                 static_cast<Source>(e.source) != Source::host_call) {
+        misplaced += is_in_place(e) ? 0 : 1;
         out_.works.push_back({std::min(launch_of(e), begin), begin, end, name(op->first, op->second)});
       }
     }
@@ -103,10 +81,6 @@ class Reader {
   }
 
  private:
-  static bool is_possible(const model::TimedEvent& e) {
-    return e.begin_ns <= kLatestNs && e.duration_ns <= kLongestNs;
-  }
-
   // CUPTI's correlation number joins a call and its work.
   void find_launches() {
     for (const model::EventFile::Entry& entry : file_.events) {
@@ -155,9 +129,9 @@ class Reader {
 }  // namespace
 
 int64_t uncertain_end_ns(int64_t length_ns) {
-  constexpr int64_t kLongestNs = 50'000'000;
+  constexpr int64_t kMostNs = 50'000'000;
   constexpr int64_t kPart = 20;
-  return std::min(length_ns / kPart, kLongestNs);
+  return std::min(length_ns / kPart, kMostNs);
 }
 
 RecordedWork recorded_work(const model::EventFile& file) {

@@ -35,8 +35,8 @@ struct RecordedWork {
   std::string problem;
 };
 
-// How long before the end of a record work of other streams may be missing, if the number of calls ended the
-// record. `length_ns`: of the record.
+// A record that ends at a number of calls may lack work of other streams in its last nanoseconds. Returns how
+// many; `length_ns` is the length of the record.
 int64_t uncertain_end_ns(int64_t length_ns);
 
 // Takes the bytes of a file as they are: times that no run has are left out.

@@ -21,9 +21,18 @@ constexpr size_t kLargestFile = size_t{256} << 20;
 constexpr size_t kMostFiles = 100'000;
 constexpr size_t kSniffed = 8192;
 
-constexpr std::array<std::string_view, 7> kNames = {"unknown",        "folded stacks", "py-spy JSON",
-                                                    "py-spy text",    "pystack text",  "gdb or pstack text",
-                                                    "xpu_timer stack"};
+// By ForeignFormat.
+struct Reader {
+  std::string_view name;
+  base::Result<Imported> (*read)(std::string_view content, const ImportHint& hint);
+};
+constexpr std::array<Reader, 7> kReaders{{{"unknown", nullptr},
+                                          {"folded stacks", read_folded},
+                                          {"py-spy JSON", read_pyspy_json},
+                                          {"py-spy text", read_pyspy_text},
+                                          {"pystack text", read_pystack_text},
+                                          {"gdb or pstack text", read_gdb_text},
+                                          {"xpu_timer stack", read_xpu_timer}}};
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -76,7 +85,7 @@ bool looks_folded(std::string_view content) {
 }  // namespace
 
 std::string_view name_of(ForeignFormat format) {
-  return kNames[static_cast<size_t>(format)];
+  return kReaders[static_cast<size_t>(format)].name;
 }
 
 ImportHint hint_of(const std::string& path) {
@@ -128,21 +137,8 @@ ForeignFormat sniff(std::string_view file_name, std::string_view content) {
 
 base::Result<Imported> import_content(ForeignFormat format, std::string_view content,
                                       const ImportHint& hint) {
-  switch (format) {
-    case ForeignFormat::folded:
-      return read_folded(content, hint);
-    case ForeignFormat::pyspy_json:
-      return read_pyspy_json(content, hint);
-    case ForeignFormat::pyspy_text:
-      return read_pyspy_text(content, hint);
-    case ForeignFormat::pystack_text:
-      return read_pystack_text(content, hint);
-    case ForeignFormat::gdb_text:
-      return read_gdb_text(content, hint);
-    case ForeignFormat::xpu_timer:
-      return read_xpu_timer(content, hint);
-    case ForeignFormat::unknown:
-      break;
+  if (const auto read = kReaders[static_cast<size_t>(format)].read; read != nullptr) {
+    return read(content, hint);
   }
   return base::fail("no stacks in a format that can be read");
 }

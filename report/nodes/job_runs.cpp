@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "report/diagnosis/rank_view.h"
+#include "report/events/files/record_files.h"
 #include "report/run/picked_dump.h"
 
 #include <fmt/format.h>
@@ -192,6 +193,27 @@ base::Result<JobRuns> read_job(const std::vector<model::RunDir>& dirs) {
     }
   }
   name_nodes(job);
+  return job;
+}
+
+base::Result<JobRuns> read_job(const std::vector<std::string>& places) {
+  std::vector<model::RunDir> dirs;
+  for (const std::string& place : places) {
+    auto dir = model::RunDir::find(place);
+    std::error_code ec;
+    if (dir) {
+      dirs.push_back(std::move(*dir));
+    } else if (!fs::exists(place, ec) || record_files(place).files.empty()) {
+      return base::fail(dir.error());
+    }
+  }
+  if (dirs.size() == places.size()) {
+    return dirs.size() == 1 ? read_job(dirs.front()) : read_job(dirs);
+  }
+  JobRuns job;
+  for (const std::string& place : places) {
+    job.nodes.push_back({.path = place});
+  }
   return job;
 }
 

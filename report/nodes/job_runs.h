@@ -36,6 +36,8 @@ struct JobRuns {
 base::Result<JobRuns> read_job(const model::RunDir& dir);
 // Directories of several nodes, the first counts as this node. E-NODES if they are not of one job.
 base::Result<JobRuns> read_job(const std::vector<model::RunDir>& dirs);
+// As users name them: run directories, or else directories with traces of other tools, one for each node.
+base::Result<JobRuns> read_job(const std::vector<std::string>& places);
 
 // Ranks that two nodes claim to have had at the same time: one counts.
 class RankOwners {

@@ -4,9 +4,9 @@
 #include "common/base/strings.h"
 #include "common/model/timing/op_names.h"
 #include "common/model/timing/peaks.h"
+#include "report/events/groups.h"
 #include "report/speed/duration_rows.h"
 #include "report/speed/primitives/statistics.h"
-#include "report/timeline/activity/groups.h"
 
 #include <fmt/format.h>
 
@@ -112,7 +112,7 @@ std::vector<model::SlowestRank> slowest(std::vector<model::SlowestRank> ranks, c
 }
 
 double time_of(const model::CallTimes& t) {
-  return t.calls > 0 ? t.total_s / static_cast<double>(t.count) * t.calls : t.total_s;
+  return t.calls > 0 && t.count > 0 ? t.total_s / static_cast<double>(t.count) * t.calls : t.total_s;
 }
 
 template <typename R>
@@ -174,7 +174,7 @@ void OperationAnalysis::merge(const OperationRow& from, const RankOperations& of
   to.calls += from.calls;
   to.calls_known = to.calls_known && from.calls >= 0;
   to.sources |= from.sources;
-  to.share += of.span_window_s > 0 ? total_s / of.span_window_s : 0;
+  to.share += of.span_window_s > 0 ? (total_s + from.untimed_s) / of.span_window_s : 0;
   if (from.key.kind == OperationKind::matmul) {
     const double peak = model::Peaks().of(of.gpu, from.wire_key.dtype[0], from.wire_key.compute);
     to.peak = to.ranks.empty() || to.peak == peak ? peak : 0;
@@ -191,7 +191,7 @@ void OperationAnalysis::merge(const OperationRow& from, const RankOperations& of
   }
 }
 
-void OperationAnalysis::add(const RankInput& rank) {
+void OperationAnalysis::add(const RankRecord& rank) {
   RankOperations of = operations_of(rank);
   roles_.add(rank.rank, counts_of(of));
   std::vector<uint32_t> numbers;  // of the rows, in the tables
@@ -308,15 +308,18 @@ void OperationAnalysis::put(const OperationKey& key, const Row& row, model::Late
                             .gb_s = rate(mean_work, times.median_s),
                             .slowest = slowest(row.ranks, roles_)});
       break;
-    case OperationKind::program_call:
+    case OperationKind::program_call: {
+      const double bus = mean_work * model::mpi_bus_factor(key.name, lateness.mean_ranks);
       out.program_calls.push_back({.function = key.name,
                                    .place = key.type,
                                    .ranks = ranks_of(row.ranks).text(),
                                    .mean_bytes = mean_work,
                                    .times = times,
                                    .share = row.share / static_cast<double>(row.ranks.size()),
+                                   .bus_gb_s = rate(bus, lateness.transfer_s),
                                    .lateness = std::move(lateness)});
       break;
+    }
     case OperationKind::kernel:
     case OperationKind::launch:
       break;

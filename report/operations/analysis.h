@@ -23,7 +23,7 @@ class OperationAnalysis {
   explicit OperationAnalysis(size_t expected_ranks = 1) : links_(expected_ranks) {}
 
   // Files of the same rank belong into one call.
-  void add(const RankInput& rank);
+  void add(const RankRecord& rank);
   // Once, after all ranks.
   model::OperationTables finish();
   // After finish(): for a comparison. Communicators of equal names and sizes are taken together.

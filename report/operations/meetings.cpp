@@ -1,5 +1,6 @@
 #include "report/operations/meetings.h"
 
+#include "report/events/job_clocks.h"
 #include "report/operations/blocks.h"
 #include "report/operations/duration_sketch.h"
 #include "report/speed/primitives/statistics.h"
@@ -13,8 +14,7 @@ namespace {
 
 using Gathering = std::span<RankArrival>;
 
-constexpr size_t kLeastForClock = 20;  // collectives
-constexpr size_t kMostForClock = 16384;
+constexpr size_t kLeastForClock = 20;  // ends
 constexpr size_t kShownLateRanks = 8;
 
 int64_t last_end(Gathering all) {
@@ -90,6 +90,7 @@ void add_to(RowSums& row, Gathering all, const std::vector<RankPlace>& ranks) {
     wait += std::max<int64_t>(std::min(last.begin_ns, one.end_ns) - one.begin_ns, 0);
   }
   ++row.out.meetings;
+  row.out.mean_ranks += static_cast<double>(all.size());  // a sum until the end
   row.out.wait_s += static_cast<double>(wait) * 1e-9;
   const auto transfer = static_cast<double>(last_end(all) - last.begin_ns);
   row.transfers.add(transfer);
@@ -128,29 +129,21 @@ void Meetings::thin_out() {
 }
 
 void Meetings::align_hosts(const std::vector<RankPlace>& ranks) {
-  // By how much the ends on a host lie before the last ends: what its clock is behind.
-  std::map<std::string, std::vector<double>> behind;
+  JobClocks clocks(kLeastForClock);
+  std::vector<uint32_t> hosts;
   for (const RankPlace& rank : ranks) {
-    behind[rank.host];
-  }
-  if (behind.size() < 2) {
-    return;
+    hosts.push_back(clocks.host(rank.host));
   }
   each_gathering(arrivals_, [&](Gathering all) {
-    const int64_t end = last_end(all);
     for (const RankArrival& one : all) {
-      std::vector<double>& of_host = behind[ranks[one.rank].host];
-      if (of_host.size() < kMostForClock) {
-        of_host.push_back(static_cast<double>(end - one.end_ns));
+      if (one.ends_together != 0) {
+        clocks.add(hosts[one.rank], one.meeting, one.end_ns);
       }
     }
   });
-  std::map<std::string, int64_t> correction;
-  for (auto& [host, values] : behind) {
-    correction[host] = values.size() < kLeastForClock ? 0 : static_cast<int64_t>(quantile(values, 0.5));
-  }
+  clocks.solve();
   for (RankArrival& one : arrivals_) {
-    const int64_t by = correction[ranks[one.rank].host];
+    const int64_t by = clocks.offset_ns(ranks[one.rank].host);
     one.begin_ns += by;
     one.end_ns += by;
   }
@@ -171,6 +164,7 @@ std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPla
   arrivals_ = {};
   std::map<uint32_t, model::Lateness> out;
   for (auto& [number, row] : rows) {
+    row.out.mean_ranks /= static_cast<double>(std::max<int64_t>(row.out.meetings, 1));
     row.out.transfer_s = row.transfers.quantile_s(0.5);
     transfer_blocks_[number] = blocks_of(row.series);
     skew_blocks_[number] = blocks_of(row.skews);

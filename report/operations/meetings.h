@@ -16,8 +16,9 @@ struct RankArrival {
   uint64_t meeting = 0;  // equal on all ranks of the collective, and on no other; a hash
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  uint32_t row = 0;   // index of the row of a table
-  uint32_t rank = 0;  // index into the ranks of lateness()
+  uint32_t row = 0;                // index of the row of a table
+  uint32_t rank : 31 = 0;          // index into the ranks of lateness()
+  uint32_t ends_together : 1 = 0;  // no rank could leave before all had entered
 };
 
 struct RankPlace {

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/model/timing/op_names.h"
+#include "report/events/op_facts.h"
 
 #include <fmt/format.h>
 
@@ -19,15 +20,8 @@ std::string types_of(const model::EventKey& key) {
   return d == a ? out : fmt::format("{} -> {}", out, d);
 }
 
-std::string transposes_of(uint8_t trans) {
-  constexpr std::string_view kLetters = "NTC?";
-  return {kLetters[trans & 3u], kLetters[trans >> 4 & 3u]};
-}
-
 std::string shape_of(const model::EventKey& key) {
-  const std::string batch = key.batch > 1 ? fmt::format("{} x ", key.batch) : "";
-  const std::string grouped = (key.flags & wire::kOpGrouped) != 0 ? " grouped" : "";
-  return fmt::format("{}{}x{}x{}{}", batch, key.m, key.n, key.k, grouped);
+  return shape_text(key) + ((key.flags & wire::kOpGrouped) != 0 ? " grouped" : "");
 }
 
 std::string memory_name(const model::EventKey& key, const std::string& function) {
@@ -55,7 +49,7 @@ OperationKey key_of(const model::EventFile::Op& op, const model::EventCommunicat
       out.kind = OperationKind::matmul;
       out.name = other ? "other shapes" : shape_of(key);
       out.type = other ? "" : types_of(key);
-      out.transposes = other ? "" : transposes_of(key.trans);
+      out.transposes = other ? "" : transposes_text(key);
       break;
     case wire::OpClass::collective:
       out.kind = OperationKind::collective;

@@ -2,9 +2,9 @@
 
 #include "common/base/hash.h"
 #include "common/base/strings.h"
+#include "report/events/op_facts.h"
 #include "report/operations/breakdown.h"
 #include "report/operations/call_numbers.h"
-#include "report/timeline/activity/event_activity.h"
 
 #include <algorithm>
 #include <limits>
@@ -19,25 +19,13 @@ namespace {
 using model::EventFile;
 using wire::OpClass;
 
-std::optional<WorkKind> kind_of_work(const model::EventKey& key) {
-  switch (static_cast<OpClass>(key.op_class)) {
-    case OpClass::matmul:
-    case OpClass::graph:
-    case OpClass::kernel:
-      return WorkKind::compute;
-    case OpClass::collective:
-      return WorkKind::communication;
-    case OpClass::memory:
-      return WorkKind::memory;
-    default:
-      return std::nullopt;
+std::optional<WorkKind> kind_of_work(const OpFacts& facts) {
+  if (!facts.on_gpu) {
+    return std::nullopt;
   }
-}
-
-bool is_gpu_time(uint8_t source) {
-  const auto s = static_cast<wire::Source>(source);
-  return s == wire::Source::events || s == wire::Source::nccl_profiler ||
-         s == wire::Source::nccl_profiler_host;
+  return facts.op_class == OpClass::collective ? WorkKind::communication
+         : facts.op_class == OpClass::memory   ? WorkKind::memory
+                                               : WorkKind::compute;
 }
 
 class Rows {
@@ -68,7 +56,8 @@ class Rows {
 
 class EventReader {
  public:
-  EventReader(const RankInput& rank, RankOperations& out, Rows& rows) : rank_(rank), out_(out), rows_(rows) {}
+  EventReader(const RankRecord& rank, RankOperations& out, Rows& rows)
+      : rank_(rank), out_(out), rows_(rows) {}
 
   void read() {
     for (const EventFile& file : rank_.events) {
@@ -87,6 +76,7 @@ class EventReader {
     NumberedCalls numbers;
     bool numbered = true;
     bool meets = false;
+    bool ends_together = false;
     uint64_t identity = 0;
     int size = 0;
     uint64_t work = 0;
@@ -105,8 +95,7 @@ class EventReader {
     for (const EventFile::Entry& entry : file.events) {
       const model::TimedEvent& e = entry.event;
       const auto op = file.ops.find(e.op);
-      if (op == file.ops.end() || e.duration_ns > static_cast<uint64_t>(kLongestNs) ||
-          e.begin_ns > static_cast<uint64_t>(kLatestNs)) {
+      if (op == file.ops.end() || !is_possible(e)) {
         continue;
       }
       const uint64_t id = uint64_t{e.op} << 32 | static_cast<uint32_t>(entry.communicator);
@@ -122,18 +111,19 @@ class EventReader {
     const model::EventCommunicator* comm =
         entry.communicator < 0 ? nullptr : &file.communicators[static_cast<size_t>(entry.communicator)];
     Series& s = series_.emplace_back();
-    s.kind = kind_of_work(op.key);
+    const OpFacts facts = facts_of(file, op, entry);
+    s.kind = kind_of_work(facts);
     s.work = op.work;
-    const bool collective = s.kind == WorkKind::communication;
+    s.meets = facts.meets;
+    s.ends_together = facts.ends_together;
+    s.identity = facts.identity;
+    s.size = facts.size;
     if (s.kind) {
       s.row = rows_.of(key_of(op, comm), op.key);
     }
-    if (collective && comm != nullptr) {
+    if (s.kind == WorkKind::communication && comm != nullptr) {
       // Sends and receives have no number.
       s.numbered = entry.event.sequence != 0;
-      s.meets = s.numbered && comm->nranks > 1 && comm->identity != 0;
-      s.identity = comm->identity;
-      s.size = comm->nranks;
       s.numbers = {comm->identity, static_cast<uint64_t>(comm->nranks)};
     } else {
       // Distinct from communicators, whose size has 31 bits.
@@ -155,21 +145,22 @@ class EventReader {
     }
     const auto begin = static_cast<int64_t>(e.begin_ns);
     const auto end = begin + static_cast<int64_t>(e.duration_ns);
-    const bool gpu_time = is_gpu_time(e.source) && (e.flags & wire::kEventHostBegin) == 0;
+    const bool in_place = is_in_place(e);
     if (static_cast<wire::Source>(e.source) != wire::Source::host_call) {
       work_.parts[static_cast<size_t>(*s.kind)].intervals.push_back({begin, end});
-      work_.in_place = work_.in_place && gpu_time;
+      work_.in_place = work_.in_place && in_place;
     }
-    if (gpu_time && static_cast<OpClass>(out_.rows[s.row].wire_key.op_class) == OpClass::matmul) {
+    if (in_place && static_cast<OpClass>(out_.rows[s.row].wire_key.op_class) == OpClass::matmul) {
       // The event's delay is the time from the call on the host to the start on the GPU.
       launch_row_ = launch_row_ ? launch_row_ : rows_.of({.kind = OperationKind::launch});
       rows_.add(*launch_row_, e.delay_us * 1e3, 0);
     }
-    if (s.meets && gpu_time) {
+    if (s.meets && in_place) {
       out_.arrivals.push_back({.meeting = meeting_of(s.identity, s.size, e.sequence),
                                .begin_ns = begin + rank_.offset_ns,
                                .end_ns = end + rank_.offset_ns,
-                               .row = s.row});
+                               .row = s.row,
+                               .ends_together = s.ends_together});
     }
   }
 
@@ -210,7 +201,7 @@ class EventReader {
     }
   }
 
-  const RankInput& rank_;
+  const RankRecord& rank_;
   RankOperations& out_;
   Rows& rows_;
   std::vector<Series> series_;
@@ -219,7 +210,13 @@ class EventReader {
   std::optional<uint32_t> launch_row_;
 };
 
-void read_spans(const RankInput& rank, RankOperations& out, Rows& rows) {
+OperationKey program_call(const model::SpanFile& file, uint32_t name, uint32_t place) {
+  return {.kind = OperationKind::program_call,
+          .name = base::sanitize(file.names[name]),
+          .type = base::sanitize(file.names[place])};
+}
+
+void read_spans(const RankRecord& rank, RankOperations& out, Rows& rows) {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = std::numeric_limits<int64_t>::min();
   for (const model::SpanFile& file : rank.spans) {
@@ -238,9 +235,7 @@ void read_spans(const RankInput& rank, RankOperations& out, Rows& rows) {
       }
       const auto [row, added] = known.emplace(uint64_t{span.name} << 32 | span.place, 0);
       if (added) {
-        row->second = rows.of({.kind = OperationKind::program_call,
-                               .name = base::sanitize(file.names[span.name]),
-                               .type = base::sanitize(file.names[span.place])});
+        row->second = rows.of(program_call(file, span.name, span.place));
       }
       rows.add(row->second, static_cast<double>(span.duration_ns), span.bytes);
       if (span.group != 0 && span.sequence != 0) {
@@ -253,16 +248,25 @@ void read_spans(const RankInput& rank, RankOperations& out, Rows& rows) {
         if (group->second == 0) {
           continue;
         }
-        out.arrivals.push_back({.meeting = base::hash_words(group->second, {span.sequence}),
+        out.arrivals.push_back({.meeting = meeting_of(group->second, -1, span.sequence),
                                 .begin_ns = span.begin_ns + rank.offset_ns,
                                 .end_ns = end + rank.offset_ns,
-                                .row = row->second});
+                                .row = row->second,
+                                .ends_together = rank.gpu.empty()});
       }
     }
   }
   for (OperationRow& row : out.rows) {
     if (row.key.kind == OperationKind::program_call) {
-      row.calls = static_cast<double>(row.ns.size());  // all are recorded
+      row.calls = std::max(row.calls, 0.0) + static_cast<double>(row.ns.size());
+    }
+  }
+  for (const model::SpanFile& file : rank.spans) {
+    for (const model::ShortCalls& others : file.short_calls) {
+      OperationRow& row = out.rows[rows.of(program_call(file, others.name, others.place))];
+      row.calls = std::max(row.calls, 0.0) + static_cast<double>(others.calls);
+      row.untimed_s += static_cast<double>(others.total_ns) * 1e-9;
+      last = std::max(last, others.begin_ns + others.duration_ns);
     }
   }
   out.span_window_s = last > first ? static_cast<double>(last - first) * 1e-9 : 0;
@@ -270,7 +274,7 @@ void read_spans(const RankInput& rank, RankOperations& out, Rows& rows) {
 
 }  // namespace
 
-RankOperations operations_of(const RankInput& rank) {
+RankOperations operations_of(const RankRecord& rank) {
   RankOperations out;
   Rows rows(out);
   EventReader(rank, out, rows).read();

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "common/model/speed/operations.h"
+#include "report/events/rank_record.h"
 #include "report/operations/meetings.h"
 #include "report/operations/operation_key.h"
-#include "report/speed/primitives/rank_input.h"
 
 #include <string>
 #include <vector>
@@ -19,6 +19,7 @@ struct OperationRow {
   uint64_t least_work = 0;
   uint64_t most_work = 0;
   double calls = -1;     // of all calls meanwhile; negative: unknown
+  double untimed_s = 0;  // of program calls that have no duration each
   uint32_t sources = 0;  // bit 1 << wire::Source
   model::EventKey wire_key{};
 };
@@ -33,6 +34,6 @@ struct RankOperations {
   int64_t lost = 0;
 };
 
-RankOperations operations_of(const RankInput& rank);
+RankOperations operations_of(const RankRecord& rank);
 
 }  // namespace xpurun::report

@@ -28,8 +28,8 @@ std::map<Key, const PipelineJob*> jobs_of(const PipelineStage& stage, JobKind ki
   return out;
 }
 
-// The nanoseconds by which all jobs of `later` begin too early or late, as far as `earlier` says: the least
-// time from the end of a job to the begin of the following job. Negative: they overlap.
+// The least time in ns from the end of a job of `earlier` to the begin of the job of `later` that needs its
+// result. Negative: the clock of `later` is behind, because no job begins before its input is there.
 int64_t least_gap(const PipelineStage& earlier, const PipelineStage& later, JobKind kind) {
   int64_t out = std::numeric_limits<int64_t>::max();
   const auto first = jobs_of(earlier, kind);

@@ -2,8 +2,8 @@
 
 #include "common/base/output/progress.h"
 #include "common/model/timing/span_file.h"
+#include "report/events/job_clocks.h"
 #include "report/pipeline/paddle/log_files.h"
-#include "report/timeline/activity/clock_alignment.h"
 #include "report/timeline/inputs.h"
 
 #include <algorithm>
@@ -66,10 +66,10 @@ PipelineOfRun read_pipeline(const std::vector<std::string>& operands, const Pipe
     return out;
   }
   PipelineFinder finder(options);
-  ClockAlignment clocks;
+  JobClocks clocks;
   base::Progress progress("reading", inputs.sources.size());
   for (const TraceSource& source : inputs.sources) {
-    if (source.format == TraceFormat::xpurun) {
+    if (source.importer->is_ours()) {
       const Activity activity = read_source(source, out.problems);
       clocks.add(activity);
       finder.add(activity);

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "common/model/speed/pipeline.h"
+#include "report/events/groups.h"
 #include "report/pipeline/jobs/activity_jobs.h"
 #include "report/pipeline/jobs/jobs.h"
-#include "report/timeline/activity/groups.h"
 
 #include <cstdint>
 #include <functional>

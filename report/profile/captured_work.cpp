@@ -183,8 +183,8 @@ void RankEvents::add(const model::TimedEvent& event) {
   by_kind_[static_cast<size_t>(keys_[i.key].kind)].push_back(i);
 }
 
-// What goes before: kernels hide collectives, both hide memory operations, all of them calls. Of two of a
-// kind, the one that began first.
+// Which of several works at the same time is on the critical path: a kernel before a collective, a collective
+// before a memory operation, and a call on the host last. Of two of a kind, the first to begin.
 int64_t RankEvents::find_path() {
   int64_t busy = 0;
   Cover cover;
@@ -291,6 +291,14 @@ CapturedWork CapturedWorkTable::summary(const WorkKey& key) const {
     const bool is_slow = out.ranks.contains(shares[i].rank);
     (is_slow ? out.ranks_share : out.share) += shares[i].share / (is_slow ? slow : all - slow);
     out.path += paths[i] / all;
+  }
+  for (const RankShare& one : shares) {
+    const bool nearer = out.normal_rank == base::kNoRank ||
+                        std::abs(one.share - out.share) < std::abs(out.normal_share - out.share);
+    if (count > 0 && !out.ranks.contains(one.rank) && nearer) {
+      out.normal_rank = one.rank;
+      out.normal_share = one.share;
+    }
   }
   const auto calls = static_cast<double>(out.count);
   out.total_s = total / all;

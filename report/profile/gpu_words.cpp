@@ -60,10 +60,40 @@ std::string why(ActivityStatus status, const std::string& reason) {
   return "";
 }
 
+// Of the time in which the GPU had work: a rank that differs by so much, and by four robust deviations.
+constexpr double kLeastUtilisationExcess = 0.05;
+constexpr double kUtilisationSpreads = 4;
+
+// For how much of the time the GPUs had work, and the ranks whose GPU differs from the others'.
+std::string utilisation(const model::GpuCapture& capture) {
+  std::vector<double> busy;
+  for (const RankActivity& r : capture.ranks) {
+    if (r.busy_share >= 0) {
+      busy.push_back(r.busy_share);
+    }
+  }
+  if (busy.empty()) {
+    return "";
+  }
+  const double usual = median(busy);
+  if (busy.size() == 1) {
+    return base::tr("; the GPU was busy for {:.1f} %", 100 * usual);
+  }
+  const auto [least, most] = std::minmax_element(busy.begin(), busy.end());
+  std::string out = base::tr("; the GPUs were busy for {:.1f} % (median; lowest {:.1f} %, highest {:.1f} %)",
+                             100 * usual, 100 * *least, 100 * *most);
+  const double limit = std::max(kLeastUtilisationExcess, kUtilisationSpreads * robust_spread(busy, usual));
+  for (const RankActivity& r : capture.ranks) {
+    if (r.busy_share >= 0 && busy.size() > 2 && std::abs(r.busy_share - usual) > limit) {
+      out += base::tr(", rank {} for {:.1f} %", r.rank, 100 * r.busy_share);
+    }
+  }
+  return out;
+}
+
 std::string recorded(const model::GpuCapture& capture) {
   uint64_t records = 0;
   model::RankSet ranks;
-  std::vector<double> busy;
   double seconds = 0;
   for (const RankActivity& r : capture.ranks) {
     if (r.has_records()) {
@@ -71,16 +101,12 @@ std::string recorded(const model::GpuCapture& capture) {
       ranks.insert(r.rank);
       seconds = std::max(seconds, r.seconds);
     }
-    if (r.busy_share >= 0) {
-      busy.push_back(r.busy_share);
-    }
   }
   if (ranks.empty()) {
     return "";
   }
   return base::tr("CUPTI recorded {} kernels, copies and calls of {} in {}{}.", records, named_ranks(ranks),
-                  base::human_duration(seconds),
-                  busy.empty() ? "" : base::tr("; the GPU was busy for {:.1f} %", 100 * median(busy)));
+                  base::human_duration(seconds), utilisation(capture));
 }
 
 std::string cost(const model::GpuCapture& capture) {

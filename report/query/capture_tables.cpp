@@ -36,8 +36,8 @@ SqlValue beta_of(const model::CapturedFunction& f) {
 }  // namespace
 
 void add_captures(RunTables& tables, const std::vector<model::CaptureReport>& captures, int64_t began_ns) {
-  Inserter all = tables.database.inserter("captures", 5);
-  Inserter functions = tables.database.inserter("captured", 15);
+  Inserter all = tables.database.inserter("captures");
+  Inserter functions = tables.database.inserter("captured");
   for (const model::CaptureReport& c : captures) {
     const double at_s = static_cast<double>(c.wall_ns - began_ns) / 1e9;
     all.add({c.dir, base::sanitize(c.reason), at_s, c.seconds, base::sanitize(c.sentence)});

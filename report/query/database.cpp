@@ -18,6 +18,7 @@ namespace xpurun::report {
 
 namespace {
 
+constexpr int kCacheKiB = 128 << 10;
 constexpr int kStepsBetweenChecks = 10'000;  // of SQLite's machine, between two looks at the clock
 
 void bind(sqlite3_stmt* statement, int at, const SqlValue& value) {
@@ -95,12 +96,14 @@ base::Error Database::error(std::string what) const {
 
 base::Result<Database> Database::create() {
   sqlite3* handle = nullptr;
-  const int status = sqlite3_open_v2(
-      ":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int status =
+      sqlite3_open_v2("", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
   Database out(handle);
   if (status != SQLITE_OK) {
-    return base::fail(out.error("cannot make a database in memory"));
+    return base::fail(out.error("cannot make a temporary database"));
   }
+  out.execute(fmt::format("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{};",
+                          kCacheKiB));
   return out;
 }
 
@@ -110,13 +113,18 @@ void Database::execute(const std::string& sql) {
   }
 }
 
-Inserter Database::inserter(std::string_view table, size_t columns) {
-  std::string sql = fmt::format("INSERT INTO {} VALUES (", table);
-  for (size_t i = 0; i < columns; ++i) {
-    sql += i == 0 ? "?" : ",?";
+Inserter Database::inserter(std::string_view table) {
+  Inserter all = prepared(fmt::format("SELECT * FROM {}", table));
+  std::string sql = fmt::format("INSERT INTO {} VALUES (?", table);
+  for (int i = 1; i < sqlite3_column_count(all.statement_.get()); ++i) {
+    sql += ",?";
   }
+  return prepared(sql + ")");
+}
+
+Inserter Database::prepared(const std::string& sql) {
   sqlite3_stmt* statement = nullptr;
-  if (sqlite3_prepare_v2(handle_.get(), (sql + ")").c_str(), -1, &statement, nullptr) != SQLITE_OK) {
+  if (sqlite3_prepare_v2(handle_.get(), sql.c_str(), -1, &statement, nullptr) != SQLITE_OK) {
     throw std::logic_error(fmt::format("{}: {}", sqlite3_errmsg(handle_.get()), sql));
   }
   Inserter out;

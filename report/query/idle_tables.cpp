@@ -5,8 +5,8 @@
 namespace xpurun::report {
 
 void add_idle(RunTables& tables, const std::vector<model::IdleTime>& records, int64_t began_ns) {
-  Inserter idle = tables.database.inserter("idle", 14);
-  Inserter gaps = tables.database.inserter("gaps", 9);
+  Inserter idle = tables.database.inserter("idle");
+  Inserter gaps = tables.database.inserter("gaps");
   for (const model::IdleTime& record : records) {
     for (const model::RankIdle& r : record.ranks) {
       ++tables.rows;

@@ -2,7 +2,7 @@
 // inferred (forward, evaluation) lie across the others and are left out, as are marks.
 #pragma once
 
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 
 #include <cstdint>
 #include <vector>

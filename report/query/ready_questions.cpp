@@ -4,70 +4,6 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr TableColumn kColumns[] = {
-    {"run", "directory", "run directory"},
-    {"run", "began_ns", "begin of the run, nanoseconds since 1970"},
-    {"run", "seconds", "length of the run"},
-    {"run", "outcome", "running, exit, signal, hang, ..."},
-    {"run", "verdict", "the verdict's sentence"},
-    {"ranks", "rank, pid, host, gpu", "one row per rank and process"},
-    {"ranks", "lost", "events that the rank could not record"},
-    {"deaths", "rank, pid, at_s, status", "ends of processes, seconds since the begin of the run"},
-    {"exceptions", "rank, pid, at_s, type, message, file, line, function", "what Python reported"},
-    {"stalls", "number, at_s, cleared_s, sentence", "cleared_s is NULL if the stall never ended"},
-    {"calls", "rank", "NULL for a process without a rank"},
-    {"calls", "category", "matmul, collective, memory, kernel, graph or host"},
-    {"calls", "name, function", "\"matmul 4096x1024x512 bf16\"; the vendor's function"},
-    {"calls", "track, stream", "compute, communication, memory or host; number of the stream or thread"},
-    {"calls", "begin_s, seconds", "since the begin of the run; length"},
-    {"calls", "flop, bytes", "work of the call; NULL: unknown"},
-    {"calls", "tflops, bus_gb_s", "10^12 FLOP and 10^9 bytes (bus bandwidth) a second; NULL: none"},
-    {"calls", "delay_s", "from the call to its start on the GPU"},
-    {"calls", "sequence, meeting", "number on its communicator; equal for one collective on all ranks"},
-    {"spans", "rank, stage, name, place",
-     "what Python did: data, forward, backward, optimizer, function, ..."},
-    {"spans", "begin_s, seconds, cpu_s, thread", "cpu_s: CPU time of the thread; NULL: unknown"},
-    {"spans", "meeting", "equal for one collective on all ranks"},
-    {"spans", "id, parent, self_s",
-     "the span around it, NULL: none; its time outside of the spans inside of it"},
-    {"short_calls", "rank, name, calls, seconds, begin_s, until_s, thread",
-     "calls of traced functions that were shorter than --trace-python-min, summed up"},
-    {"steps", "rank, step, begin_s, seconds", "steps as `xpurun analyze` finds them"},
-    {"steps", "wait_s", "in collectives until the last rank had come; NULL: not all were timed"},
-    {"steps",
-     "data_s, forward_s, backward_s, optimizer_s, communication_s, checkpoint_s, evaluation_s, garbage_s",
-     "time of the step in each stage"},
-    {"steps", "transfer_s", "in collectives from then on; NULL as wait_s"},
-    {"steps", "cpu_s, run_delay_s, page_faults",
-     "of all threads: CPU time, time that they were ready and had no CPU, major page faults; NULL: unknown"},
-    {"steps", "throttled_s, stolen_s",
-     "kept from running by the CPU limit of a container, and by the hypervisor; NULL: unknown"},
-    {"steps", "exposed_s, hidden_s",
-     "communication that computing does not hide, and that it hides; NULL: not all collectives were timed"},
-    {"counters", "rank, name, unit, at_s, value", "samples of GPU clocks and hardware counters in captures"},
-    {"captures", "capture, reason, at_s, seconds, sentence", "captures; what differs between the ranks"},
-    {"captured", "capture, kind, name, place",
-     "what ran for 1 % of a capture: kernel, collective, memory, call, or a function of python or of a "
-     "worker"},
-    {"captured", "beta, share", "share of the time on the critical path, after overlap; of all the time"},
-    {"captured", "calls, mean_s, spread",
-     "their number, mean length and its standard deviation; of Python the standard deviation of the share"},
-    {"captured", "resource, mu, sigma",
-     "the resource that fits, its mean use and standard deviation: share of the peak, or bytes a second"},
-    {"captured", "outliers, outliers_share", "the ranks that differ from the others, and their share"},
-    {"captured", "link", "of a collective: inside a node, between nodes; NULL: unknown"},
-    {"idle", "record, source, rank, window_s, works",
-     "GPUs in the newest traces and captures: seconds and number of the recorded work"},
-    {"idle", "idle_s, host_wait_s, kernel_wait_s, between_steps_s",
-     "no work was running; of this time: nothing was launched, launched work waited, between two steps"},
-    {"idle", "queue_mean, queue_p99", "launched work that had not begun, weighted by time"},
-    {"idle", "void, others_void, outlier",
-     "idle share of the window; median of the ranks that do the same work; 1: far more than theirs"},
-    {"gaps", "record, rank, begin_s, seconds, kernel_wait_s", "the longest times without work on a GPU"},
-    {"gaps", "after_work, before_work, python, call",
-     "the work that ended last and that began then; what Python did, the call of CUDA in the middle"},
-};
-
 constexpr ReadyQuestion kQuestions[] = {
     {"time", "where the time of each rank goes, by category of calls",
      "SELECT rank, category, count(*) AS calls, round(sum(seconds), 6) AS seconds, "
@@ -177,10 +113,6 @@ constexpr ReadyQuestion kQuestions[] = {
 };
 
 }  // namespace
-
-std::span<const TableColumn> table_columns() {
-  return kColumns;
-}
 
 std::span<const ReadyQuestion> ready_questions() {
   return kQuestions;

@@ -1,13 +1,14 @@
 #include "report/query/run_tables.h"
 
 #include "common/base/strings.h"
+#include "common/model/evidence/machine.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
-#include "common/model/timing/span_file.h"
+#include "report/events/job_clocks.h"
 #include "report/query/nesting.h"
+#include "report/query/schema.h"
 #include "report/speed/ranks/waits.h"
 #include "report/speed/steps/step_records.h"
-#include "report/timeline/activity/clock_alignment.h"
 #include "report/timeline/inputs.h"
 
 #include <fmt/format.h>
@@ -19,36 +20,6 @@ namespace xpurun::report {
 namespace {
 
 constexpr size_t kMostArrivals = size_t{16} << 20;  // at collectives, of all ranks together
-constexpr std::string_view kTables = R"(
-CREATE TABLE run(directory TEXT, began_ns INTEGER, seconds REAL, outcome TEXT, verdict TEXT);
-CREATE TABLE ranks(rank INTEGER, pid INTEGER, host TEXT, gpu TEXT, lost INTEGER);
-CREATE TABLE deaths(rank INTEGER, pid INTEGER, at_s REAL, status TEXT);
-CREATE TABLE exceptions(rank INTEGER, pid INTEGER, at_s REAL, type TEXT, message TEXT, file TEXT, line INTEGER,
-  function TEXT);
-CREATE TABLE stalls(number INTEGER, at_s REAL, cleared_s REAL, sentence TEXT);
-CREATE TABLE calls(rank INTEGER, category TEXT, name TEXT, function TEXT, track TEXT, stream INTEGER, begin_s REAL,
-  seconds REAL, flop INTEGER, bytes INTEGER, tflops REAL, bus_gb_s REAL, delay_s REAL, sequence INTEGER,
-  meeting INTEGER);
-CREATE TABLE spans(rank INTEGER, stage TEXT, name TEXT, place TEXT, begin_s REAL, seconds REAL, cpu_s REAL,
-  thread INTEGER, meeting INTEGER, id INTEGER, parent INTEGER, self_s REAL);
-CREATE TABLE short_calls(rank INTEGER, name TEXT, calls INTEGER, seconds REAL, begin_s REAL, until_s REAL,
-  thread INTEGER);
-CREATE TABLE steps(rank INTEGER, step INTEGER, begin_s REAL, seconds REAL, wait_s REAL, data_s REAL, forward_s REAL,
-  backward_s REAL, optimizer_s REAL, communication_s REAL, checkpoint_s REAL, evaluation_s REAL, garbage_s REAL,
-  transfer_s REAL, cpu_s REAL, run_delay_s REAL, page_faults REAL, throttled_s REAL,
-  stolen_s REAL, exposed_s REAL, hidden_s REAL);
-CREATE TABLE captures(capture TEXT, reason TEXT, at_s REAL, seconds REAL, sentence TEXT);
-CREATE TABLE captured(capture TEXT, kind TEXT, name TEXT, place TEXT, beta REAL, share REAL, calls INTEGER,
-  mean_s REAL, spread REAL, resource TEXT, mu REAL, sigma REAL, outliers TEXT, outliers_share REAL, link TEXT);
-CREATE TABLE idle(record TEXT, source TEXT, rank INTEGER, window_s REAL, works INTEGER, idle_s REAL,
-  host_wait_s REAL, kernel_wait_s REAL, between_steps_s REAL, queue_mean REAL, queue_p99 REAL, void REAL,
-  others_void REAL, outlier INTEGER);
-CREATE TABLE gaps(record TEXT, rank INTEGER, begin_s REAL, seconds REAL, kernel_wait_s REAL, after_work TEXT,
-  before_work TEXT, python TEXT, call TEXT);
-CREATE TABLE counters(rank INTEGER, name TEXT, unit TEXT, at_s REAL, value REAL);
-BEGIN;
-)";
-
 SqlValue rank_value(base::Rank rank) {
   return rank == base::kNoRank ? SqlValue() : SqlValue(int64_t{rank});
 }
@@ -75,17 +46,33 @@ std::string place_of(const Activity& activity, const Slice& slice) {
   return {};
 }
 
+// Of a call; its slices have the same.
+struct CallTexts {
+  SqlValue category;
+  SqlValue name;
+  SqlValue function;
+};
+
+std::vector<CallTexts> texts_of(const Activity& activity) {
+  std::vector<CallTexts> out;
+  for (const Call& call : activity.calls) {
+    out.push_back({std::string(model::name_of(call.category)), base::sanitize(call.name),
+                   text_or_null(base::sanitize(call.function))});
+  }
+  return out;
+}
+
 class Loader {
  public:
   Loader(RunTables& out, int64_t began_ns)
       : out_(out),
         began_ns_(began_ns),
-        ranks_(out.database.inserter("ranks", 5)),
-        calls_(out.database.inserter("calls", 15)),
-        spans_(out.database.inserter("spans", 12)),
-        short_calls_(out.database.inserter("short_calls", 7)),
-        counters_(out.database.inserter("counters", 5)),
-        steps_(out.database.inserter("steps", 21)) {}
+        ranks_(out.database.inserter("ranks")),
+        calls_(out.database.inserter("calls")),
+        spans_(out.database.inserter("spans")),
+        short_calls_(out.database.inserter("short_calls")),
+        counters_(out.database.inserter("counters")),
+        steps_(out.database.inserter("steps")) {}
 
   void add(const Activity& a, int64_t shift_ns) {
     ranks_.add({rank_value(a.rank), int64_t{a.pid}, base::sanitize(a.host), base::sanitize(a.gpu),
@@ -104,16 +91,18 @@ class Loader {
       }
     }
     const Nesting nesting(a);
+    const std::vector<CallTexts> texts = texts_of(a);
     for (size_t i = 0; i < a.slices.size(); ++i) {
       const Slice& slice = a.slices[i];
       const Call& call = a.calls[slice.call];
+      const CallTexts& text = texts[slice.call];
       const Track& track = a.tracks[slice.track];
       const double begin_s = seconds_of(slice.begin_ns + shift_ns - began_ns_);
       const SqlValue meeting =
           slice.meeting == 0 ? SqlValue() : SqlValue(static_cast<int64_t>(slice.meeting));
       ++out_.rows;
       if (call.category == Category::python) {
-        spans_.add({rank_value(a.rank), std::string(model::name_of(call.stage)), base::sanitize(call.name),
+        spans_.add({rank_value(a.rank), std::string(model::name_of(call.stage)), text.name,
                     text_or_null(place_of(a, slice)), begin_s, seconds_of(slice.duration_ns),
                     positive_or_null(slice.delay_us / 1e6), int64_t{track.number}, meeting, id_of(i),
                     nesting.has_parent(i) ? SqlValue(id_of(nesting.parent(i))) : SqlValue(),
@@ -121,10 +110,9 @@ class Loader {
         continue;
       }
       const bool matmul = call.category == Category::matmul;
-      calls_.add({rank_value(a.rank), std::string(model::name_of(call.category)), base::sanitize(call.name),
-                  text_or_null(base::sanitize(call.function)), std::string(model::name_of(track.kind)),
-                  int64_t{track.number}, begin_s, seconds_of(slice.duration_ns),
-                  matmul ? count_or_null(call.work) : SqlValue(),
+      calls_.add({rank_value(a.rank), text.category, text.name, text.function,
+                  std::string(model::name_of(track.kind)), int64_t{track.number}, begin_s,
+                  seconds_of(slice.duration_ns), matmul ? count_or_null(call.work) : SqlValue(),
                   matmul ? SqlValue() : count_or_null(call.work), positive_or_null(tflops_of(call, slice)),
                   positive_or_null(bus_gb_per_s(call, slice)), positive_or_null(slice.delay_us / 1e6),
                   count_or_null(slice.sequence), meeting});
@@ -178,31 +166,28 @@ class Loader {
   Inserter steps_;
 };
 
-// The same files for the search of steps. Files that cannot be read are named when the activity is read.
-RankInput input_of(const TraceSource& source, int64_t shift_ns) {
-  RankInput out{.rank = source.rank, .host = source.host};
-  for (const std::string& path : source.files) {
-    if (path.ends_with(model::kSpanFileSuffix)) {
-      const bool functions = base::base_name(path).starts_with(model::kFunctionFilePrefix);
-      if (functions) {
-        continue;  // no part of steps
-      }
-      if (auto file = model::load_span_file(path)) {
-        out.spans.push_back(std::move(*file));
-      }
-    } else if (auto file = model::load_event_file(path)) {
-      out.events.push_back(std::move(*file));
+// One row for each time in which a fact passed its limit, and one for what never did.
+void add_machine(Database& database, const model::RunManifest& run, const std::string& path) {
+  const auto machine = model::load_machine_history(path);
+  if (!machine) {
+    return;  // a short run, or an older xpurun
+  }
+  Inserter rows = database.inserter("machine");
+  const auto seconds = [&](int64_t wall_ns) {
+    return (static_cast<double>(wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
+  };
+  for (const model::MachineSeries& s : machine->series) {
+    std::vector<model::MachineSpell> spells = s.spells;
+    spells.resize(std::max<size_t>(spells.size(), 1));
+    for (const model::MachineSpell& spell : spells) {
+      const bool passed = !s.spells.empty();
+      rows.add({base::sanitize(run.host), std::string(model::name_of(s.fact)), base::sanitize(s.object),
+                rank_value(s.rank), s.first, s.last, s.times,
+                passed ? SqlValue(seconds(spell.begin_wall_ns)) : SqlValue(),
+                passed ? SqlValue(seconds(spell.end_wall_ns)) : SqlValue(),
+                passed ? SqlValue(spell.amount) : SqlValue(), text_or_null(base::sanitize(s.detail))});
     }
   }
-  const model::EventFileHeader* header = !out.spans.empty()    ? &out.spans.front().header
-                                         : !out.events.empty() ? &out.events.front().header
-                                                               : nullptr;
-  if (header != nullptr) {
-    // Span files do not know the GPU.
-    out.gpu = out.events.empty() || !header->gpu.empty() ? header->gpu : out.events.front().header.gpu;
-    out.offset_ns = header->wall_ns - header->mono_ns + shift_ns;
-  }
-  return out;
 }
 
 void add_run(Database& database, const std::string& operand) {
@@ -211,10 +196,11 @@ void add_run(Database& database, const std::string& operand) {
   if (!run) {
     return;  // a trace directory, or a file
   }
-  database.inserter("run", 5).add({base::sanitize(operand), run->started_wall_ns, run->elapsed_s,
-                                   std::string(model::name_of(run->outcome)),
-                                   base::sanitize(run->verdict.sentence)});
-  Inserter deaths = database.inserter("deaths", 4);
+  database.inserter("run").add({base::sanitize(operand), run->started_wall_ns, run->elapsed_s,
+                                std::string(model::name_of(run->outcome)),
+                                base::sanitize(run->verdict.sentence)});
+  add_machine(database, *run, dir.file(model::kMachineFile));
+  Inserter deaths = database.inserter("deaths");
   for (const model::ProcessRecord& p : run->processes) {
     if (p.death.happened) {
       const std::string cause = p.death.cause_hint.empty() ? "" : " (" + p.death.cause_hint + ")";
@@ -222,7 +208,7 @@ void add_run(Database& database, const std::string& operand) {
                   p.death.wait_status.text() + base::sanitize(cause)});
     }
   }
-  Inserter exceptions = database.inserter("exceptions", 8);
+  Inserter exceptions = database.inserter("exceptions");
   for (const model::PythonException& e : run->exceptions) {
     if (!model::is_exception(e.kind) || e.chain.empty()) {
       continue;
@@ -235,7 +221,7 @@ void add_run(Database& database, const std::string& operand) {
                     frame == nullptr ? SqlValue() : SqlValue(int64_t{frame->line}),
                     frame == nullptr ? SqlValue() : SqlValue(base::sanitize(frame->function))});
   }
-  Inserter stalls = database.inserter("stalls", 4);
+  Inserter stalls = database.inserter("stalls");
   for (const model::Stall& i : run->stalls) {
     stalls.add({int64_t{i.n}, i.at_s, i.cleared_s < 0 ? SqlValue() : SqlValue(i.cleared_s),
                 text_or_null(base::sanitize(i.verdict.sentence))});
@@ -247,7 +233,7 @@ void add_run(Database& database, const std::string& operand) {
 base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands) {
   XPURUN_TRY_ASSIGN(Database database, Database::create());
   RunTables out{.database = std::move(database)};
-  out.database.execute(std::string(kTables));
+  out.database.execute(create_tables() + "BEGIN;");
   for (const std::string& operand : operands) {
     add_run(out.database, operand);
   }
@@ -255,7 +241,7 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
   leave_out_open_calls(inputs);
   out.problems = std::move(inputs.problems);
   // Twice, because only all ranks together show the differences of the clocks.
-  ClockAlignment clocks;
+  JobClocks clocks;
   int64_t first_ns = 0;
   for (const TraceSource& source : inputs.sources) {
     std::vector<base::Error> reported_later;
@@ -273,14 +259,17 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
   out.began_ns = inputs.run_began_ns != 0 ? inputs.run_began_ns : first_ns;
   Loader loader(out, out.began_ns);
   for (const TraceSource& source : inputs.sources) {
-    const Activity activity = read_source(source, out.problems);
+    RankRecord record;
+    const Activity activity =
+        read_source(source, out.problems, source.rank == base::kNoRank ? nullptr : &record);
     const int64_t shift = clocks.offset_ns(activity.host);
     loader.add(activity, shift);
     loader.next_source(activity);
-    if (source.format == TraceFormat::xpurun && source.rank != base::kNoRank) {
-      const RankInput input = input_of(source, shift);
-      out.links.add(input);
-      ranks.push_back(steps_of(input, most_arrivals));
+    if (source.rank != base::kNoRank) {
+      const model::EventFileHeader* header = header_of(record);
+      record.offset_ns = header == nullptr ? 0 : header->wall_ns - header->mono_ns + shift;
+      out.links.add(record);
+      ranks.push_back(steps_of(record, most_arrivals));
     }
   }
   JobSteps job(std::move(ranks));

@@ -25,14 +25,6 @@ struct RunTables {
 // could be read.
 base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands);
 
-struct TableColumn {
-  std::string_view table;
-  std::string_view column;
-  std::string_view about;
-};
-// The content of the tables, for people.
-std::span<const TableColumn> table_columns();
-
 // A frequent question.
 struct ReadyQuestion {
   std::string_view name;

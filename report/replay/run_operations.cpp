@@ -1,7 +1,7 @@
 #include "report/replay/run_operations.h"
 
-#include "common/base/hash.h"
 #include "common/base/strings.h"
+#include "report/events/op_facts.h"
 #include "report/operations/call_numbers.h"
 #include "report/speed/primitives/statistics.h"
 
@@ -17,13 +17,10 @@ using wire::OpClass;
 
 // Memory is bounded: collectives beyond this number are not looked at.
 constexpr size_t kMostMeetings = size_t{4} << 20;
-constexpr uint64_t kLatestNs = uint64_t{1} << 62;
-constexpr uint64_t kLongestNs = 3'600'000'000'000;
+constexpr uint64_t kLongestCallNs = 3'600'000'000'000;
 
-bool is_gpu_time(const model::TimedEvent& e) {
-  const auto source = static_cast<wire::Source>(e.source);
-  return (source == wire::Source::events || source == wire::Source::nccl_profiler) &&
-         (e.flags & wire::kEventHostBegin) == 0 && e.duration_ns > 0 && e.duration_ns < kLongestNs;
+bool is_measured(const model::TimedEvent& e) {
+  return is_gpu_time(e) && is_possible(e) && e.duration_ns > 0 && e.duration_ns < kLongestCallNs;
 }
 
 // A shorter overlap, as a share of the matmul, does not change its duration visibly.
@@ -35,12 +32,12 @@ Interval interval_of(const model::TimedEvent& e) {
 }
 
 // When a timed collective, send or receive of the rank was running.
-std::vector<Interval> timed_collectives(const RankInput& rank) {
+std::vector<Interval> timed_collectives(const RankRecord& rank) {
   std::vector<Interval> out;
   for (const EventFile& file : rank.events) {
     for (const EventFile::Entry& entry : file.events) {
       const auto op = file.ops.find(entry.event.op);
-      if (op != file.ops.end() && is_gpu_time(entry.event) && entry.event.begin_ns < kLatestNs &&
+      if (op != file.ops.end() && is_measured(entry.event) &&
           static_cast<OpClass>(op->second.key.op_class) == OpClass::collective) {
         out.push_back(interval_of(entry.event));
       }
@@ -50,9 +47,6 @@ std::vector<Interval> timed_collectives(const RankInput& rank) {
 }
 
 bool is_beside(const model::TimedEvent& e, const std::vector<Interval>& collectives) {
-  if (e.begin_ns >= kLatestNs) {
-    return false;
-  }
   const Interval matmul = interval_of(e);
   auto at = std::partition_point(collectives.begin(), collectives.end(),
                                  [&](const Interval& c) { return c.end <= matmul.begin; });
@@ -132,7 +126,7 @@ double RunOperationCollector::add(const EventFile& file, const std::vector<Inter
   for (const EventFile::Entry& entry : file.events) {
     const model::TimedEvent& e = entry.event;
     const auto found = file.ops.find(e.op);
-    if (found == file.ops.end() || !is_gpu_time(e)) {
+    if (found == file.ops.end() || !is_measured(e)) {
       continue;
     }
     const EventFile::Op& op = found->second;
@@ -152,15 +146,13 @@ double RunOperationCollector::add(const EventFile& file, const std::vector<Inter
       numbers.add({0, e.op}, e.sequence);
       first_ns = std::min(first_ns, e.begin_ns);
       last_ns = std::max(last_ns, e.begin_ns);
-    } else if (op_class == OpClass::collective && !other && entry.communicator >= 0 && e.sequence != 0) {
-      // Sends and receives have no number.
-      const model::EventCommunicator& comm = file.communicators[static_cast<size_t>(entry.communicator)];
-      const uint64_t id = base::hash_words(comm.identity, {static_cast<uint64_t>(comm.nranks), e.sequence});
-      if (comm.nranks < 2 || (meetings_.size() >= kMostMeetings && !meetings_.contains(id))) {
+    } else if (const OpFacts facts = facts_of(file, op, entry); facts.meets && !other) {
+      const uint64_t id = meeting_of(facts.identity, facts.size, e.sequence);
+      if (meetings_.size() >= kMostMeetings && !meetings_.contains(id)) {
         continue;
       }
       const auto [it, added] =
-          meetings_.emplace(id, Meeting{static_cast<uint32_t>(collective_of(op, comm.nranks)), 0,
+          meetings_.emplace(id, Meeting{static_cast<uint32_t>(collective_of(op, facts.size)), 0,
                                         std::numeric_limits<float>::max()});
       ++it->second.ranks;
       it->second.shortest_ns = std::min(it->second.shortest_ns, static_cast<float>(e.duration_ns));
@@ -172,7 +164,7 @@ double RunOperationCollector::add(const EventFile& file, const std::vector<Inter
   return last_ns > first_ns ? static_cast<double>(last_ns - first_ns) : 0;
 }
 
-void RunOperationCollector::add(const RankInput& rank) {
+void RunOperationCollector::add(const RankRecord& rank) {
   out_.ranks.push_back(
       {.rank = rank.rank, .host = base::sanitize(rank.host), .gpu = base::sanitize(rank.gpu)});
   double window_ns = 0;

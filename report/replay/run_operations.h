@@ -2,8 +2,8 @@
 // added one after the other.
 #pragma once
 
+#include "report/events/rank_record.h"
 #include "report/speed/primitives/intervals.h"
-#include "report/speed/primitives/rank_input.h"
 
 #include <cstdint>
 #include <map>
@@ -61,7 +61,7 @@ struct RunOperations {
 
 class RunOperationCollector {
  public:
-  void add(const RankInput& rank);
+  void add(const RankRecord& rank);
   // Once, after all ranks.
   RunOperations finish();
 

@@ -5,9 +5,12 @@
 #include "common/model/language/vocabulary_words.h"
 #include "common/model/run_dir.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/flamegraph/palette.h"
+#include "report/run/machine_findings.h"
 #include "report/run/next_command.h"
+#include "report/run/occurrences.h"
 
 #include <fmt/format.h>
 
@@ -185,6 +188,42 @@ void add_node_gaps(const RunReport& report, std::vector<Finding>& out) {
   }
 }
 
+// Of the largest growth first.
+void add_memory_growth(const RunReport& report, std::vector<Finding>& out) {
+  std::vector<const model::ProcessRecord*> growing;
+  model::RankSet ranks;
+  for (const model::ProcessRecord& p : report.run.processes) {
+    if (p.role == model::ProcessRole::rank && !p.growth.empty()) {
+      growing.push_back(&p);
+      ranks.insert(p.rank);
+    }
+  }
+  if (growing.empty()) {
+    return;
+  }
+  const auto grown = [](const model::ProcessRecord& p) { return p.growth.to_bytes - p.growth.from_bytes; };
+  std::stable_sort(growing.begin(), growing.end(),
+                   [&](const auto* a, const auto* b) { return grown(*a) > grown(*b); });
+  Finding f{.severity = Severity::note,
+            .id = "memory.growth",
+            .title = tr("The host memory of {} grew", ranks_text(ranks)),
+            .next = tr("look for lists that keep tensors, losses or batches of every step")};
+  bool helpers = false;
+  for (const model::ProcessRecord* p : growing) {
+    helpers = helpers || 2 * p->growth.helpers_bytes > grown(*p);
+    if (f.evidence.size() == kMostReasons) {
+      f.evidence.push_back(tr("and {} more ranks", growing.size() - kMostReasons));
+      break;
+    }
+    f.evidence.push_back(tr("rank {}: {}", p->rank, growth_words(p->growth)));
+  }
+  if (helpers) {
+    f.evidence.push_back(
+        tr("most of the growth is in the helper processes, such as workers of a data loader"));
+  }
+  out.push_back(std::move(f));
+}
+
 }  // namespace
 
 std::vector<Finding> find_findings(const RunReport& report) {
@@ -200,6 +239,9 @@ std::vector<Finding> find_findings(const RunReport& report) {
                    .evidence = report.notes});
   }
   add_stalls(report, out);
+  add_memory_growth(report, out);
+  add_machine_findings(report, out);
+  add_occurrences(report, out);
   if (!report.run.preload_reason.empty()) {
     out.push_back({.severity = Severity::note,
                    .id = "preload.off",

@@ -5,6 +5,8 @@
 #include "common/base/tr.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/evidence/gpu_state.h"
+#include "common/model/evidence/kernel_events.h"
+#include "common/model/evidence/machine.h"
 #include "common/model/names.h"
 #include "common/model/run_manifest.h"
 #include "common/model/speed/pipeline.h"
@@ -107,6 +109,9 @@ struct RunReport {
   std::vector<CallRow> calls;       // calls of the ranks, culprits first; empty: the hang concerns no call
   std::string calls_about;          // "Call 29 of group "default", 4 ranks (0-3)."
   model::GpuState gpus = {};        // at the shown dump
+  model::KernelEvents kernel = {};  // until that dump
+  std::string kernel_gap = {};      // why the kernel log is missing; empty if it is not
+  std::vector<model::MachineHistory> machines = {};  // by node of the job, on this node's clock
   StackForest forest;
   std::vector<OtherDump> others;  // latest first
   std::vector<DumpSummary> dumps;

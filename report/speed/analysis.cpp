@@ -48,7 +48,7 @@ void put_source(const JobSteps& job, model::SpeedReport& out) {
 SpeedAnalysis::SpeedAnalysis(size_t expected_ranks, SpeedSettings settings)
     : most_arrivals_(settings.most_arrivals / std::max<size_t>(expected_ranks, 1)), settings_(settings) {}
 
-void SpeedAnalysis::add(const RankInput& rank) {
+void SpeedAnalysis::add(const RankRecord& rank) {
   ranks_.push_back(steps_of(rank, most_arrivals_));
   functions_.push_back(functions_of(rank));
 }
@@ -99,9 +99,9 @@ model::SpeedReport SpeedAnalysis::finish(StepTable* table) {
   return out;
 }
 
-model::SpeedReport analyse_speed(const std::vector<RankInput>& ranks, SpeedSettings settings) {
+model::SpeedReport analyse_speed(const std::vector<RankRecord>& ranks, SpeedSettings settings) {
   SpeedAnalysis analysis(ranks.size(), settings);
-  for (const RankInput& rank : ranks) {
+  for (const RankRecord& rank : ranks) {
     analysis.add(rank);
   }
   return analysis.finish();

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "common/base/language.h"
+#include "report/events/rank_record.h"
 #include "report/speed/changes/change_points.h"
 #include "report/speed/functions/function_times.h"
-#include "report/speed/primitives/rank_input.h"
 #include "report/speed/ranks/job_steps.h"
 #include "report/speed/step_table.h"
 
@@ -27,7 +27,7 @@ class SpeedAnalysis {
   explicit SpeedAnalysis(size_t expected_ranks, SpeedSettings settings = {});
 
   // Files of the same rank belong into one call.
-  void add(const RankInput& rank);
+  void add(const RankRecord& rank);
   // Once. `table` may be null.
   model::SpeedReport finish(StepTable* table = nullptr);
 
@@ -38,6 +38,6 @@ class SpeedAnalysis {
   std::vector<RankFunctions> functions_;
 };
 
-model::SpeedReport analyse_speed(const std::vector<RankInput>& ranks, SpeedSettings settings = {});
+model::SpeedReport analyse_speed(const std::vector<RankRecord>& ranks, SpeedSettings settings = {});
 
 }  // namespace xpurun::report

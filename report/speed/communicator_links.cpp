@@ -16,7 +16,7 @@ constexpr uint64_t kLatestLinkNs = uint64_t{1} << 61;  // sums of two fit
 CommunicatorLinks::CommunicatorLinks(size_t expected_ranks, size_t most)
     : most_of_a_rank_(most / std::max<size_t>(expected_ranks, 1)) {}
 
-void CommunicatorLinks::add(const RankInput& rank) {
+void CommunicatorLinks::add(const RankRecord& rank) {
   OfRank& to = ranks_[rank.rank];
   for (const model::EventFile& file : rank.events) {
     for (const model::EventCommunicator& one : file.communicators) {

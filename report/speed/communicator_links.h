@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/model/speed/link_class.h"
-#include "report/speed/primitives/rank_input.h"
+#include "report/events/rank_record.h"
 
 #include <cstdint>
 #include <map>
@@ -21,7 +21,7 @@ class CommunicatorLinks {
   explicit CommunicatorLinks(size_t expected_ranks, size_t most = size_t{1} << 20);
 
   // Files of the same rank belong into one call.
-  void add(const RankInput& rank);
+  void add(const RankRecord& rank);
   // Of the communicator with this identity and number of ranks. Several hosts are certain as soon as two of
   // its ranks are known, one host only when all are.
   model::LinkClass of(uint64_t identity, int size) const;

@@ -66,40 +66,43 @@ std::string taker_words(const Cause& cause, bool several) {
 
 // "it waits longer for the next batch (data.py:40)"
 std::string reason(const Cause& cause, const std::string& place, bool several) {
-  const std::string they = several ? "they" : "it";
-  const std::string s = several ? "" : "s";
   switch (cause.kind) {
     case SlowCause::input:
-      return tr("{} wait{} longer for the next batch{}", they, s, in_place(place));
+      return several ? tr("they wait longer for the next batch{}", in_place(place))
+                     : tr("it waits longer for the next batch{}", in_place(place));
     case SlowCause::gc:
-      return tr("{} spend{} more time in Python's garbage collection", they, s);
+      return several ? tr("they spend more time in Python's garbage collection")
+                     : tr("it spends more time in Python's garbage collection");
     case SlowCause::cpu_contention:
       if (cause.taker != CpuTaker::others) {
         return taker_words(cause, several);
       }
-      return tr("{} {} ready to run and get{} no CPU", they, several ? "are" : "is", s);
+      return several ? tr("they are ready to run and get no CPU") : tr("it is ready to run and gets no CPU");
     case SlowCause::gpu_compute:
       return tr("the same matmuls take {} longer there", percent(cause.slowdown));
     case SlowCause::more_work:
       return several ? tr("they have matmuls of other shapes than the other ranks")
                      : tr("it has matmuls of other shapes than the other ranks");
     case SlowCause::memory:
-      return tr("{} wait{} for memory pages from disk", they, s);
+      return several ? tr("they wait for memory pages from disk") : tr("it waits for memory pages from disk");
     case SlowCause::host_issue:
-      return tr("{} need{} longer in {}{}{}", they, s, stage_words(cause.stage), in_place(place),
-                starved_words(cause, several));
+      return several ? tr("they need longer in {}{}{}", stage_words(cause.stage), in_place(place),
+                          starved_words(cause, several))
+                     : tr("it needs longer in {}{}{}", stage_words(cause.stage), in_place(place),
+                          starved_words(cause, several));
     case SlowCause::network:
       return tr("the collectives take longer after all ranks have arrived");
     case SlowCause::throttling:
       return tr("the GPU's clock is lowered");
     case SlowCause::checkpoint:
-      return tr("{} write{} checkpoints", they, s);
+      return several ? tr("they write checkpoints") : tr("it writes checkpoints");
     case SlowCause::evaluation:
-      return tr("{} evaluate{} the model", they, s);
+      return several ? tr("they evaluate the model") : tr("it evaluates the model");
     case SlowCause::unknown:
       break;
   }
-  return tr("{} arrive{} after the others; the cause is not known", they, s);
+  return several ? tr("they arrive after the others; the cause is not known")
+                 : tr("it arrives after the others; the cause is not known");
 }
 
 std::string change_reason(const model::SpeedFinding& finding, const Cause& cause, RanksCompared compared) {

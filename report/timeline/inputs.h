@@ -2,32 +2,20 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
+#include "report/events/files/importers.h"
+#include "report/events/rank_record.h"
 #include "report/timeline/open_calls.h"
 
-#include <array>
-#include <compare>
 #include <string>
 #include <vector>
-
-namespace xpurun::report {
-
-enum class TraceFormat : uint8_t { xpurun, xpu_timer, torch_profiler };
-
-}  // namespace xpurun::report
-
-namespace xpurun::model {
-template <>
-inline constexpr std::array<std::string_view, 3> kNames<report::TraceFormat>{"xpurun", "xpu_timer",
-                                                                             "torch.profiler"};
-}
 
 namespace xpurun::report {
 
 // One process and its files. Ranks in ascending order, then processes without a rank.
 struct TraceSource {
   base::Rank rank = base::kNoRank;
-  TraceFormat format = TraceFormat::xpurun;
+  const Importer* importer = nullptr;
   std::string host;
   base::Pid pid = 0;  // of a process without a rank; ranks that are started again stay one row
   std::vector<std::string> files;
@@ -51,10 +39,9 @@ TraceInputs find_inputs(const std::vector<std::string>& operands);
 // For numbers of calls that have ended.
 void leave_out_open_calls(TraceInputs& inputs);
 
-// The wall time at which an event file or a span file was begun: none of its calls has ended before.
-base::Result<int64_t> file_begin_ns(const std::string& path);
-
-// Reads the files of a process; its slices are in order. Unreadable files are left out.
-Activity read_source(const TraceSource& source, std::vector<base::Error>& problems);
+// Reads the files of a process; its slices are in order. Unreadable files are left out. `record` may be null:
+// it gets what the analyses take, without open calls, and without what lies beside a trace.
+Activity read_source(const TraceSource& source, std::vector<base::Error>& problems,
+                     RankRecord* record = nullptr);
 
 }  // namespace xpurun::report

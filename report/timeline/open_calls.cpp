@@ -1,11 +1,12 @@
 #include "report/timeline/open_calls.h"
 
-#include "common/base/hash.h"
 #include "common/base/strings.h"
 #include "common/model/collectives.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/run_dir.h"
-#include "report/timeline/activity/event_activity.h"
+#include "common/model/run_manifest.h"
+#include "common/model/stacks/stack_file.h"
+#include "report/events/event_activity.h"
 
 #include <fmt/format.h>
 
@@ -24,8 +25,9 @@ using model::CallStage;
 using model::CollectiveCall;
 
 // Numbers of the rows, apart from those of streams.
-constexpr uint32_t kOpenNccl = (1 << 21) + 0;
-constexpr uint32_t kOpenPython = (1 << 21) + 1;
+constexpr uint32_t kOpenRows = 1 << 21;
+constexpr std::array<std::string_view, 3> kOpenRowNames = {
+    "not finished, NCCL", "not finished, torch.distributed", "not finished, stack at the hang"};
 
 constexpr double kLongestAgeS = 30.0 * 24 * 3600;
 
@@ -52,7 +54,7 @@ uint64_t size_of_type(std::string_view dtype) {
 // NCCL's identity is written in hexadecimal; that of a process group is any text.
 uint64_t meeting_of_call(const model::Communicator& comm, uint64_t sequence) {
   if (comm.source == CallSource::torch) {
-    return comm.id.empty() ? 0 : meeting_of(base::hash_text(comm.id), -1, sequence);
+    return comm.id.empty() ? 0 : meeting_of(comm.id, sequence);
   }
   uint64_t identity = 0;
   const char* end = comm.id.data() + comm.id.size();
@@ -167,12 +169,64 @@ class Reader {
                   .dump_ns = dump_ns,
                   .meeting = message || comm.size < 2 ? 0 : meeting_of_call(comm, call.sequence),
                   .sequence = static_cast<uint32_t>(call.sequence),
-                  .python = comm.source == CallSource::torch,
+                  .row = comm.source == CallSource::torch ? OpenRow::torch : OpenRow::nccl,
                   .call = describe(comm, call)};
   }
 
   std::map<Key, OpenCall> open_;
 };
+
+// The Python functions in which the main thread of a culprit stood since its position changed for the last
+// time, the outermost first.
+void add_stack(const model::DumpManifest& dump, const std::string& directory, base::Rank rank,
+               OpenCalls& out) {
+  const auto seen = std::find_if(dump.ranks.begin(), dump.ranks.end(),
+                                 [&](const model::RankObservation& r) { return r.rank == rank; });
+  const auto dumped = std::find_if(dump.processes.begin(), dump.processes.end(), [&](const auto& p) {
+    return p.rank == rank && p.role == model::ProcessRole::rank && !p.file.empty();
+  });
+  if (seen == dump.ranks.end() || dumped == dump.processes.end() ||
+      !(seen->still_s >= 0 && seen->still_s < kLongestAgeS)) {
+    return;
+  }
+  const auto stacks = model::load_process_stacks(fmt::format("{}/{}", directory, dumped->file));
+  const model::ThreadStack* main = stacks ? stacks->main_thread() : nullptr;
+  if (main == nullptr) {
+    return;
+  }
+  int64_t depth = 0;
+  for (auto frame = main->frames.rbegin(); frame != main->frames.rend(); ++frame) {
+    if (frame->kind != model::FrameKind::python) {
+      continue;
+    }
+    Call call{.name = base::sanitize(frame->func), .category = Category::python, .open = true};
+    call.arguments.push_back({"place", base::sanitize(fmt::format("{}:{}", frame->file, frame->line))});
+    out[rank].push_back({.host = dumped->host.empty() ? dump.host : dumped->host,
+                         .begin_ns = dump.wall_ns - base::s_to_ns(seen->still_s),
+                         // Equal slices would have no order.
+                         .dump_ns = dump.wall_ns - depth++,
+                         .row = OpenRow::stack,
+                         .call = std::move(call)});
+  }
+}
+
+// Of the dump of the last hang.
+void add_stacks_of_culprits(const model::RunDir& run, OpenCalls& out) {
+  const auto manifest = model::load_run_manifest(run.run_json());
+  if (!manifest || manifest->stalls.empty() || manifest->stalls.back().cleared_s >= 0) {
+    return;
+  }
+  const model::Stall& stall = manifest->stalls.back();
+  const std::string directory = run.file(stall.dump);
+  const auto dump = model::load_dump_manifest(directory + "/dump.json");
+  if (stall.dump.empty() || !dump || dump->wall_ns < base::s_to_ns(kLongestAgeS) ||
+      dump->wall_ns > kLatestNs) {
+    return;
+  }
+  for (const base::Rank rank : stall.verdict.ranks.ranks()) {
+    add_stack(*dump, directory, rank, out);
+  }
+}
 
 }  // namespace
 
@@ -192,7 +246,9 @@ OpenCalls open_calls(const std::string& run_dir) {
   if (const auto ended = model::load_collective_facts(run.file(model::kCollectivesFile))) {
     reader.add_end(*ended);
   }
-  return reader.take();
+  OpenCalls out = reader.take();
+  add_stacks_of_culprits(run, out);
+  return out;
 }
 
 void add_open_calls(Activity& activity, const std::vector<OpenCall>& calls) {
@@ -206,7 +262,7 @@ void add_open_calls(Activity& activity, const std::vector<OpenCall>& calls) {
     }
   }
   for (const OpenCall& open : calls) {
-    if (ended.contains(open.meeting)) {
+    if (open.meeting != 0 && ended.contains(open.meeting)) {
       continue;  // after the dump
     }
     activity.slices.push_back(
@@ -214,8 +270,9 @@ void add_open_calls(Activity& activity, const std::vector<OpenCall>& calls) {
          .duration_ns = open.dump_ns - open.begin_ns,
          .meeting = open.meeting,
          .call = static_cast<uint32_t>(activity.calls.size()),
-         .track = activity.track(TrackKind::communication, open.python ? kOpenPython : kOpenNccl,
-                                 open.python ? "not finished, torch.distributed" : "not finished, NCCL"),
+         .track = activity.track(open.row == OpenRow::stack ? TrackKind::python : TrackKind::communication,
+                                 kOpenRows + static_cast<uint32_t>(open.row),
+                                 kOpenRowNames[static_cast<size_t>(open.row)]),
          .sequence = open.sequence});
     activity.calls.push_back(open.call);
   }

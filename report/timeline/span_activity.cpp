@@ -1,8 +1,7 @@
 #include "report/timeline/span_activity.h"
 
-#include "common/base/hash.h"
 #include "common/base/strings.h"
-#include "report/timeline/activity/event_activity.h"
+#include "report/events/event_activity.h"
 #include "report/timeline/counters/counters.h"
 
 #include <algorithm>
@@ -32,7 +31,8 @@ Call describe(const model::SpanFile& file, const model::Span& span) {
     call.arguments.push_back({"group", base::sanitize(model::whole_group(text_of(file, span.group)))});
   }
   if (span.bytes != 0) {
-    call.arguments.push_back({"bytes", static_cast<int64_t>(span.bytes)});
+    call.arguments.push_back(
+        {span.stage == model::Stage::garbage ? "collected" : "bytes", static_cast<int64_t>(span.bytes)});
   }
   return call;
 }
@@ -41,7 +41,7 @@ uint64_t meeting_of_span(const model::SpanFile& file, const model::Span& span) {
   // Clocks are aligned by the ends of meetings; a send may end long before its recv.
   return span.group == 0 || span.sequence == 0 || model::is_pair_group(text_of(file, span.group))
              ? 0
-             : meeting_of(base::hash_text(text_of(file, span.group)), -1, span.sequence);
+             : meeting_of(text_of(file, span.group), span.sequence);
 }
 
 }  // namespace

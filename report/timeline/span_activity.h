@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/model/timing/span.h"
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 
 namespace xpurun::report {
 

@@ -6,12 +6,14 @@
 #include "report/timeline/coverage/trace_gaps.h"
 #include "report/timeline/inputs.h"
 #include "report/timeline/output/chrome_writer.h"
+#include "report/timeline/output/xpu_timer_writer.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <future>
 #include <limits>
+#include <unordered_map>
 
 namespace xpurun::report {
 
@@ -49,8 +51,8 @@ void for_each_source(const std::vector<const TraceSource*>& sources, std::string
 std::string chrome_file_name(const TraceSource& source, const Activity& activity) {
   std::string out = source.rank == base::kNoRank ? fmt::format("process-{}", activity.pid)
                                                  : fmt::format("rank-{}", source.rank);
-  if (source.format != TraceFormat::xpurun) {
-    out += fmt::format("-{}", model::name_of(source.format));
+  if (!source.importer->is_ours()) {
+    out += fmt::format("-{}", source.importer->name);
   }
   return out + ".json";
 }
@@ -96,8 +98,16 @@ std::string title_of(const TraceSource& source, const Activity& activity, const 
   for (const std::string& part : {activity.host, activity.gpu}) {
     out += part.empty() ? "" : ", " + base::sanitize(part);
   }
-  return source.format == TraceFormat::xpurun ? out
-                                              : fmt::format("{}, {}", out, model::name_of(source.format));
+  return source.importer->is_ours() ? out : fmt::format("{}, {}", out, source.importer->name);
+}
+
+// From run.json, else as far as the ranks are known.
+int world_size_of(const TraceInputs& inputs) {
+  int out = inputs.world_size;
+  for (const TraceSource& source : inputs.sources) {
+    out = std::max(out, static_cast<int>(source.rank) + 1);
+  }
+  return out;
 }
 
 model::RankSet ranks_of(const TraceInputs& inputs) {
@@ -115,14 +125,51 @@ bool is_wanted(const TraceSource& source, const TimelineOptions& options) {
          (!options.first_group || !options.groups || options.groups->is_in_a_first_group(source.rank));
 }
 
+// The meetings that several slices have.
+class Meetings {
+ public:
+  void add(const Activity& activity) {
+    for (const Slice& s : activity.slices) {
+      if (s.meeting != 0) {
+        const auto [at, is_new] = shared_.emplace(s.meeting, false);
+        at->second = !is_new;
+      }
+    }
+  }
+  // A flow needs two ends.
+  void drop_single_ends(Activity& activity) const {
+    for (Slice& s : activity.slices) {
+      if (s.meeting != 0 && !shared_.at(s.meeting)) {
+        s.meeting = 0;
+      }
+    }
+  }
+
+ private:
+  std::unordered_map<uint64_t, bool> shared_;
+};
+
+// After a cut, a call may lack its work, or the work its call.
+void drop_single_launches(Activity& activity) {
+  std::unordered_map<uint32_t, bool> shared;
+  for (const Slice& s : activity.slices) {
+    const auto [at, is_new] = shared.emplace(s.launch, false);
+    at->second = at->second || !is_new;
+  }
+  for (Slice& s : activity.slices) {
+    s.launch = shared.at(s.launch) ? s.launch : 0;
+  }
+}
+
 void take(std::vector<base::Error>& from, std::vector<base::Error>& to) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 
 // What the first reading of all ranks gives.
 struct Survey {
-  ClockAlignment clocks;
+  JobClocks clocks;
   GroupFinder groups;
+  Meetings meetings;
   int64_t first_ns = 0;  // wall time of the first slice; 0: there is none
   size_t slices = 0;
 };
@@ -133,6 +180,7 @@ Survey survey(const std::vector<const TraceSource*>& sources, TimelineExtra* ext
     const Activity& a = loaded.activity;
     out.clocks.add(a);
     out.groups.add(a);
+    out.meetings.add(a);
     if (extra != nullptr) {
       extra->add(a);
     }
@@ -148,12 +196,14 @@ Survey survey(const std::vector<const TraceSource*>& sources, TimelineExtra* ext
   return out;
 }
 
-// The two forms of a trace behind one interface.
+// The forms of a trace behind one interface.
 class Target {
  public:
-  static base::Result<Target> create(const TimelineOptions& options, const Survey& survey) {
+  // `world_size`: number of ranks of the job.
+  static base::Result<Target> create(const TimelineOptions& options, const Survey& survey, int world_size) {
     Target out;
     out.options_ = &options;
+    out.world_size_ = world_size;
     out.base_ns_ = survey.first_ns / kSecondNs * kSecondNs;
     if (options.format == TimelineFormat::perfetto) {
       XPURUN_TRY_ASSIGN(OutputFile file, OutputFile::create(options.out, options.compression));
@@ -171,10 +221,13 @@ class Target {
       perfetto_->write(activity, title, shift_ns);
       return {};
     }
+    if (options_->format == TimelineFormat::xpu_timer) {
+      return write_xpu_timer(activity, shift_ns, result);
+    }
     const std::string path = fmt::format("{}/{}{}", options_->out, chrome_file_name(source, activity),
                                          options_->compression == Compression::gzip ? ".gz" : "");
     XPURUN_TRY_ASSIGN(OutputFile file, OutputFile::create(path, options_->compression));
-    result.counts.slices += write_chrome(file, activity, title, {shift_ns, base_ns_, missing_});
+    result.counts.slices += write_chrome(file, activity, title, {shift_ns, base_ns_, world_size_, missing_});
     XPURUN_TRY(file.finish());
     result.bytes += file.written();
     result.files.push_back(path);
@@ -193,6 +246,9 @@ class Target {
   void write_rows(const TimelineRows& rows) { perfetto_->write(rows.activity, rows.title, 0); }
 
   base::Status finish(TimelineResult& result) {
+    if (options_->format == TimelineFormat::xpu_timer) {
+      return finish_xpu_timer(result);
+    }
     if (perfetto_ == nullptr) {
       return {};
     }
@@ -204,7 +260,43 @@ class Target {
   }
 
  private:
+  base::Status write_file(const std::string& name, std::string_view bytes, TimelineResult& result) {
+    result.files.push_back(fmt::format("{}/{}", options_->out, name));
+    result.bytes += bytes.size();
+    return base::write_file_atomic(result.files.back(), bytes);
+  }
+
+  // The names of the files have the rank, so processes without one have none.
+  base::Status write_xpu_timer(const Activity& activity, int64_t shift_ns, TimelineResult& result) {
+    if (activity.rank == base::kNoRank) {
+      left_out_ += activity.slices.size();
+      return {};
+    }
+    const XpuTimerFiles files = xpu_timer_.add(activity, shift_ns);
+    result.counts.slices += files.slices;
+    left_out_ += files.left_out;
+    const std::string name = xpu_timer_name(activity.rank, world_size_);
+    XPURUN_TRY(write_file(name, files.timeline, result));
+    return write_file(name + ".meta", files.meta, result);
+  }
+
+  base::Status finish_xpu_timer(TimelineResult& result) {
+    if (left_out_ > 0) {
+      result.missing.push_back(
+          fmt::format("{} slices: xpu_timer's files have no place for kernels, graphs, calls on the host, "
+                      "unfinished calls, and "
+                      "processes without a rank",
+                      left_out_));
+    }
+    const std::string matmuls = xpu_timer_.matmuls();
+    return matmuls.empty() ? base::Status()
+                           : write_file(fmt::format("matmul_dp{}.bin", world_size_), matmuls, result);
+  }
+
   const TimelineOptions* options_ = nullptr;
+  int world_size_ = 0;
+  XpuTimerWriter xpu_timer_;
+  uint64_t left_out_ = 0;
   int64_t base_ns_ = 0;
   std::vector<std::string> missing_;
   std::unique_ptr<OutputFile> file_;
@@ -239,7 +331,7 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
   if (!options.groups) {
     result.families = all.groups.families();
   }
-  XPURUN_TRY_ASSIGN(Target target, Target::create(options, all));
+  XPURUN_TRY_ASSIGN(Target target, Target::create(options, all, world_size_of(inputs)));
   result.missing = trace_gaps(inputs.traces, options.ranks.value_or(model::RankSet()));
   target.note_missing(result.missing);
   const Window window = window_of(options, inputs.run_began_ns > 0 ? inputs.run_began_ns : all.first_ns);
@@ -257,7 +349,12 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
     Activity& activity = loaded.activity;
     const int64_t shift_ns = all.clocks.offset_ns(activity.host);
     link_launches(activity);
+    all.meetings.drop_single_ends(activity);
+    const size_t whole = activity.slices.size();
     cut(activity, options, window, shift_ns);
+    if (activity.slices.size() < whole) {
+      drop_single_launches(activity);
+    }
     if (activity.slices.empty() || !status) {
       return;
     }

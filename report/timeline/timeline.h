@@ -4,8 +4,8 @@
 
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
-#include "report/timeline/activity/clock_alignment.h"
-#include "report/timeline/activity/groups.h"
+#include "report/events/groups.h"
+#include "report/events/job_clocks.h"
 #include "report/timeline/output/perfetto_writer.h"
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace xpurun::report {
 
-enum class TimelineFormat : uint8_t { perfetto, chrome };
+enum class TimelineFormat : uint8_t { perfetto, chrome, xpu_timer };
 
 // A process of the trace beside the ranks. Slices in order.
 struct TimelineRows {
@@ -30,12 +30,12 @@ class TimelineExtra {
   // Each rank once, in ascending order.
   virtual void add(const Activity& activity) = 0;
   // After all ranks. Times are those of the trace: with the offsets of `clocks`.
-  virtual std::vector<TimelineRows> rows(const ClockAlignment& clocks) = 0;
+  virtual std::vector<TimelineRows> rows(const JobClocks& clocks) = 0;
 };
 
 struct TimelineOptions {
   TimelineFormat format = TimelineFormat::perfetto;
-  std::string out;  // perfetto: file, "-" is standard output; chrome: directory
+  std::string out;  // perfetto: file, "-" is standard output; others: directory
   Compression compression = Compression::none;
   std::optional<model::RankSet> ranks;
   // Seconds of the run; what lies outside is left out. `until_s` 0: to the end.
@@ -53,10 +53,11 @@ struct TimelineResult {
   size_t processes = 0;
   TraceCounts counts;
   uint64_t lost = 0;  // events that the ranks could not record
-  ClockAlignment::Residual clocks;
+  JobClocks::Residual clocks;
   std::vector<GroupFinder::Family> families;  // inferred; empty if the groups were given
-  std::vector<std::string> missing;           // what traces do not hold (coverage/trace_gaps.h)
-  std::vector<base::Error> problems;          // files that are left out or damaged
+  std::vector<std::string>
+      missing;  // what traces do not hold (coverage/trace_gaps.h), and what the format cannot
+  std::vector<base::Error> problems;  // files that are left out or damaged
 };
 
 // An error means that no trace was written.

@@ -1,7 +1,7 @@
 #include "report/timeline/untimed_calls.h"
 
+#include "report/events/event_activity.h"
 #include "report/gpu_work/recorded_work.h"
-#include "report/timeline/activity/event_activity.h"
 
 #include <algorithm>
 #include <limits>

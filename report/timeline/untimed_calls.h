@@ -5,7 +5,7 @@
 
 #include "common/base/ids.h"
 #include "common/model/timing/event_file.h"
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 #include "report/timeline/coverage/recorded_calls.h"
 
 #include <cstdint>

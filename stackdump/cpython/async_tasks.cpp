@@ -159,20 +159,8 @@ class Reader {
   Addr enter(Addr coroutine, RawTask& task) {
     const CoroutineLayout layout = layout_of(o_.minor);
     const Addr frame = o_.minor <= 10 ? pointer(coroutine + layout.frame) : coroutine + layout.frame;
-    const auto raw = frame == 0 ? std::nullopt : memory_.bytes(frame, o_.frame_size);
-    if (!raw) {
-      return 0;
-    }
-    const RawFrame found = raw_frame(frame, std::as_bytes(std::span(*raw)), o_);
-    if (!out_.code.contains(found.code)) {
-      auto code = read_code_object(memory_, found.code, o_);
-      if (!code) {
-        return 0;  // the coroutine has ended
-      }
-      out_.code.emplace(found.code, std::move(*code));
-    }
-    task.frames.push_back(found);
-    return top_of_stack(frame, layout);
+    // The code of a coroutine that has ended cannot be read.
+    return add_frame(memory_, o_, frame, out_, task.frames) ? top_of_stack(frame, layout) : 0;
   }
 
   Addr top_of_stack(Addr frame, const CoroutineLayout& layout) {

@@ -188,6 +188,24 @@ PySnapshot read_python(RemoteMemory& memory, const PythonRuntime& runtime, base:
   return out;
 }
 
+bool add_frame(RemoteMemory& memory, const Offsets& o, Addr address, PySnapshot& snapshot,
+               std::vector<RawFrame>& frames) {
+  const auto raw = address == 0 ? std::nullopt : memory.bytes(address, o.frame_size);
+  if (!raw) {
+    return false;
+  }
+  const RawFrame found = raw_frame(address, std::as_bytes(std::span(*raw)), o);
+  if (!snapshot.code.contains(found.code)) {
+    auto code = read_code_object(memory, found.code, o);
+    if (!code) {
+      return false;
+    }
+    snapshot.code.emplace(found.code, std::move(*code));
+  }
+  frames.push_back(found);
+  return true;
+}
+
 int64_t instruction_index(const RawFrame& frame, const CodeObject& code, const Offsets& o) {
   if (o.chain == FrameChain::objects) {
     return frame.instruction;

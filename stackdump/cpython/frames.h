@@ -58,12 +58,12 @@ struct PyInterpreter {
   bool collecting = false;  // garbage collection in progress, in any thread
 };
 
-// A task of asyncio that is not done.
+// A task of asyncio that is not done, or a suspended greenlet.
 struct RawTask {
   Addr address = 0;
   std::string name;
   Addr awaits = 0;               // another task; 0: none
-  std::string object;            // type of what it awaits
+  std::string object;            // type of what it awaits; "greenlet"
   std::vector<RawFrame> frames;  // its coroutines, innermost first
 };
 
@@ -88,6 +88,10 @@ PySnapshot read_python(RemoteMemory& memory, const PythonRuntime& runtime, base:
 
 // One frame; `bytes` is its content (offsets.frame_size bytes).
 RawFrame raw_frame(Addr address, std::span<const std::byte> bytes, const Offsets& offsets);
+
+// Adds the frame at `address` and its code object; false if the code object cannot be read.
+bool add_frame(RemoteMemory& memory, const Offsets& offsets, Addr address, PySnapshot& snapshot,
+               std::vector<RawFrame>& frames);
 
 // Index or offset of a frame's instruction, in the unit that source_range() expects.
 int64_t instruction_index(const RawFrame& frame, const CodeObject& code, const Offsets& offsets);

@@ -35,8 +35,10 @@ constexpr SyscallName kNames[] = {
     {SYS_fdatasync, "fdatasync"},
     {SYS_flock, "flock"},
     {SYS_fsync, "fsync"},
+    {SYS_fstat, "fstat"},
     {SYS_ftruncate, "ftruncate"},
     {SYS_futex, "futex"},
+    {SYS_getdents64, "getdents64"},
     {SYS_io_getevents, "io_getevents"},
     {SYS_io_uring_enter, "io_uring_enter"},
     {SYS_ioctl, "ioctl"},
@@ -51,8 +53,10 @@ constexpr SyscallName kNames[] = {
     {SYS_poll, "poll"},
     {SYS_ppoll, "ppoll"},
     {SYS_pread64, "pread64"},
+    {SYS_preadv, "preadv"},
     {SYS_pselect6, "pselect6"},
     {SYS_pwrite64, "pwrite64"},
+    {SYS_pwritev, "pwritev"},
     {SYS_read, "read"},
     {SYS_readv, "readv"},
     {SYS_recvfrom, "recvfrom"},
@@ -66,6 +70,7 @@ constexpr SyscallName kNames[] = {
     {SYS_semtimedop, "semtimedop"},
     {SYS_sendmsg, "sendmsg"},
     {SYS_sendto, "sendto"},
+    {SYS_statx, "statx"},
     {SYS_vfork, "vfork"},
     {SYS_wait4, "wait4"},
     {SYS_waitid, "waitid"},
@@ -104,9 +109,10 @@ bool same_system_call(std::string_view before, std::string_view after) {
 
 int syscall_descriptor(std::string_view text) {
   // All of these calls take the descriptor as their first argument.
-  constexpr int64_t kWithDescriptor[] = {SYS_accept, SYS_accept4, SYS_close,    SYS_connect, SYS_fdatasync,
-                                         SYS_flock,  SYS_fsync,   SYS_ioctl,    SYS_pread64, SYS_pwrite64,
-                                         SYS_read,   SYS_readv,   SYS_recvfrom, SYS_recvmsg, SYS_sendmsg,
+  constexpr int64_t kWithDescriptor[] = {SYS_accept, SYS_accept4, SYS_close,    SYS_connect,   SYS_fdatasync,
+                                         SYS_flock,  SYS_fstat,   SYS_fsync,    SYS_ftruncate, SYS_getdents64,
+                                         SYS_ioctl,  SYS_pread64, SYS_preadv,   SYS_pwrite64,  SYS_pwritev,
+                                         SYS_read,   SYS_readv,   SYS_recvfrom, SYS_recvmsg,   SYS_sendmsg,
                                          SYS_sendto, SYS_write,   SYS_writev};
   const auto words = base::split(base::trim(text), ' ');
   const auto number = base::parse_int(words.front());

@@ -23,7 +23,8 @@ struct KernelView {
                              // one
   std::string syscall_text;  // the raw line, for from_syscall_text()
   std::string target;        // what the call is about, for people: a path, "10.0.0.7:443"
-  model::LockHolder lock;    // of the lock that the call waits for; may be empty
+  model::FileSystem file_system;  // that the path in `target` lies on; may be empty
+  model::LockHolder lock;         // of the lock that the call waits for; may be empty
 };
 
 KernelView read_kernel_view(base::Pid pid, base::Tid tid);

@@ -29,34 +29,44 @@ constexpr timespec kPollPause{.tv_nsec = 100'000};
 TracedProcess::TracedProcess(TracedProcess&& other) noexcept
     : pid_(other.pid_),
       deadline_(other.deadline_),
+      only_(other.only_),
       first_stop_ns_(other.first_stop_ns_),
       attach_errno_(other.attach_errno_),
       threads_(std::exchange(other.threads_, {})),
       index_(std::exchange(other.index_, {})) {}
 
 base::Result<TracedProcess> TracedProcess::stop(base::Pid pid, base::MonoNs deadline) {
+  return TracedProcess(pid, deadline).stopped();
+}
+
+base::Result<TracedProcess> TracedProcess::stop_thread(base::Pid pid, base::Tid tid, base::MonoNs deadline) {
   TracedProcess p(pid, deadline);
+  p.only_ = tid;
+  return std::move(p).stopped();
+}
+
+base::Result<TracedProcess> TracedProcess::stopped() && {
   // Threads that still run may start new threads while others are being stopped. The scan repeats until no
   // new thread appears.
   for (int round = 0; round < kMaxRounds; ++round) {
-    if (p.attach_new() == 0) {
+    if (attach_new() == 0) {
       break;
     }
-    p.wait_for_stops();
-    if (base::mono_ns() >= deadline) {
+    wait_for_stops();
+    if (base::mono_ns() >= deadline_) {
       break;
     }
   }
-  if (p.threads_.empty()) {
-    return base::fail(explain_refusal(pid, p.attach_errno_ != 0 ? p.attach_errno_ : ESRCH));
+  if (threads_.empty()) {
+    return base::fail(explain_refusal(pid_, attach_errno_ != 0 ? attach_errno_ : ESRCH));
   }
-  return p;
+  return std::move(*this);
 }
 
 size_t TracedProcess::attach_new() {
   const size_t first_new = threads_.size();
   for (base::Tid tid : base::ProcFs().threads(pid_)) {
-    if (index_.contains(tid)) {
+    if (index_.contains(tid) || (only_ != 0 && tid != only_)) {
       continue;
     }
     // PTRACE_SEIZE, unlike PTRACE_ATTACH, sends no SIGSTOP: no stop signal stays pending in the target if

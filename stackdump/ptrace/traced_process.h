@@ -33,6 +33,8 @@ class TracedProcess {
   // Attaches to all threads and waits until each is stopped, asleep or gone, at most until `deadline`.
   // Fails only if not a single thread could be attached.
   static base::Result<TracedProcess> stop(base::Pid pid, base::MonoNs deadline);
+  // The same for one thread.
+  static base::Result<TracedProcess> stop_thread(base::Pid pid, base::Tid tid, base::MonoNs deadline);
   ~TracedProcess() { resume(); }
   TracedProcess(TracedProcess&& other) noexcept;
   TracedProcess& operator=(TracedProcess&&) = delete;
@@ -49,6 +51,7 @@ class TracedProcess {
 
  private:
   TracedProcess(base::Pid pid, base::MonoNs deadline) : pid_(pid), deadline_(deadline) {}
+  base::Result<TracedProcess> stopped() &&;
   size_t attach_new();
   void wait_for_stops();
   void look_at(TracedThread& thread, int wait_options);
@@ -56,6 +59,7 @@ class TracedProcess {
 
   base::Pid pid_;
   base::MonoNs deadline_;
+  base::Tid only_ = 0;  // 0: all threads
   base::MonoNs first_stop_ns_ = 0;
   int attach_errno_ = 0;
   std::vector<TracedThread> threads_;

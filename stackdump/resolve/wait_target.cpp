@@ -3,6 +3,8 @@
 #include "common/base/os/io.h"
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
+#include "stackdump/cpython/shared_locks.h"
+#include "common/model/stacks/file_system.h"
 
 #include <fmt/format.h>
 
@@ -132,6 +134,37 @@ std::optional<base::Tid> mutex_owner(RemoteMemory& memory, Addr futex) {
   return held ? std::optional(mutex->owner) : std::nullopt;
 }
 
+// The writer of a lock of glibc for readers and writers, whose readers are not known. A thread waits for one
+// of two words, at bytes 8 and 12; the writer's number is at byte 24.
+std::optional<base::Tid> rwlock_writer(RemoteMemory& memory, Addr futex) {
+  constexpr std::array<Addr, 2> kToWriter = {16, 12};
+  constexpr uint32_t kMostUsers = 1 << 20;
+  for (const Addr distance : kToWriter) {
+    const auto lock = memory.value<std::array<uint32_t, 6>>(futex + distance - 24);
+    const auto writer = memory.value<int32_t>(futex + distance);
+    if (lock && writer && *writer > 0 && (*lock)[0] < kMostUsers && (*lock)[1] < kMostUsers) {
+      return *writer;
+    }
+  }
+  return std::nullopt;
+}
+
+model::LockHolder futex_lock(RemoteMemory& memory, const ProcMaps& maps, const Call& call) {
+  const auto command = call.args[1] & FUTEX_CMD_MASK;
+  if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) {
+    return {};
+  }
+  if (std::string path = shared_semaphore(maps, call.args[0]); !path.empty()) {
+    return {.kind = "semaphore", .path = std::move(path), .pids = {}};
+  }
+  if (const auto owner = mutex_owner(memory, call.args[0])) {
+    return {.kind = "mutex", .path = {}, .pids = {}, .tid = *owner};
+  }
+  const auto writer = rwlock_writer(memory, call.args[0]);
+  return writer ? model::LockHolder{.kind = "rwlock", .path = {}, .pids = {}, .tid = *writer}
+                : model::LockHolder();
+}
+
 bool waits_for_file_lock(const Call& call) {
   return call.number == SYS_flock ||
          (call.number == SYS_fcntl && (call.args[1] == F_SETLKW || call.args[1] == F_OFD_SETLKW));
@@ -196,24 +229,24 @@ model::LockHolder lock_holders(std::string_view locks, base::Pid waiter) {
   return out;
 }
 
-void name_wait(base::Pid pid, RemoteMemory& memory, KernelView& view) {
-  const auto call = call_of(view.syscall_text);
-  if (!call) {
-    return;
-  }
+namespace {
+
+void name_target(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, const Call& call,
+                 KernelView& view) {
   const auto path_at = [&](size_t argument) {
-    return memory.c_string(call->args[argument], kLongestPath).value_or("");
+    return memory.c_string(call.args[argument], kLongestPath).value_or("");
   };
-  if (waits_for_file_lock(*call)) {
-    view.syscall_file = base::read_link(fmt::format("/proc/{}/fd/{}", pid, call->args[0])).value_or("");
+  if (waits_for_file_lock(call)) {
+    view.syscall_file = base::read_link(fmt::format("/proc/{}/fd/{}", pid, call.args[0])).value_or("");
     view.lock = lock_holders(base::read_file("/proc/locks", kLargestTable).value_or(""), pid);
     view.lock.path = view.syscall_file;
     view.target = view.syscall_file;
     return;
   }
-  switch (call->number) {
+  switch (call.number) {
     case SYS_openat:
     case SYS_newfstatat:
+    case SYS_statx:
       view.target = path_at(1);
       return;
 #ifdef SYS_open
@@ -224,15 +257,10 @@ void name_wait(base::Pid pid, RemoteMemory& memory, KernelView& view) {
 #endif
     case SYS_connect:
       view.target = address_words(
-          memory.bytes(call->args[1], std::min<uint64_t>(call->args[2], sizeof(sockaddr_un))).value_or(""));
+          memory.bytes(call.args[1], std::min<uint64_t>(call.args[2], sizeof(sockaddr_un))).value_or(""));
       return;
     case SYS_futex:
-      if ((call->args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT ||
-          (call->args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET) {
-        if (const auto owner = mutex_owner(memory, call->args[0])) {
-          view.lock = {.kind = "mutex", .path = {}, .pids = {}, .tid = *owner};
-        }
-      }
+      view.lock = futex_lock(memory, maps, call);
       return;
     default:
       break;
@@ -241,6 +269,37 @@ void name_wait(base::Pid pid, RemoteMemory& memory, KernelView& view) {
     view.target = socket_target(pid, view.syscall_file);
   } else if (view.syscall_file.starts_with('/')) {
     view.target = view.syscall_file;
+  }
+}
+
+// The path of the target for the process: a relative path begins at a directory that the call names, or at
+// the working directory. Empty if the target is no path.
+std::string absolute_target(base::Pid pid, const Call& call, const KernelView& view) {
+  if (view.target.starts_with('/') || view.target.empty() || call.number == SYS_connect ||
+      view.syscall_file.starts_with("socket:[")) {
+    return call.number == SYS_connect ? std::string() : view.target;
+  }
+  const bool at = call.number == SYS_openat || call.number == SYS_newfstatat || call.number == SYS_statx;
+  const int directory = at ? static_cast<int>(call.args[0]) : AT_FDCWD;
+  const std::string from = directory == AT_FDCWD ? std::string("cwd") : fmt::format("fd/{}", directory);
+  return fmt::format("{}/{}", base::ProcFs().link(pid, from), view.target);
+}
+
+}  // namespace
+
+void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view) {
+  const auto call = call_of(view.syscall_text);
+  if (!call) {
+    return;
+  }
+  name_target(pid, memory, maps, *call, view);
+  if (const std::string path = absolute_target(pid, *call, view); path.starts_with('/')) {
+    const base::ProcFs proc;
+    model::FileSystem& fs = view.file_system;
+    fs = model::file_system_of(proc.text(pid, "mountinfo"), path);
+    if (fs.type.starts_with("nfs")) {
+      fs.unanswered = model::unanswered_requests(proc.text(pid, "mountstats"), fs.mount);
+    }
   }
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/base/ids.h"
-#include "stackdump/memory/remote_memory.h"
+#include "stackdump/memory/proc_maps.h"
 #include "stackdump/native/kernel_view.h"
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace xpurun::stackdump {
 
-// Sets `target` and `lock` of the view.
-void name_wait(base::Pid pid, RemoteMemory& memory, KernelView& view);
+// Sets `target`, `file_system` and `lock` of the view.
+void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view);
 
 // Of the lock in /proc/locks that `waiter` waits for: its kind ("flock", "fcntl") and holders. Empty if it
 // waits for none.

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 
+import schemas
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON
 
@@ -131,7 +132,9 @@ class Control(xpurun_test.Case):
         self.assertRegex(captured.stdout, r"^captures/1, \d+ samples of rank 0 in ")
         self.assertRegex(captured.stdout, r"100\.0%\s+waiting \(<string>:3\)")
         told = json.loads(self.capture("--duration", "300ms", "--rate", "100", "--json").stdout)
-        self.assertEqual((told["schema"], told["dir"], told["ranks"]), ("xpurun.capture/1", "captures/2", [0]))
+        schemas.check(self, "capture", told)
+        schemas.check(self, "profile", json.loads((self.out / "captures/2/profile.json").read_text()))
+        self.assertEqual((told["dir"], told["ranks"]), ("captures/2", [0]))
         self.assertGreater(told["samples"], 5)
         for words, status, complaint in (
             (["--steps", "5"], 1, "no step of this job was seen yet"),
@@ -161,7 +164,8 @@ class Control(xpurun_test.Case):
         traced = self.ctl("trace", "--name", "x")
         self.assertIn("/traces/1-x (no rank uses a GPU)\n", traced.stdout)
         trace = json.loads((self.out / "traces/1-x/trace.json").read_text())
-        self.assertEqual((trace["schema"], trace["ranks"]), ("xpurun.trace/1", []))
+        schemas.check(self, "trace", trace)
+        self.assertEqual(trace["ranks"], [])
         # All nodes that are asked within a second begin with the same one.
         self.assertLess(min(-trace["start_wall_ns"] % 10**9, trace["start_wall_ns"] % 10**9), 10**8)
         self.assertEqual(self.ctl("trace", "--at", "+1h", "--background").returncode, 0)

@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import event_file
+import schemas
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON, SOURCE
 
@@ -52,6 +53,7 @@ class DeepCapture(xpurun_test.Case):
         self.assertRegex(flat, r"CUPTI overhead: 1\.00 ms per rank")
         self.assertRegex(text, r"(?m)^ *\d+\.\d% +\d+\.\d% +\d+ +600\.0 us +[\d.]+ us .* my_kernel<4>$")
         told = json.loads(self.capture("--duration", "400ms", "--ranks", "1", "--json"))
+        schemas.check(self, "capture", told)
         gpu = told["gpu"]
         self.assertEqual([(r["rank"], r["status"], r["cupti"]) for r in gpu["ranks"]], [(1, "complete", 130001)])
         rank = gpu["ranks"][0]

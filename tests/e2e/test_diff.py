@@ -5,6 +5,7 @@ import json
 import subprocess
 
 import make_events
+import schemas
 import xpurun_test
 from xpurun_test import PROGRAM
 
@@ -47,7 +48,7 @@ class Diff(xpurun_test.Case):
         a = self.make_run("a", [200_000] * RANKS)
         b = self.make_run("b", [250_000] * RANKS, seed=50)
         told = json.loads(self.xpurun("diff", "--format", "json", a, b))
-        self.assertEqual(told["schema"], "xpurun.comparison/1")
+        schemas.check(self, "comparison", told)
         matmul = next(m for m in told["metrics"] if m["kind"] == "matmul")
         self.assertEqual((matmul["name"], matmul["judgement"], matmul["ranks"]),
                          ("4096x4096x4096 bf16 TN", "slower", "all ranks"))

@@ -12,7 +12,7 @@ import unittest
 import examples_test
 import slurm_cluster
 import xpurun_test
-from examples_test import EXAMPLES, needs_mpirun, needs_nodes, needs_torch
+from examples_test import EXAMPLES, SOURCE, needs_mpirun, needs_nodes, needs_torch
 
 SERVER = shutil.which("nats-server", path=slurm_cluster.PATH)
 HELPER = os.environ.get("XPURUN_TEST_NODES", "")
@@ -68,20 +68,37 @@ class Slurm(examples_test.Case):
         self.check_hang(3, count=4)
 
 
-@needs_torch
 @needs_nodes
 @needs_server
 @needs_mpirun
 class OpenMpi(examples_test.Case):
-    def env(self, **more):
-        return super().env(**{"OMPI_MCA_oob_tcp_if_include": "lo",
-                              "OMPI_MCA_plm_rsh_agent": str(self.programs / "agent"), **more})
-
-    def test_two_nodes(self):
+    def setUp(self):
+        super().setUp()
         # In the place of ssh: starts mpirun's daemon on the node.
         self.add_program("on-node", *[f"'{word}'" for word in self.on_node("")[:-1]])
         (self.programs / "agent").write_text('#!/bin/sh\nname=$1\nshift\nexec on-node "$name" sh -c "$*"\n')
         (self.programs / "agent").chmod(0o755)
+
+    def env(self, **more):
+        return super().env(**{"OMPI_MCA_oob_tcp_if_include": "lo", "OMPI_MCA_btl_tcp_if_include": "lo",
+                              "OMPI_MCA_plm_rsh_agent": str(self.programs / "agent"), **more})
+
+    @unittest.skipUnless(shutil.which("mpicc.openmpi"), "needs libopenmpi-dev")
+    def test_a_rank_of_a_native_program_on_each_node(self):
+        subprocess.run(["mpicc.openmpi", "-g", "-o", self.dir / "faults", SOURCE / "tests/e2e/jobs/mpi_faults.c"],
+                       check=True, capture_output=True)
+        hung = self.run_here("mpirun.openmpi", "--host", "n0,n1", "--map-by", "ppr:1:node", "xpurun", "--nats", "auto",
+                             "--on-hang", "kill", "--", self.dir / "faults", "tag")
+        self.assertEqual(hung.returncode, 124, hung.stderr)
+        verdicts = self.verdicts()
+        self.assertEqual(len(verdicts), 2, hung.stderr)
+        for verdict in verdicts.values():
+            self.assertEqual((verdict["id"], verdict["level"]), ("hang.p2p", "confirmed"), verdict["sentence"])
+            self.assertIn("rank 0 called send to rank 1 with tag 7", verdict["sentence"])
+            self.assertIn("rank 1 called MPI_Recv of 1 int32 from rank 0 with tag 8 (mpi_faults.c:", verdict["sentence"])
+
+    @needs_torch
+    def test_two_nodes(self):
         hung = self.run_here(EXAMPLES / "mpi" / "nodes.sh", "n0,n1", "--hang", 3)
         self.assertEqual(hung.returncode, 124, hung.stderr)
         self.check_hang(3, count=2)

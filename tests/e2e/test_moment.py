@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import xpurun_test
+from lane import long
 from xpurun_test import PYTHON
 
 STEPS = """
@@ -31,6 +32,15 @@ for step in range(400):
     xpurun.step()
 """
 
+LEAKS = """
+import time, xpurun
+kept = []
+for step in range(450):
+    kept.append(bytearray(2**20))
+    time.sleep(0.1)
+    xpurun.step()
+"""
+
 STUCK = """
 import time
 def read_image():
@@ -53,6 +63,15 @@ class Moment(xpurun_test.Case):
             if until in line:
                 return "".join(out)
         self.fail(f"no line with {until!r}: {out}")
+
+    @long
+    def test_memory_that_grows_is_a_finding(self):
+        run = self.run_xpurun("--", PYTHON, self.write("train.py", LEAKS))
+        self.assertEqual(0, run.returncode, run.stderr)
+        report = json.loads((self.out / "report.json").read_text())
+        found = [f for f in report["findings"] if f["id"] == "memory.growth"]
+        self.assertEqual(1, len(found), report["findings"])
+        self.assertRegex(found[0]["evidence"][0], r"^rank 0: (0\.9|1\.[01]) MiB a step, from ")
 
     def test_a_silence_is_told_before_the_hang_timeout(self):
         pipe = self.dir / "image.bin"

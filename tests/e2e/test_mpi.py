@@ -99,6 +99,39 @@ class Mpi(xpurun_test.Case):
         self.assertEqual((verdict["kind"], verdict["ranks"], verdict["exit_code"]), ("exit", [1], 3), result.stderr)
         self.assertIn(f"by MPI_Abort in aborts (mpi_faults.c:{line_of('aborts')})", verdict["sentence"])
 
+    def speed(self):
+        """What xpurun analyze says of the run."""
+        return json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
+
+    def test_slow_rank(self):
+        result, verdict = self.job("imbalance", timeout=60)
+        self.assertEqual((verdict["id"], verdict["ranks"]), ("slow.rank", [2]), result.stderr)
+        speed = self.speed()
+        calls = {c["function"]: c for c in speed["operations"]["program_calls"]}
+        joins = calls["MPI_Allreduce"]
+        self.assertEqual((joins["place"], joins["times"]["calls"], joins["mean_bytes"]),
+                         (f"mpi_faults.c:{line_of('joins')} (imbalance)", 900, 8))
+        exchanges = calls["MPI_Sendrecv"]
+        self.assertEqual((exchanges["place"], exchanges["times"]["calls"]),
+                         (f"mpi_faults.c:{line_of('exchanges')} (imbalance)", 900))
+        # The others wait for rank 2 where they need its message, or where all meet.
+        self.assertGreater(exchanges["share"] + joins["share"], 0.3)
+
+    def test_calls_that_are_not_timed_are_counted(self):
+        result, verdict = self.job("stream", timeout=60)
+        self.assertEqual((result.returncode, verdict["kind"]), (0, "none"), result.stderr)
+        speed = self.speed()
+        calls = {c["place"]: c for c in speed["operations"]["program_calls"]}
+        sends = calls[f"mpi_faults.c:{line_of('streams')} (stream)"]
+        self.assertEqual((sends["function"], sends["times"]["calls"], sends["ranks"]), ("MPI_Send", 100000, "0"))
+        self.assertLess(sends["times"]["count"], 50000)
+
+    def test_requests_that_are_left(self):
+        result, verdict = self.job("leaves", timeout=60)
+        self.assertEqual((result.returncode, verdict["id"], verdict["ranks"]), (0, "none.requests_left", [0]))
+        self.assertIn("rank 0 never completed 2 requests of MPI: MPI_Irecv of 262144 float64 from rank 1 "
+                      f"(mpi_faults.c:{line_of('leaves')})", result.stderr)
+
     def test_waits_that_end(self):
         result, verdict = self.job("healthy")
         self.assertEqual((result.returncode, verdict["kind"]), (0, "none"), result.stderr)

@@ -5,6 +5,7 @@ import subprocess
 import unittest
 import xml.etree.ElementTree
 
+import schemas
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON, SOURCE
 
@@ -33,7 +34,7 @@ class Pipeline(xpurun_test.Case):
     def check(self, source, first=0):
         """The view of a run of the job. `first`: the first step whose jobs are all known."""
         report = json.loads(self.pipeline("--format", "json", self.out).stdout)
-        self.assertEqual(report["schema"], "xpurun.pipeline/1")
+        schemas.check(self, "pipeline", report)
         view, = report["pipelines"]
         self.assertEqual([(s["stage"], s["rank"], s["source"]) for s in view["stages"]],
                          [(0, 0, source), (1, 1, source)])

@@ -212,7 +212,7 @@ class Cores(unittest.TestCase):
         subprocess.run(["g++", "-O1", "-rdynamic", "-o", program, program + ".cpp"], check=True)
         core, _ = kernel_core([program], self.folder)
         result = xpurun("--core", core)
-        self.assertIn("died of SIGABRT (std::runtime_error: no more data)", result.stderr)
+        self.assertIn("died of SIGABRT (std::runtime_error: no more data) in fail (program)", result.stderr)
         self.assertIn("    fail (program)\n    main (program)\n", result.stdout)
         # A core file with the code of all files needs no file.
         os.unlink(core)

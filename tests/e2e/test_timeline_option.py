@@ -6,6 +6,7 @@ import re
 import subprocess
 
 import event_file
+import schemas
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON, SOURCE
 
@@ -37,6 +38,7 @@ class TimelineOption(xpurun_test.Case):
         self.assertEqual(names, ["1-first-20", "2-steps-110-115"])
         for name, spec in zip(names, ("first:20", "steps:110-115")):
             told, directory = self.trace(name)
+            schemas.check(self, "trace", told)
             self.assertEqual((told["timeline"], told["ended"]), (spec, "complete"), told)
             # All ranks begin with a full second of UTC, unless the first trace ends just before these steps.
             if spec.startswith("steps"):

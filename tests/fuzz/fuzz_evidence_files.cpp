@@ -1,11 +1,13 @@
-// Input: a byte with the kind of file, then gpu.json, kernel.json or evidence.json of a dump, gpu-health.json
-// or source.json of a run, or trace.json of a trace; or gpu.json and clocks.json of a capture, separated by a
-// NUL byte. What can be read can be written, read again and shown; times and shares are finite.
+// Input: a byte with the kind of file, then gpu.json, kernel.json or evidence.json of a dump,
+// gpu-health.json, machine.json or source.json of a run, or trace.json of a trace; or gpu.json and
+// clocks.json of a capture, separated by a NUL byte. What can be read can be written, read again and shown;
+// times and shares are finite.
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/model/evidence/evidence_manifest.h"
 #include "common/model/evidence/gpu_state.h"
 #include "common/model/evidence/kernel_events.h"
+#include "common/model/evidence/machine.h"
 #include "common/model/evidence/source_record.h"
 #include "common/model/speed/capture_report.h"
 #include "common/model/speed/gpu_health.h"
@@ -115,6 +117,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'e':
       read(text, model::evidence_manifest_from_json);
+      break;
+    case 'm':
+      read(text, model::machine_history_from_json);
       break;
     case 's':
       read(text, model::source_record_from_json);

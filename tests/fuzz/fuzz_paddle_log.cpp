@@ -68,8 +68,7 @@ void use(const model::PipelineReport& report) {
   }
   write(report, PaddleTrace::chrome);
   write(report, PaddleTrace::perfetto);
-  const auto again = model::pipeline_report_from_json(nlohmann::json::parse(to_json(report).dump()));
-  expect(again && again->pipelines.size() == report.pipelines.size());
+  expect(to_json(report)["pipelines"].size() == report.pipelines.size());
 }
 
 }  // namespace

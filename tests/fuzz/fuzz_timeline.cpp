@@ -5,11 +5,11 @@
 #include "common/model/timing/event_records.h"
 #include "common/model/timing/span_encoder.h"
 #include "common/model/timing/span_file.h"
-#include "report/timeline/activity/clock_alignment.h"
-#include "report/timeline/activity/event_activity.h"
-#include "report/timeline/activity/groups.h"
-#include "report/timeline/foreign/torch_profiler.h"
-#include "report/timeline/foreign/xpu_timer_trace.h"
+#include "report/events/event_activity.h"
+#include "report/events/foreign/torch_profiler.h"
+#include "report/events/foreign/xpu_timer_trace.h"
+#include "report/events/groups.h"
+#include "report/events/job_clocks.h"
 #include "report/timeline/output/chrome_writer.h"
 #include "report/timeline/output/perfetto_writer.h"
 #include "report/timeline/span_activity.h"
@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
            s.extra < activity.extras.size());
     last = s.begin_ns;
   }
-  ClockAlignment clocks;
+  JobClocks clocks;
   clocks.add(activity);
   activity.host = "other";
   clocks.add(activity);

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kBlock = size_t{64} << 10;
 constexpr int64_t kWall = 1'800'000'000'000'000'000;
 
-std::string file_of(const report::RankInput& rank) {
+std::string file_of(const report::RankRecord& rank) {
   const model::SpanFile& file = rank.spans[0];
   std::string out = model::SpanEncoder::header(
       {.rank = rank.rank, .pid = 100 + rank.rank, .host = rank.host, .mono_ns = 0, .wall_ns = kWall});
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
       p.data += rank == job.ranks - 1 && step >= job.steps / 2 ? 25 : 0;
     };
   }
-  for (const report::RankInput& rank : tests::make_ranks(job)) {
+  for (const report::RankRecord& rank : tests::make_ranks(job)) {
     const std::string dir = fmt::format("{}/ranks/{}", argv[1], rank.rank);
     if (!base::make_dirs(dir) || !base::write_file_atomic(dir + "/spans-1.xsp", file_of(rank))) {
       std::fprintf(stderr, "cannot write below %s\n", dir.c_str());

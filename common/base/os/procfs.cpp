@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <dirent.h>
 #include <memory>
 #include <unistd.h>
@@ -127,6 +128,21 @@ Result<ProcStatus> ProcFs::status(Pid pid) const {
 Result<ProcStatus> ProcFs::thread_status(Pid pid, Tid tid) const {
   XPURUN_TRY_ASSIGN(const std::string text, read_file(path(pid, fmt::format("task/{}/status", tid)), kLimit));
   return parse_status(text);
+}
+
+std::optional<ProcMemory> ProcFs::memory(Pid pid) const {
+  static const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const auto text = read_file(path(pid, "statm"), kLimit);
+  const auto fields = text ? split(trim(*text), ' ') : std::vector<std::string_view>();
+  if (fields.size() < 3) {
+    return std::nullopt;
+  }
+  const auto pages = [&](size_t i) {
+    return static_cast<uint64_t>(std::max<int64_t>(parse_int(fields[i]).value_or(0), 0));
+  };
+  const uint64_t resident = pages(1);
+  return ProcMemory{.resident_bytes = resident * page,
+                    .private_bytes = (resident - std::min(resident, pages(2))) * page};
 }
 
 ProcIo ProcFs::io(Pid pid) const {

@@ -53,6 +53,12 @@ struct ProcIo {
   uint64_t write_chars = 0;  // bytes passed to write-like calls
 };
 
+// /proc/PID/statm.
+struct ProcMemory {
+  uint64_t resident_bytes = 0;
+  uint64_t private_bytes = 0;  // the resident part that belongs to no file and to no shared memory
+};
+
 // /proc/PID/schedstat, in nanoseconds.
 struct ProcRunTime {
   uint64_t cpu_ns = 0;    // on a CPU
@@ -68,6 +74,8 @@ class ProcFs {
   Result<ProcStatus> status(Pid pid) const;
   Result<ProcStatus> thread_status(Pid pid, Tid tid) const;
   ProcIo io(Pid pid) const;
+  // Nothing if the process has ended.
+  std::optional<ProcMemory> memory(Pid pid) const;
   // Of the main thread. Zeros if the kernel does not count.
   ProcRunTime main_run_time(Pid pid) const;
   std::vector<Tid> threads(Pid pid) const;
@@ -93,6 +101,7 @@ class ProcFs {
   std::string text(Pid pid, std::string_view name) const;
 
   std::string path(Pid pid, std::string_view name) const;
+  const std::string& root() const { return root_; }
 
  private:
   static std::vector<Pid> numbers_in(const std::string& directory);

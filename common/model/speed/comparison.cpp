@@ -53,8 +53,4 @@ nlohmann::ordered_json to_json(const Comparison& comparison) {
   return write_object(kComparisonSchema, comparison);
 }
 
-base::Result<Comparison> comparison_from_json(const nlohmann::json& j) {
-  return read_object<Comparison>(kComparisonSchema, "comparison", j);
-}
-
 }  // namespace xpurun::model

@@ -2,7 +2,6 @@
 // of `xpurun diff --format json`, schema "xpurun.comparison/1". Times are seconds.
 #pragma once
 
-#include "common/base/result.h"
 #include "common/model/names.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -84,7 +83,5 @@ struct Comparison {
 };
 
 nlohmann::ordered_json to_json(const Comparison& comparison);
-// An error means that the content does not match the schema.
-base::Result<Comparison> comparison_from_json(const nlohmann::json& j);
 
 }  // namespace xpurun::model

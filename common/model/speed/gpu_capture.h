@@ -78,6 +78,9 @@ struct CapturedWork {
   double spread_s = 0;                  // standard deviation of one
   RankSet ranks;                        // that differ from the others: longer, or shorter in a collective
   double ranks_share = 0;
+  // If there are such: another rank whose share is nearest to that of the others.
+  base::Rank normal_rank = base::kNoRank;
+  double normal_share = 0;
   // Readings of hardware counters while the work was running.
   std::string resource;                // the one that fits the work: "tensor"; empty: no samples
   double filled = 0;                   // part of the time of these samples in which the work was running

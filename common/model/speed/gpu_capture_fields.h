@@ -66,6 +66,8 @@ void fields(V& visit, W& w) {
   visit("spread_s", w.spread_s);
   visit("ranks", w.ranks);
   visit("ranks_share", w.ranks_share);
+  visit.rank("normal_rank", w.normal_rank);
+  visit("normal_share", w.normal_share);
   visit("resource", w.resource, WhenEmpty::omit);
   visit("filled", w.filled, WhenEmpty::omit);
   visit("resources", w.resources, WhenEmpty::omit);

@@ -101,6 +101,7 @@ void fields(V& visit, C& c) {
   visit("mean_bytes", c.mean_bytes);
   visit("times", c.times);
   visit("share", c.share);
+  visit.optional("bus_gb_s", c.bus_gb_s);
   visit("lateness", c.lateness);
 }
 

@@ -39,6 +39,7 @@ struct LateRank {
 };
 
 struct Lateness {
+  double mean_ranks = 0;        // of a meeting; not in files
   int64_t meetings = 0;         // collectives with arrivals from at least two ranks
   double wait_s = 0;            // waiting time of all ranks in them
   double transfer_s = -1;       // median from the last arrival to the last end
@@ -98,14 +99,15 @@ struct MemoryRow {
   std::vector<SlowestRank> slowest;
 };
 
-// Calls of torch.distributed from one place of the program, in the thread that makes them.
+// Calls of torch.distributed or MPI from one place of the program, in the thread that makes them.
 struct ProgramCallRow {
   std::string function;   // "all_reduce"
   std::string place;      // "train.py:40 (main)"; empty: unknown
   std::string ranks;      // "0-3"
   double mean_bytes = 0;  // 0: unknown
   CallTimes times;
-  double share = 0;  // mean over the ranks: of the time between a rank's first and last span
+  double share = 0;      // mean over the ranks: of the time between a rank's first and last span
+  double bus_gb_s = -1;  // of collectives of MPI, from the last arrival on
   Lateness lateness;
 };
 

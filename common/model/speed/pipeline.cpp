@@ -74,8 +74,4 @@ nlohmann::ordered_json to_json(const PipelineReport& report) {
   return write_object(kPipelineSchema, report);
 }
 
-base::Result<PipelineReport> pipeline_report_from_json(const nlohmann::json& j) {
-  return read_object<PipelineReport>(kPipelineSchema, "pipeline", j);
-}
-
 }  // namespace xpurun::model

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "common/base/ids.h"
-#include "common/base/result.h"
 #include "common/model/names.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -107,7 +106,5 @@ struct PipelineReport {
 };
 
 nlohmann::ordered_json to_json(const PipelineReport& report);
-// An error means that the content does not match the schema.
-base::Result<PipelineReport> pipeline_report_from_json(const nlohmann::json& j);
 
 }  // namespace xpurun::model

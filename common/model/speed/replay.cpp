@@ -106,8 +106,4 @@ nlohmann::ordered_json to_json(const Replay& replay) {
   return write_object(kReplaySchema, replay);
 }
 
-base::Result<Replay> replay_from_json(const nlohmann::json& j) {
-  return read_object<Replay>(kReplaySchema, "replay", j);
-}
-
 }  // namespace xpurun::model

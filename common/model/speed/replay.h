@@ -4,7 +4,6 @@
 #pragma once
 
 #include "common/base/ids.h"
-#include "common/base/result.h"
 #include "common/model/rank_set.h"
 #include "common/model/speed/throttle_reason.h"
 
@@ -115,7 +114,5 @@ struct Replay {
 };
 
 nlohmann::ordered_json to_json(const Replay& replay);
-// An error means that the content does not match the schema.
-base::Result<Replay> replay_from_json(const nlohmann::json& j);
 
 }  // namespace xpurun::model

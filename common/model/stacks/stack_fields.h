@@ -58,6 +58,20 @@ void fields(V& visit, L& l) {
   visit("tid", l.tid, WhenEmpty::omit);
 }
 
+template <typename V, Self<SharedLock> L>
+void fields(V& visit, L& l) {
+  visit("path", l.path);
+  visit("thread_id", l.thread_id);
+}
+
+template <typename V, Self<FileSystem> F>
+void fields(V& visit, F& f) {
+  visit("mount", f.mount);
+  visit("type", f.type);
+  visit("source", f.source);
+  visit.optional("unanswered", f.unanswered);
+}
+
 template <typename V, Self<AsyncTask> T>
 void fields(V& visit, T& t) {
   visit.hex("id", t.id);
@@ -84,6 +98,7 @@ void fields(V& visit, T& t) {
   visit("syscall", t.syscall, WhenEmpty::omit);
   visit("syscall_file", t.syscall_file, WhenEmpty::omit);
   visit("target", t.target, WhenEmpty::omit);
+  visit("file_system", t.file_system, WhenEmpty::omit);
   visit("lock", t.lock, WhenEmpty::omit);
   visit("motion", t.motion, WhenEmpty::omit);
   visit("handling", t.handling, WhenEmpty::omit);
@@ -134,6 +149,7 @@ void fields(V& visit, P& p) {
   visit("interpreters", p.interpreters, WhenEmpty::omit);
   visit("threads", p.threads);
   visit("tasks", p.tasks, WhenEmpty::omit);
+  visit("held_locks", p.held_locks, WhenEmpty::omit);
   visit("gpu_kernels", p.gpu_kernels, WhenEmpty::omit);
   visit("module_paths", p.module_paths, WhenEmpty::omit);
 }

@@ -139,6 +139,24 @@ std::string_view protocol_name(uint8_t protocol) {
   return protocol < kNames.size() ? kNames[protocol] : kNames[0];
 }
 
+// MPI counts the elements for each other rank, where NCCL counts all.
+double mpi_bus_factor(std::string_view function, double ranks) {
+  const double others = ranks - 1;
+  if (others <= 0) {
+    return 0;
+  }
+  if (function == "MPI_Allreduce") {
+    return 2 * others / ranks;
+  }
+  if (function == "MPI_Bcast" || function == "MPI_Reduce" || function == "MPI_Scan") {
+    return 1;
+  }
+  return function == "MPI_Allgather" || function == "MPI_Alltoall" || function == "MPI_Gather" ||
+                 function == "MPI_Scatter"
+             ? others
+             : 0;
+}
+
 double bus_factor(std::string_view collective, int ranks) {
   if (ranks <= 1) {
     return 0;

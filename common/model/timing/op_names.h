@@ -37,5 +37,7 @@ std::string_view protocol_name(uint8_t protocol);
 // Bus bandwidth is algorithm bandwidth times this factor, by the conventions of nccl-tests; 0 for a single
 // rank.
 double bus_factor(std::string_view collective, int ranks);
+// The same for a function of MPI and its argument; 0: it has none.
+double mpi_bus_factor(std::string_view function, double ranks);
 
 }  // namespace xpurun::model

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/model/names.h"
 #include "common/model/timing/event_file.h"
+#include "common/model/verdict.h"
 
 #include <array>
 #include <cstdint>
@@ -21,7 +22,7 @@ enum class Stage : uint8_t {
   forward,   // from the batch to backward, inferred
   backward,  // Tensor.backward, autograd.backward
   optimizer,
-  communication,  // a call of torch.distributed
+  communication,  // a call of torch.distributed or MPI
   checkpoint,     // torch.save, torch.load
   evaluation,
   garbage,   // Python's garbage collection
@@ -36,16 +37,18 @@ inline constexpr std::array<std::string_view, 11> kNames<Stage>{
 struct Span {
   base::MonoNs begin_ns = 0;  // CLOCK_MONOTONIC of the rank's host
   int64_t duration_ns = 0;
-  int64_t cpu_ns = -1;  // CPU time of the calling thread; negative: unknown
+  int64_t cpu_ns = -1;  // CPU time of the calling thread; negative: unknown. 0 for MPI, which spins while it
+                        // waits
   Stage stage = Stage::other;
   uint32_t name = 0;    // index into SpanFile::names: "DataLoader.__next__", "all_reduce"
   uint32_t place = 0;   // index: nearest caller outside torch, "train.py:40 (collate)"; 0: unknown
   uint32_t thread = 0;  // thread id as the rank sees it
   uint32_t group = 0;   // communication: index of the group's id, equal on all its ranks; 0: none. Of a send
                         // or recv pair_group()
-  uint64_t sequence = 0;  // communication: number of the call in its group, from 1; 0: none
-  uint64_t bytes = 0;     // communication: 0: unknown
-  bool inferred = false;  // from the spans around it; a property of the name in files
+  uint64_t sequence = 0;        // communication: number of the call in its group, from 1; 0: none
+  uint64_t bytes = 0;           // communication: 0: unknown
+  bool mpi_collective = false;  // not in files: is_mpi_collective()
+  bool inferred = false;        // from the spans around it; a property of the name in files
 };
 
 // The group of a send and its recv: "abc.0 1>2", from rank 1 to rank 2 of the group abc.0.
@@ -57,17 +60,32 @@ inline bool is_pair_group(std::string_view group) {
   return whole_group(group).size() != group.size();
 }
 
-// Calls of a traced function that were too short for separate spans.
+// Of a place, "train.py:40 (collate)"; empty if it has no line.
+CodeLocation location_of(std::string_view place);
+
+// The span of a call of MPI. The places of such calls are exact, and all calls of the program are seen.
+inline bool is_mpi_call(std::string_view name) {
+  return name.starts_with("MPI_");
+}
+// A collective, by the texts of name and group: all ranks of the group call it, in one order.
+inline bool is_mpi_collective(std::string_view name, std::string_view group) {
+  return is_mpi_call(name) && !group.empty() && !is_pair_group(group);
+}
+
+// Calls of a function that have no spans of their own: of a traced function, because they were too short; of
+// MPI, because they came too often.
 struct ShortCalls {
   base::MonoNs begin_ns = 0;  // of the first call
   int64_t duration_ns = 0;    // until the end of the last one; the time between the calls is in it
-  int64_t total_ns = 0;       // of all calls together
+  int64_t total_ns = 0;       // of all calls together; of MPI estimated by the calls that were timed
   uint64_t calls = 0;
   uint32_t name = 0;  // index into SpanFile::names
   uint32_t thread = 0;
+  uint32_t place = 0;  // of MPI; index
+  uint64_t bytes = 0;  // of all calls together, of MPI
 };
 
-// Totals of a process since its start, about once a second.
+// The load of a process, about once a second: totals since its start, and its memory.
 struct LoadSample {
   base::MonoNs at_ns = 0;
   int64_t cpu_ns = 0;        // CPU time of all threads
@@ -76,6 +94,10 @@ struct LoadSample {
   // Since the first sample; negative: unknown. The limits of the process's control groups throttled it for:
   int64_t throttled_ns = -1;
   int64_t stolen_ns = -1;  // the hypervisor took from a thread that had a CPU
+  // Memory in RAM at this moment; negative: unknown.
+  int64_t resident_bytes = -1;
+  int64_t private_bytes = -1;  // the part of it that belongs to no file and to no shared memory
+  int64_t helpers_bytes = -1;  // private memory of the processes that its main thread has started
 };
 
 struct SpanFile {

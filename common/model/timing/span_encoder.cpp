@@ -75,12 +75,16 @@ void SpanEncoder::add(const Span& span) {
 }
 
 void SpanEncoder::add(const LoadSample& load) {
+  const auto known = [](int64_t value) { return value < 0 ? -1 : inside(value); };
   const LoadSample next{.at_ns = inside(load.at_ns),
                         .cpu_ns = inside(load.cpu_ns),
-                        .run_delay_ns = load.run_delay_ns < 0 ? -1 : inside(load.run_delay_ns),
+                        .run_delay_ns = known(load.run_delay_ns),
                         .major_faults = inside(load.major_faults),
-                        .throttled_ns = load.throttled_ns < 0 ? -1 : inside(load.throttled_ns),
-                        .stolen_ns = load.stolen_ns < 0 ? -1 : inside(load.stolen_ns)};
+                        .throttled_ns = known(load.throttled_ns),
+                        .stolen_ns = known(load.stolen_ns),
+                        .resident_bytes = known(load.resident_bytes),
+                        .private_bytes = known(load.private_bytes),
+                        .helpers_bytes = known(load.helpers_bytes)};
   records::put_signed(body_, next.at_ns - last_load_.at_ns);
   records::put_signed(body_, next.cpu_ns - last_load_.cpu_ns);
   records::put_signed(body_, next.run_delay_ns - last_load_.run_delay_ns);
@@ -92,13 +96,24 @@ void SpanEncoder::add(const LoadSample& load) {
     records::put_signed(body_, next.stolen_ns - last_load_.stolen_ns);
     put_record(records::kLostCpu);
   }
+  const bool memory_known = next.resident_bytes >= 0;
+  if (memory_known) {
+    records::put_signed(body_, next.resident_bytes - last_load_.resident_bytes);
+    records::put_signed(body_, next.private_bytes - last_load_.private_bytes);
+    records::put_signed(body_, next.helpers_bytes - last_load_.helpers_bytes);
+    put_record(records::kMemory);
+  }
   const LoadSample& lost = lost_known ? next : last_load_;
+  const LoadSample& memory = memory_known ? next : last_load_;
   last_load_ = {.at_ns = next.at_ns,
                 .cpu_ns = next.cpu_ns,
                 .run_delay_ns = next.run_delay_ns,
                 .major_faults = next.major_faults,
                 .throttled_ns = lost.throttled_ns,
-                .stolen_ns = lost.stolen_ns};
+                .stolen_ns = lost.stolen_ns,
+                .resident_bytes = memory.resident_bytes,
+                .private_bytes = memory.private_bytes,
+                .helpers_bytes = memory.helpers_bytes};
 }
 
 void SpanEncoder::add(const ShortCalls& calls) {
@@ -110,6 +125,8 @@ void SpanEncoder::add(const ShortCalls& calls) {
   records::put_varint(body_, calls.calls);
   records::put_varint(body_, calls.name);
   records::put_varint(body_, calls.thread);
+  records::put_varint(body_, calls.place);
+  records::put_varint(body_, calls.bytes);
   put_record(records::kShortCalls);
 }
 

@@ -40,7 +40,8 @@ class SpanEncoder {
   std::map<uint32_t, uint64_t> sequences_;  // of the latest call, by group
   int64_t last_end_ = 0;
   uint32_t last_thread_ = 0;
-  LoadSample last_load_{.throttled_ns = 0, .stolen_ns = 0};
+  LoadSample last_load_{
+      .throttled_ns = 0, .stolen_ns = 0, .resident_bytes = 0, .private_bytes = 0, .helpers_bytes = 0};
   std::string payload_;
   std::string body_;
 };

@@ -1,6 +1,7 @@
 #include "common/model/timing/span_file.h"
 
 #include "common/base/os/io.h"
+#include "common/base/strings.h"
 #include "common/model/timing/span_records.h"
 
 #include <fmt/format.h>
@@ -38,6 +39,8 @@ class SpanFileParser {
         return load(in);
       case records::kLostCpu:
         return lost_cpu(in);
+      case records::kMemory:
+        return memory(in);
       case records::kShortCalls:
         return short_calls(in);
       case records::kInferredName:
@@ -93,6 +96,8 @@ class SpanFileParser {
     c.calls = in.varint();
     c.name = static_cast<uint32_t>(in.below(out_.names.size()));
     c.thread = static_cast<uint32_t>(in.varint());
+    c.place = static_cast<uint32_t>(in.below(out_.names.size()));
+    c.bytes = in.varint();
     if (!in.ok() || begin >= kSpanTimeLimit || duration >= kSpanTimeLimit - begin) {
       return false;
     }
@@ -113,8 +118,9 @@ class SpanFileParser {
     }
     load_ = next;
     out_.loads.push_back(next);
-    out_.loads.back().throttled_ns = -1;
-    out_.loads.back().stolen_ns = -1;
+    LoadSample& read = out_.loads.back();
+    read.throttled_ns = read.stolen_ns = -1;
+    read.resident_bytes = read.private_bytes = read.helpers_bytes = -1;
     return true;
   }
 
@@ -131,6 +137,23 @@ class SpanFileParser {
     return true;
   }
 
+  bool memory(Fields in) {
+    LoadSample next = load_;
+    const auto add_known = [&](int64_t& to) { return add(in, to) || to == -1; };
+    const bool resident = add_known(next.resident_bytes);
+    const bool own = add_known(next.private_bytes);
+    const bool helpers = add_known(next.helpers_bytes);
+    if (!in.ok() || !resident || !own || !helpers || out_.loads.empty()) {
+      return false;
+    }
+    load_ = next;
+    LoadSample& read = out_.loads.back();
+    read.resident_bytes = next.resident_bytes;
+    read.private_bytes = next.private_bytes;
+    read.helpers_bytes = next.helpers_bytes;
+    return true;
+  }
+
   // False if the sum is no time.
   static bool add(Fields& in, int64_t& to) {
     const uint64_t sum = static_cast<uint64_t>(to) + static_cast<uint64_t>(in.signed_varint());
@@ -143,7 +166,8 @@ class SpanFileParser {
   uint32_t thread_ = 0;
   std::set<uint32_t> inferred_;             // names
   std::map<uint32_t, uint64_t> sequences_;  // of the latest call, by group
-  LoadSample load_{.throttled_ns = 0, .stolen_ns = 0};
+  LoadSample load_{
+      .throttled_ns = 0, .stolen_ns = 0, .resident_bytes = 0, .private_bytes = 0, .helpers_bytes = 0};
 };
 
 }  // namespace
@@ -164,6 +188,22 @@ base::Result<SpanFile> load_span_file(const std::string& path) {
     return base::fail(base::Error(parsed.error()).context(path));
   }
   return parsed;
+}
+
+CodeLocation location_of(std::string_view place) {
+  CodeLocation out;
+  const size_t name = place.find(" (");
+  const std::string_view at = place.substr(0, name);
+  const size_t colon = at.rfind(':');
+  if (colon == std::string_view::npos) {
+    return out;
+  }
+  out.file = std::string(at.substr(0, colon));
+  out.line = static_cast<int>(base::parse_int(at.substr(colon + 1)).value_or(0));
+  if (name != std::string_view::npos && place.ends_with(')')) {
+    out.function = std::string(place.substr(name + 2, place.size() - name - 3));
+  }
+  return out;
 }
 
 std::string pair_group(std::string_view group, uint64_t from, uint64_t to, bool objects) {

@@ -56,7 +56,7 @@ base::Result<report::PipelineOptions> read_pipeline_options(const Invocation& ca
       .functions = {.forward = list_of(call, "forward"), .backward = list_of(call, "backward")},
       .evidence = report::Evidence::not_needed};
   if (const std::string groups = pipeline_value_of(call, "groups"); !groups.empty()) {
-    XPURUN_TRY_ASSIGN(out.groups, report::GroupOrder::parse(groups));
+    XPURUN_TRY_ASSIGN(out.groups, report::GroupOrder::read(groups));
     if (!out.groups->has("pp")) {
       return base::fail(base::cli_text("--groups: type pp is missing"));
     }

@@ -9,26 +9,13 @@
 
 namespace xpurun::launcher {
 
-namespace {
-
-base::Result<report::JobRuns> read_runs(const std::vector<std::string>& operands) {
-  std::vector<model::RunDir> dirs;
-  for (const std::string& operand : operands) {
-    XPURUN_TRY_ASSIGN(model::RunDir dir, model::RunDir::find(operand));
-    dirs.push_back(std::move(dir));
-  }
-  return dirs.size() == 1 ? report::read_job(dirs.front()) : report::read_job(dirs);
-}
-
-}  // namespace
-
 int status_of(const report::SpeedOfRun& speed) {
   return speed.notes.empty() ? 0 : kExitFailure;
 }
 
 base::Result<report::SpeedOfRun> read_run_speed(const std::vector<std::string>& operands,
                                                 const report::SpeedReading& reading) {
-  XPURUN_TRY_ASSIGN(const report::JobRuns job, read_runs(operands));
+  XPURUN_TRY_ASSIGN(const report::JobRuns job, report::read_job(operands));
   report::SpeedOfRun speed = report::read_speed(job, reading);
   using Notes = const std::vector<std::string>*;
   for (const Notes notes : {Notes(&job.notes), Notes(&speed.notes)}) {

@@ -86,13 +86,7 @@ base::Result<ReplayOptions> read_options(const Settings& settings) {
 
 base::Result<report::OperationsOfRun> read_operations(const std::vector<std::string>& operands,
                                                       const ReplayOptions& options) {
-  std::vector<model::RunDir> dirs;
-  for (const std::string& operand : operands) {
-    XPURUN_TRY_ASSIGN(model::RunDir dir, model::RunDir::find(operand));
-    dirs.push_back(std::move(dir));
-  }
-  XPURUN_TRY_ASSIGN(const report::JobRuns job,
-                    dirs.size() == 1 ? report::read_job(dirs.front()) : report::read_job(dirs));
+  XPURUN_TRY_ASSIGN(const report::JobRuns job, report::read_job(operands));
   report::OperationsOfRun out = report::read_run_operations(job, options.ranks);
   out.notes.insert(out.notes.begin(), job.notes.begin(), job.notes.end());
   for (const std::string& note : out.notes) {

@@ -91,7 +91,7 @@ std::string sentence(const model::ProcessStacks& p) {
   if (crashed == p.threads.end()) {
     return fmt::format("{} {}", who, how);
   }
-  const model::CodeLocation where = report::place_of(report::crash_frames(*crashed));
+  const model::CodeLocation where = report::place_of(report::without_abort(report::crash_frames(*crashed)));
   return fmt::format("{} {}{}", who, how,
                      where.function.empty() ? std::string() : " in " + report::place(where));
 }

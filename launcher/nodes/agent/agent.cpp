@@ -1,5 +1,6 @@
 #include "launcher/nodes/agent/agent.h"
 
+#include "common/base/os/host.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "launcher/nodes/agent/secret.h"
@@ -169,7 +170,8 @@ void Agent::start_server() {
     connect(url, token);
   };
   server_ = std::make_unique<Server>(
-      loop_, start_.mark.address, start_.directory + "/nats-server", *token,
+      loop_, start_.mark.address.empty() ? base::host_name() : start_.mark.address,
+      start_.directory + "/nats-server", *token,
       Server::Handlers{.ready = ready, .failed = [this](const std::string& reason) { fail(reason); }});
   if (const auto started = server_->start(); !started) {
     fail(to_line(started.error()));

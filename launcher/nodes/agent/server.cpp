@@ -74,9 +74,7 @@ Server::~Server() {
 
 base::Status Server::start() {
   if (!plain_address(address_)) {
-    return base::fail(address_.empty()
-                          ? "--nats auto needs MASTER_ADDR, where the server listens"
-                          : fmt::format("'{}' is not an address for the server", base::sanitize(address_)));
+    return base::fail(fmt::format("'{}' is not an address for the server", base::sanitize(address_)));
   }
   auto program = find_server();
   if (!program) {

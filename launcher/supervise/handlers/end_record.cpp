@@ -28,7 +28,7 @@ void EndRecord::write() {
   }
   complete_manifest(run, parts_.table, parts_.job, hooks_.interrupt());
   hooks_.finish_files();
-  if (!run.dumps.empty()) {
+  if (!run.dumps.empty() || !model::requests_left(parts_.calls.all()).empty()) {
     parts_.calls.save(parts_.journal.dir().file(model::kCollectivesFile));
   }
   parts_.journal.save_now();

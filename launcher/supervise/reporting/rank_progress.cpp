@@ -25,7 +25,10 @@ TimingService::RankProgress rank_progress(const ProgressSources& sources, base::
           .hung = sources.stall_open && timeout_s > 0 && still >= timeout_s,
           .steps = seen.steps,
           .step_s = seen.step_s,
-          .cpu = cpu_losses(load)};
+          .cpu = cpu_losses(load),
+          .memory =
+              load ? HostMemory{.resident_bytes = load->resident_bytes, .helpers_bytes = load->helpers_bytes}
+                   : HostMemory{}};
 }
 
 }  // namespace xpurun::launcher

@@ -141,14 +141,14 @@ void IdleFiles::keep_newest() {
   }
 }
 
-void IdleFiles::read(size_t record, const RankInput& rank, const File& file) {
+void IdleFiles::read(size_t record, const RankRecord& rank, const File& file) {
   auto events = model::load_event_file(file.path);
   if (!events) {
     notes_.push_back(base::to_line(events.error()));
     return;
   }
   if (rank.host.empty()) {
-    RankInput other{.rank = rank.rank};
+    RankRecord other{.rank = rank.rank};
     other.offset_ns = events->header.wall_ns - events->header.mono_ns -
                       std::clamp(file.node->entry.offset_ns, -kLargestClockOffsetNs, kLargestClockOffsetNs);
     analyses_[record].add(std::move(*events), other, file.open_end);
@@ -157,7 +157,7 @@ void IdleFiles::read(size_t record, const RankInput& rank, const File& file) {
   }
 }
 
-void IdleFiles::add(const RankInput& rank) {
+void IdleFiles::add(const RankRecord& rank) {
   for (size_t i = 0; i < records_.size(); ++i) {
     const auto found = records_[i].files.find(rank.rank);
     if (found != records_[i].files.end()) {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "common/model/rank_set.h"
+#include "report/events/rank_record.h"
 #include "report/nodes/job_runs.h"
 #include "report/operations/idle/idle_analysis.h"
-#include "report/speed/primitives/rank_input.h"
 
 #include <map>
 #include <string>
@@ -18,8 +18,8 @@ class IdleFiles {
   // Only these ranks; empty: all. `job` must stay alive.
   IdleFiles(const JobRuns& job, const model::RankSet& ranks);
 
-  // Reads the files of this rank. For each rank once.
-  void add(const RankInput& rank);
+  // Reads what traces and captures hold of this rank. Call once for each rank.
+  void add(const RankRecord& rank);
   // Once, after all ranks: also reads the files of ranks that were not added. In the order of time, without
   // traces in which no rank has work.
   std::vector<model::IdleTime> finish();
@@ -44,7 +44,7 @@ class IdleFiles {
   void find_files(const NodeRun& node, const std::string& dir);
   void join(Record record);
   void keep_newest();
-  void read(size_t record, const RankInput& rank, const File& file);
+  void read(size_t record, const RankRecord& rank, const File& file);
 
   model::RankSet ranks_;
   std::vector<Record> records_;  // in the order of time

@@ -29,7 +29,7 @@ GpuHealthFiles::GpuHealthFiles(const JobRuns& job) {
   }
 }
 
-void GpuHealthFiles::add(const RankInput& rank) {
+void GpuHealthFiles::add(const RankRecord& rank) {
   for (const model::EventFile& file : rank.events) {
     if (!file.header.gpu_uuid.empty()) {
       uuids_[rank.rank] = file.header.gpu_uuid;

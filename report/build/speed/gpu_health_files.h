@@ -2,8 +2,8 @@
 #pragma once
 
 #include "common/model/speed/gpu_health.h"
+#include "report/events/rank_record.h"
 #include "report/nodes/job_runs.h"
-#include "report/speed/primitives/rank_input.h"
 
 #include <map>
 #include <string>
@@ -16,7 +16,7 @@ class GpuHealthFiles {
  public:
   explicit GpuHealthFiles(const JobRuns& job);
 
-  void add(const RankInput& rank);
+  void add(const RankRecord& rank);
   // By rank. Times are those of the clock that the node of the report has.
   model::GpuCapture between(int64_t from_wall_ns, int64_t until_wall_ns) const;
   // Unreadable files.

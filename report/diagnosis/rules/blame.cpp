@@ -5,6 +5,7 @@
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/holders.h"
 #include "report/diagnosis/rank_exceptions.h"
+#include "report/diagnosis/rules/storage.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -117,7 +118,7 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
     words = lock_words(v);
   }
   if (words.empty()) {
-    words = dead_helper_clause(scene, v);
+    words = lost_helper_clause(scene, v);
   }
   if (words.empty()) {
     words = helper_clause(scene, v);
@@ -125,7 +126,8 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
   if (words.empty() && v.thread != nullptr && v.stacks != nullptr) {
     words = async_clause(*v.stacks, *v.thread);
   }
-  return words.empty() && alone ? thread_clause(v) : words;
+  words = words.empty() && alone ? thread_clause(v) : words;
+  return words + storage_clause(scene, v);
 }
 
 // "has been in load_batch (train.py:31: time.sleep) for 10 s"
@@ -147,8 +149,8 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
       return v.debugged ? tr("{} held by a debugger in {} for {}", pick({"is", "are"}, n), at, how_long)
                         : tr("{} stopped (SIGSTOP) in {} for {}", pick({"is", "are"}, n), at, how_long);
     case RankState::uninterruptible:
-      return tr("{} been blocked in the kernel (uninterruptible) in {} for {}", pick({"has", "have"}, n), at,
-                how_long);
+      return tr("{} been blocked in the kernel (uninterruptible) in {} for {}{}", pick({"has", "have"}, n),
+                at, how_long, storage_clause(scene, v));
     case RankState::silent:
       return tr("{} no sign of life: {}", pick({"gives", "give"}, n),
                 v.silent_reason.empty() ? tr("no stack could be read")
@@ -182,6 +184,9 @@ void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& grou
 
 model::NextStep advice(const Scene& scene, const Group& group) {
   const RankView& v = *group.views.front();
+  if (auto storage = storage_advice(scene, v); !storage.empty()) {
+    return storage;
+  }
   switch (group.state) {
     case RankState::dead:
       return {.text = tr("read the end of rank {}'s log to see why it left", v.rank)};
@@ -225,7 +230,12 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {.text = tr(
                 "read the child's output before waiting for its end: subprocess's communicate() does both")};
   }
-  if (!dead_helper_clause(scene, v).empty()) {
+  if (const auto lost = lost_helper(scene, v); lost && lost->exception != nullptr) {
+    return {.text =
+                tr("mend the exception in the process that rank {} waits for; concurrent.futures raises it "
+                   "in the rank, instead of a wait without end",
+                   v.rank)};
+  } else if (lost) {
     return {.text = tr("the work of the dead process is lost: find out why it died, and use "
                        "concurrent.futures, which raises then"),
             .command = "dmesg | grep -i 'killed process'"};

@@ -2,17 +2,39 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
-#include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/wording.h"
+
+#include <algorithm>
 
 namespace xpurun::report {
 
 using base::tr;
 
+std::string growth_words(const model::MemoryGrowth& growth) {
+  const auto size = [](double bytes) {
+    return base::human_size(static_cast<uint64_t>(std::max(bytes, 0.0)));
+  };
+  const auto grown = static_cast<double>(growth.to_bytes - growth.from_bytes);
+  const std::string from = size(static_cast<double>(growth.from_bytes));
+  const std::string to = size(static_cast<double>(growth.to_bytes));
+  if (growth.until_step > growth.since_step) {
+    return tr("{} a step, from {} at step {} to {} at step {}",
+              size(grown / static_cast<double>(growth.until_step - growth.since_step)), from,
+              growth.since_step, to, growth.until_step);
+  }
+  const double seconds = std::max(growth.until_s - growth.since_s, 1.0);
+  return tr("{} a minute, from {} to {} within {}", size(60 * grown / seconds), from, to,
+            base::human_duration(seconds));
+}
+
 std::string last_seen_words(const Ending& e) {
   const model::ProcessRecord& p = *e.process;
   const std::string at = p.place.empty() ? "" : tr("was last seen in {}", place(p.place));
-  const std::string memory =
+  const std::string ram =
       p.rss_bytes > 0 ? tr("had {} in RAM", base::human_size(static_cast<uint64_t>(p.rss_bytes))) : "";
+  const std::string memory = ram.empty() || p.growth.empty()
+                                 ? ram
+                                 : tr("{}; its memory had grown by {}", ram, growth_words(p.growth));
   return at.empty() && memory.empty() ? ""
          : at.empty()                 ? tr("; it {}", memory)
          : memory.empty()             ? tr("; it {}", at)

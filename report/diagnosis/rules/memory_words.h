@@ -10,6 +10,9 @@ namespace xpurun::report {
 
 // "; it had 812 MiB in RAM and was last seen in remember (oom.py:8)": of a rank that left no stack.
 std::string last_seen_words(const Ending& e);
+// "3.1 MiB a step, from 1.2 GiB at step 200 to 7.9 GiB at step 2300"; "40 MiB a minute, from 1.2 GiB to 7.9
+// GiB within 2 h" where the steps are not known.
+std::string growth_words(const model::MemoryGrowth& growth);
 // What the job's memory control group says; whose process was killed is not known from that. Empty: unknown.
 std::string group_words(const model::RunManifest& run);
 

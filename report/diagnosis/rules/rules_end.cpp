@@ -2,6 +2,7 @@
 #include "common/base/os/wait_status.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/call_words.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 
@@ -15,6 +16,7 @@ namespace xpurun::report {
 
 using base::tr;
 using model::Confidence;
+using model::RankSet;
 using model::RunManifest;
 using model::Verdict;
 using model::VerdictKind;
@@ -62,6 +64,23 @@ int ending_signal(const RunManifest& run) {
     return run.exit_status - 128;
   }
   return run.child_status.signal();
+}
+
+std::string counted_requests(size_t count) {
+  return count == 1 ? tr("a request of MPI") : tr("{} requests of MPI", count);
+}
+
+model::CalledBy row_of_request(const model::RequestsLeft& left) {
+  const model::CollectiveCall& c = left.first;
+  return {.sequence = 1,
+          .op = c.op,
+          .name = c.name,
+          .count = c.count,
+          .dtype = c.dtype,
+          .root = c.root,
+          .peer = c.peer,
+          .tag = c.tag,
+          .where = c.where};
 }
 
 }  // namespace
@@ -149,7 +168,21 @@ std::optional<Verdict> finished(const Scene& scene) {
   Verdict v{.id = std::string(kNoneFinished), .kind = VerdictKind::none, .confidence = Confidence::high};
   v.host = run.host;
   v.seconds = run.elapsed_s;
-  say(v, tr("{} finished normally in {}", count_of_ranks(run), base::human_duration(run.elapsed_s)));
+  const std::string normally =
+      tr("{} finished normally in {}", count_of_ranks(run), base::human_duration(run.elapsed_s));
+  say(v, normally);
+  const std::vector<model::RequestsLeft> left = model::requests_left(scene.facts.at_end);
+  if (left.empty()) {
+    return v;
+  }
+  v.id = kNoneRequestsLeft;
+  for (const model::RequestsLeft& one : left) {
+    v.ranks.insert(one.rank);
+    v.evidence.push_back(tr("{} never completed {}: {}", scene.names(RankSet::of({one.rank})),
+                            counted_requests(one.count), call_at_line(row_of_request(one))));
+  }
+  v.where = left.front().first.where;
+  say(v, tr("{}, but {}", normally, v.evidence.front()));
   return v;
 }
 

@@ -248,8 +248,7 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   if (waiting.empty()) {
     return std::nullopt;
   }
-  const RankSet missing = not_come(scene);
-  const bool others = !missing.empty() || scene.facts.run.world_size > static_cast<int>(waiting.size());
+  const bool others = scene.facts.run.world_size > static_cast<int>(waiting.size());
   const bool several = scene.facts.run.nodes.size() > 1;
   Verdict v = begin_hang(scene, {.id = kHangAllWaiting, .confidence = Confidence::low},
                          {{.state = RankState::waiting, .views = waiting}}, waiting);
@@ -261,8 +260,6 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   const std::string why =
       others && several
           ? tr("the state of the other ranks of {} at that moment is unknown", scene.facts.run.world_size)
-      : !missing.empty() ? tr("{} {} not on this host or never started", rank_words(missing),
-                              pick({"is", "are"}, missing.size()))
       : others   ? tr("the others of {} are not on this host or never started", scene.facts.run.world_size)
       : one_call ? tr("none is missing; it was not recorded whether they called it with the same size, type "
                       "and root, or wait for the network or a GPU")
@@ -362,6 +359,20 @@ Verdict suspect(const Scene& scene, const Views& culprits) {
   return v;
 }
 
+// Locks of multiprocessing whose holders are not known.
+Verdict shared_locks(const Scene& scene, Verdict v, const Views& living) {
+  std::string parts;
+  for (size_t i = 0; i < living.size() && i < kMostClauses; ++i) {
+    parts +=
+        tr("{}{} in {}", i == 0 ? "" : tr(", "), scene.names({living[i]->rank}), place(living[i]->where));
+  }
+  say(v, tr("{} have waited for locks of multiprocessing for {}: {}, each perhaps for a lock that another "
+            "holds",
+            rank_words(v.ranks), seconds_words(longest(living)), parts));
+  v.next.text = tr("take the locks in the same order in all processes");
+  return v;
+}
+
 // No rank waits for another: a job of one process, a long call on all ranks, or ranks that use an unknown
 // library.
 std::optional<Verdict> nobody_waits(const Scene& scene) {
@@ -411,9 +422,16 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
   const VerdictLevel level = some_loop(scene, living)         ? VerdictLevel::suspected
                              : !some_work && outlasted(scene) ? VerdictLevel::confirmed
                                                               : level_of_still(scene, living);
-  Verdict v = begin_hang(scene, {.id = kHangLongCall, .level = level, .confidence = Confidence::low},
-                         {{.state = state, .views = living}}, {});
+  const bool locks = std::all_of(living.begin(), living.end(), [](const RankView* r) {
+    return r->thread != nullptr && waits_for_shared_lock(*r->thread);
+  });
+  Verdict v = begin_hang(
+      scene, {.id = locks ? kHangLock : kHangLongCall, .level = level, .confidence = Confidence::low},
+      {{.state = state, .views = living}}, {});
   v.state = state;
+  if (locks) {
+    return shared_locks(scene, std::move(v), living);
+  }
   say(v,
       tr("{} have been in {} for {}{}; no rank waits for another",
          living.size() == scene.ranks.size() ? all_ranks(living.size(), "") : scene.names(ranks_of(living)),
@@ -445,12 +463,42 @@ std::optional<Verdict> recorded(const Scene& scene) {
   return v;
 }
 
-// Ranks wait for a file lock that another rank holds: the holder keeps it, and the victims are not accused.
-std::optional<Verdict> file_locked(const Scene& scene) {
+// Ranks each of which waits for a lock that the next one holds, the last one for one of the first.
+std::optional<Verdict> lock_circle(const Scene& scene) {
+  for (const RankView& first : scene.ranks) {
+    Views circle;
+    const RankView* v = &first;
+    while (v != nullptr && v->state == RankState::stuck &&
+           std::find(circle.begin(), circle.end(), v) == circle.end()) {
+      circle.push_back(v);
+      v = lock_holder(scene, *v);
+    }
+    if (circle.size() < 2 || v != &first) {
+      continue;
+    }
+    std::string parts;
+    for (size_t i = 0; i < circle.size() && i < kMostClauses; ++i) {
+      const RankView& next = *circle[(i + 1) % circle.size()];
+      parts += tr("{}{} in {} for {} that {} holds", i == 0 ? "" : tr(", "), scene.names({circle[i]->rank}),
+                  place(circle[i]->where), held_words(*circle[i]), rank_words({next.rank}));
+    }
+    Verdict out = begin_hang(scene, {.id = kHangLock}, {{.state = RankState::stuck, .views = circle}},
+                             scene.in({RankState::waiting}));
+    const std::string others = waiting_clause(out.waiting, circle.size());
+    say(out, tr("{} have waited for each other's locks for {}: {}{}", rank_words(out.ranks),
+                seconds_words(longest(circle)), parts, others.empty() ? "" : tr("; ") + others));
+    out.next.text = tr("take the locks in the same order in all processes");
+    return out;
+  }
+  return std::nullopt;
+}
+
+// Ranks wait for a lock that another rank holds: the holder keeps it, and the victims are not accused.
+std::optional<Verdict> locked(const Scene& scene) {
   const RankView* holder = nullptr;
   Views victims;
   for (const RankView& v : scene.ranks) {
-    const RankView* found = v.state == RankState::stuck ? file_lock_holder(scene, v) : nullptr;
+    const RankView* found = v.state == RankState::stuck ? lock_holder(scene, v) : nullptr;
     if (found != nullptr && (holder == nullptr || holder == found)) {
       holder = found;
       victims.push_back(&v);
@@ -461,14 +509,16 @@ std::optional<Verdict> file_locked(const Scene& scene) {
   }
   Views waiting = scene.in({RankState::waiting});
   std::erase(waiting, holder);
-  Verdict v = begin_hang(scene, {.id = kHangLock}, {{.state = holder->state, .views = {holder}}}, waiting);
+  const VerdictLevel level =
+      holder->state == RankState::busy ? level_of_work(scene) : VerdictLevel::confirmed;
+  Verdict v = begin_hang(scene, {.id = kHangLock, .level = level},
+                         {{.state = holder->state, .views = {holder}}}, waiting);
   v.seconds = longest(victims);
-  const std::string file = base::sanitize(base::base_name(victims.front()->thread->lock.path));
   const bool circle = holder->state == RankState::waiting && holder->wait;
   const std::string others = waiting_clause(v.waiting, 1);
   say(v,
-      tr("{} holds the lock on {} in {}; {} {} waited for the lock in {} for {}{}",
-         scene.names({holder->rank}), file,
+      tr("{} holds {} in {}; {} {} waited for the lock in {} for {}{}", scene.names({holder->rank}),
+         held_words(*victims.front()),
          circle ? waiting_place(holder->wait->what, holder->wait->where) : place(holder->where),
          rank_words(ranks_of(victims)), pick({"has", "have"}, victims.size()), place(victims.front()->where),
          seconds_words(v.seconds), others.empty() ? "" : tr("; ") + others));
@@ -479,7 +529,8 @@ std::optional<Verdict> file_locked(const Scene& scene) {
 
 constexpr Rule kHangRules[] = {
     gpu_failed,           // before the ranks that wait for it
-    file_locked,          // before the ranks that wait for it
+    lock_circle,          // before each of its ranks
+    locked,               // before the ranks that wait for it
     not_all_joined,       // those that died of it included
     held_or_outside,      // certain without the recorded calls
     others_just_came,     // the recorded calls are those of ranks that stand in them

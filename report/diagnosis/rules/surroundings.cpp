@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/rules/gpu_errors.h"
+#include "report/diagnosis/rules/machine_words.h"
 
 #include <fmt/format.h>
 
@@ -29,24 +30,6 @@ constexpr double kOomAfterDeathS = 2;
 std::string process_words(const KernelEvent& e) {
   const std::string name = e.comm.empty() ? tr("a process") : base::sanitize(e.comm);
   return e.pid > 0 ? tr("{} (pid {})", name, e.pid) : name;
-}
-
-std::string kernel_line(const model::RunManifest& run, const KernelEvent& e) {
-  const std::string when = moment_words(run, e.at_s);
-  switch (e.kind) {
-    case KernelEventKind::xid:
-      return tr("{}: the kernel reported {} of GPU {}{}", when, xid_words(e), base::sanitize(e.pci),
-                e.pid > 0 ? tr(", in {}", process_words(e)) : "");
-    case KernelEventKind::oom_kill:
-      return e.memory_limit
-                 ? tr("{}: the kernel killed {}: the memory limit of its control group was reached", when,
-                      process_words(e))
-                 : tr("{}: the kernel killed {}: the host was out of memory", when, process_words(e));
-    case KernelEventKind::hung_task:
-      break;
-  }
-  return tr("{}: the kernel reported that {} has been in uninterruptible sleep for minutes", when,
-            process_words(e));
 }
 
 // A process that reached the limit of another control group, which takes no memory from this job.
@@ -103,13 +86,75 @@ std::vector<std::string> complaints(const GpuDevice& d) {
   return out;
 }
 
-// "host b: " where the job has several.
-std::string on_host(const Scene& scene, size_t node) {
+constexpr size_t kMostMachineLines = 4;
+constexpr double kBeforeStallS = 60;
+
+// What says by itself that a link or a file system is broken or full.
+bool is_broken(model::MachineFact fact) {
+  using model::MachineFact;
+  switch (fact) {
+    case MachineFact::link_downed:
+    case MachineFact::link_recoveries:
+    case MachineFact::receive_errors:
+    case MachineFact::carrier_changes:
+    case MachineFact::pcie_uncorrected:
+    case MachineFact::memory_pressure:
+    case MachineFact::storage_wait:
+    case MachineFact::space:
+    case MachineFact::inodes:
+    case MachineFact::port_down:
+    case MachineFact::mount_silent:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Around the last progress: what had ended long before, or began after, is no cause.
+void add_machine(const Scene& scene, std::vector<std::string>& out) {
   const model::RunManifest& run = scene.facts.run;
-  return run.nodes.size() > 1 ? tr("host {}: ", base::sanitize(host_of(run, node))) : std::string();
+  const model::Stall* stall = stall_that_matters(run);
+  const double from_s = stall != nullptr && stall->since_s >= 0 ? stall->since_s - kBeforeStallS
+                        : scene.facts.dump                      ? scene.facts.dump->at_s - kBeforeStallS
+                                                                : 0;
+  std::vector<std::pair<double, std::string>> lines;
+  for (size_t node = 0; node < scene.facts.machines.size(); ++node) {
+    for (const model::MachineSeries& s : scene.facts.machines[node].series) {
+      for (const model::MachineSpell& spell : telling_spells(s)) {
+        const double at_s = std::max(0.0, seconds_in(run, spell.begin_wall_ns));
+        if (is_broken(s.fact) && seconds_in(run, spell.end_wall_ns) >= from_s) {
+          lines.emplace_back(at_s, on_host(scene.facts.run, node) +
+                                       tr("{}: {}", moment_words(run, at_s), machine_words(s, spell.amount)));
+        }
+      }
+    }
+  }
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < std::min(lines.size(), kMostMachineLines); ++i) {
+    out.push_back(std::move(lines[i].second));
+  }
+  if (!scene.facts.kernel_gap.empty()) {
+    out.push_back(tr("the kernel's messages are missing: {}", tr(scene.facts.kernel_gap)));
+  }
 }
 
 }  // namespace
+
+std::string kernel_words(const KernelEvent& e) {
+  switch (e.kind) {
+    case KernelEventKind::xid:
+      return tr("the kernel reported {} of GPU {}{}", xid_words(e), base::sanitize(e.pci),
+                e.pid > 0 ? tr(", in {}", process_words(e)) : "");
+    case KernelEventKind::oom_kill:
+      return e.memory_limit ? tr("the kernel killed {}: the memory limit of its control group was reached",
+                                 process_words(e))
+                            : tr("the kernel killed {}: the host was out of memory", process_words(e));
+    case KernelEventKind::hung_task:
+      break;
+  }
+  return tr("the kernel reported that {} has been in uninterruptible sleep for minutes", process_words(e));
+}
 
 const KernelEvent* oom_kill_of(const Scene& scene, const Ending& e) {
   const auto& events = scene.facts.kernel.events;
@@ -124,7 +169,8 @@ void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
   auto events = scene.facts.kernel.events;
   std::erase_if(events, [&](const KernelEvent& e) { return is_of_another_job(scene.facts.run, e); });
   for (size_t i = 0; i < std::min(events.size(), kMostKernelLines); ++i) {
-    out.push_back(on_host(scene, events[i].node) + kernel_line(scene.facts.run, events[i]));
+    out.push_back(on_host(scene.facts.run, events[i].node) +
+                  tr("{}: {}", moment_words(scene.facts.run, events[i].at_s), kernel_words(events[i])));
   }
   if (events.size() > kMostKernelLines) {
     out.push_back(tr("and {} later events of the kernel: see kernel.json", events.size() - kMostKernelLines));
@@ -133,13 +179,14 @@ void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
   for (const GpuDevice& d : scene.facts.gpus.devices) {
     const auto wrong = complaints(d);
     if (!wrong.empty() && shown++ < kMostGpuLines) {
-      out.push_back(tr("{}GPU {}{}: {}", on_host(scene, d.node), d.index,
+      out.push_back(tr("{}GPU {}{}: {}", on_host(scene.facts.run, d.node), d.index,
                        d.name.empty() ? "" : fmt::format(" ({})", d.name), joined_clauses(wrong)));
     }
   }
   if (shown > kMostGpuLines) {
     out.push_back(tr("and {} more GPUs with problems: see gpu.json", shown - kMostGpuLines));
   }
+  add_machine(scene, out);
 }
 
 }  // namespace xpurun::report

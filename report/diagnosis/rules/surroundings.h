@@ -12,7 +12,10 @@ namespace xpurun::report {
 // The line of the kernel's log about the death of this process for lack of memory; null if there is none.
 const model::KernelEvent* oom_kill_of(const Scene& scene, const Ending& e);
 
-// Adds one line per kernel event and per unhealthy GPU.
+// "the kernel killed train (pid 7): the host was out of memory"
+std::string kernel_words(const model::KernelEvent& e);
+
+// Adds one line per kernel event, per unhealthy GPU and per broken link or file system.
 void add_surroundings(const Scene& scene, std::vector<std::string>& out);
 
 }  // namespace xpurun::report

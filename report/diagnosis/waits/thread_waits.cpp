@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/wait_patterns.h"
 
 #include <fmt/format.h>
 
@@ -31,11 +32,12 @@ bool is_acquire(const Frame& f) {
                      [&](std::string_view name) { return f.func.starts_with(name); });
 }
 
-// threading.py builds conditions, events and joins from locks without owners. Its acquire() and __enter__()
-// belong to the object that the user asked for.
+// Conditions, events and joins are built from locks without owners. acquire() and __enter__() belong to the
+// object that the user asked for.
 bool only_signals(const Frame& f) {
   const std::string_view name = last_component(f.func);
-  return f.file.ends_with("/threading.py") && name != "acquire" && name != "__enter__";
+  return (f.file.ends_with("/threading.py") || f.file.ends_with("/multiprocessing/synchronize.py")) &&
+         name != "acquire" && name != "__enter__";
 }
 
 }  // namespace
@@ -61,7 +63,13 @@ bool acquires_lock(const ThreadStack& thread) {
   if (caller == frames.end() || only_signals(*caller) || thread.gil == GilState::waiting) {
     return false;
   }
-  return caller->callee.ends_with(".acquire") || std::any_of(frames.begin(), caller, is_acquire);
+  return caller->callee.ends_with(".acquire") || waits_for_shared_lock(thread) ||
+         std::any_of(frames.begin(), caller, is_acquire);
+}
+
+bool waits_for_shared_lock(const ThreadStack& thread) {
+  const auto wait = find_wait(thread.frames, {.idle = true});
+  return thread.lock.kind == "semaphore" && (!wait || (wait->kind == WaitKind::lock && wait->what == "lock"));
 }
 
 std::vector<const ThreadStack*> threads_in_acquire(const ProcessStacks& process) {

@@ -17,6 +17,8 @@ const model::ThreadStack* gil_holder(const model::ProcessStacks& process, const 
 // A thread inside acquire() of a lock, or at the beginning of a with statement. Waits for a condition, an
 // event, a queue or a thread do not count: they need no owner.
 bool acquires_lock(const model::ThreadStack& thread);
+// Of multiprocessing, for its own sake: not for that of a queue or an event.
+bool waits_for_shared_lock(const model::ThreadStack& thread);
 std::vector<const model::ThreadStack*> threads_in_acquire(const model::ProcessStacks& process);
 
 // Blocked in a write to a pipe: the pipe is full and no process reads.

@@ -26,6 +26,7 @@ struct PythonPattern {
   WaitKind kind;
   std::string_view what;   // empty: the function's own name
   bool only_idle = false;  // a wait only if the thread uses no CPU
+  bool siblings = false;   // waits for other ranks only in a process of multiprocessing
 };
 
 // A native function that waits: a piece of its demangled name that begins at the start of an identifier.
@@ -71,8 +72,10 @@ constexpr PythonPattern kPython[] = {
     {"torch/_tensor.py", "backward", WaitKind::collective, "backward", true},
     {"torch/cuda/", "synchronize", WaitKind::gpu, later("GPU synchronize")},
     {"torch/xpu/", "synchronize", WaitKind::gpu, later("GPU synchronize")},
-    // Waits between processes, unlike threading's.
-    {"multiprocessing/synchronize.py", "wait wait_for", WaitKind::collective, later("multiprocessing wait")},
+    // Waits between processes, unlike threading's. A program's main process waits so for processes of its
+    // own.
+    {"multiprocessing/synchronize.py", "wait wait_for", WaitKind::collective, later("multiprocessing wait"),
+     false, true},
     // jax
     {"jax/experimental/multihost_utils.py", "*", WaitKind::collective, ""},
     {"jax/_src/distributed.py", "*", WaitKind::store, "jax.distributed"},
@@ -106,7 +109,7 @@ constexpr PythonPattern kPython[] = {
     {"/threading.py", "join _wait_for_tstate_lock", WaitKind::lock, later("thread")},
     {"/threading.py", "wait wait_for acquire __enter__", WaitKind::lock, later("lock")},
     {"/queue.py", "get put join", WaitKind::lock, later("queue")},
-    {"/multiprocessing/queues.py", "get put", WaitKind::lock, later("queue")},
+    {"/multiprocessing/queues.py", "get put join", WaitKind::lock, later("queue")},
     {"/multiprocessing/connection.py", "wait", WaitKind::lock, later("pipe")},
     {"/multiprocessing/synchronize.py", "*", WaitKind::lock, later("lock")},
     {"/multiprocessing/pool.py", "get wait join", WaitKind::lock, later("pool")},
@@ -216,7 +219,8 @@ bool matches_symbol(std::string_view name, std::string_view piece) {
 const PythonPattern* match_python(std::string_view function, std::string_view file, WaitQuery query) {
   const std::string_view name = last_component(function);
   const auto it = std::find_if(std::begin(kPython), std::end(kPython), [&](const PythonPattern& p) {
-    return matches_path(file, p.file) && matches_name(name, p.functions) && (query.idle || !p.only_idle);
+    return matches_path(file, p.file) && matches_name(name, p.functions) && (query.idle || !p.only_idle) &&
+           (query.siblings || !p.siblings);
   });
   return it == std::end(kPython) ? nullptr : &*it;
 }
@@ -358,7 +362,11 @@ std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query)
   // Together with a native wait, a function that counts as a wait only when idle is certainly one (NCCL and
   // MPI spin).
   const bool native_peers = native != nullptr && waits_for_peers(native->kind);
-  const WaitQuery python_query{.idle = query.idle || native_peers};
+  const bool siblings = std::any_of(frames.begin(), frames.end(), [](const Frame& f) {
+    return f.kind == FrameKind::python && f.file.ends_with("/multiprocessing/process.py") &&
+           last_component(f.func) == "_bootstrap";
+  });
+  const WaitQuery python_query{.idle = query.idle || native_peers, .siblings = siblings};
   const PythonPattern* python = nullptr;
   std::string_view function;
   for (const Frame& f : called) {

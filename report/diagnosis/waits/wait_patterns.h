@@ -37,6 +37,7 @@ struct Wait {
 // functions (a backward pass without readable native frames) count as a wait only then.
 struct WaitQuery {
   bool idle = false;
+  bool siblings = true;  // the process may be one of several of multiprocessing; find_wait() sees it itself
 };
 std::optional<Wait> find_wait(const std::vector<model::Frame>& frames, WaitQuery query);
 

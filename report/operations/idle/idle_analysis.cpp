@@ -34,7 +34,7 @@ int64_t end_of(const RecordedWork& work, bool open_end) {
 }
 
 // The innermost span around a moment: the one that began last.
-std::string span_at(const RankInput& rank, int64_t at) {
+std::string span_at(const RankRecord& rank, int64_t at) {
   const model::Span* best = nullptr;
   const model::SpanFile* of = nullptr;
   for (const auto* files : {&rank.spans, &rank.functions}) {
@@ -59,7 +59,7 @@ std::string span_at(const RankInput& rank, int64_t at) {
 }
 
 // By the clock of the record. Steps that GPU events tell are those of the GPU, not of the host.
-std::vector<int64_t> step_ends_of(const RankInput& rank) {
+std::vector<int64_t> step_ends_of(const RankRecord& rank) {
   StepEnds ends = find_step_ends(join_spans(rank), {.rank = rank.rank});
   if (ends.source == model::StepSource::none) {
     return {};
@@ -88,7 +88,7 @@ IdleAnalysis::IdleAnalysis(std::string dir, int64_t wall_ns) {
   out_.wall_ns = wall_ns;
 }
 
-void IdleAnalysis::add(model::EventFile file, const RankInput& rank, bool open_end) {
+void IdleAnalysis::add(model::EventFile file, const RankRecord& rank, bool open_end) {
   const RecordedWork work = recorded_work(file);
   out_.source = work.cupti ? "CUPTI" : "timed calls";
   if (!work.problem.empty()) {
@@ -130,7 +130,7 @@ void IdleAnalysis::add(model::EventFile file, const RankInput& rank, bool open_e
     row.timed_share = static_cast<double>(work.works.size()) / all;
     row.untraced_share = 0;
   } else {
-    RankInput alone{.rank = rank.rank};
+    RankRecord alone{.rank = rank.rank};
     alone.events.push_back(std::move(file));
     const model::RankBreakdown breakdown = operations_of(alone).breakdown;
     row.timed_share = breakdown.timed_share;

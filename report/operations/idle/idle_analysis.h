@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/model/speed/idle_time.h"
-#include "report/speed/primitives/rank_input.h"
+#include "report/events/rank_record.h"
 
 #include <string>
 
@@ -16,7 +16,7 @@ class IdleAnalysis {
 
   // `open_end`: the record ends with a number of calls, so the last work of some streams may be missing. The
   // spans and the clock are those of `rank`; its events are not read.
-  void add(model::EventFile file, const RankInput& rank, bool open_end);
+  void add(model::EventFile file, const RankRecord& rank, bool open_end);
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
   // Once, after all ranks.
   model::IdleTime finish();

@@ -167,24 +167,27 @@ TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t
 
 TextTable program_table(const std::vector<model::ProgramCallRow>& rows, size_t most) {
   TextTable out{.id = "calls",
-                .title = "Calls of torch.distributed",
+                .title = "Calls of torch.distributed and MPI",
                 .about = base::tr(
                     "As the program saw them, until the call returned; a call inside another call counts in "
-                    "both rows. Share: of a rank's time from its first span to its last. The last rank is "
+                    "both rows. Where calls of MPI come often, some are timed. Share: of a rank's time from "
+                    "its first span to its last. The last rank is "
                     "the rank that kept the others waiting most, with its share of their waiting time.")};
-  out.columns = {{"Function", false, 9}, {"Place", false, 8},    {"Ranks", false, 2},    {"MiB", true, 1},
-                 {"Calls", true, 3},     {"Median ms", true, 7}, {"p99 ms", true, 4},    {"Total s", true, 5},
-                 {"Share %", true, 6},   {"Waits s", true, 4},   {"Last rank", false, 5}};
+  out.columns = {{"Function", false, 9}, {"Place", false, 8},  {"Ranks", false, 2},
+                 {"MiB", true, 1},       {"Calls", true, 3},   {"Median ms", true, 7},
+                 {"p99 ms", true, 4},    {"Total s", true, 5}, {"Share %", true, 6},
+                 {"Bus GB/s", true, 1},  {"Waits s", true, 4}, {"Last rank", false, 5}};
   put_rows(out, rows, most, [](const model::ProgramCallRow& r) -> std::vector<std::string> {
     return {r.function,
             r.place,
             r.ranks,
             mib(r.mean_bytes),
-            count(static_cast<double>(r.times.count)),
+            count(all_calls(r.times)),
             ms_cell(r.times.median_s),
             ms_cell(r.times.p99_s),
-            short_number(r.times.total_s),
+            short_number(all_seconds(r.times)),
             percent_cell(r.share),
+            short_number(r.bus_gb_s),
             wait(r.lateness),
             latest(r.lateness)};
   });

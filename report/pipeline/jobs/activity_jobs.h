@@ -2,9 +2,9 @@
 // operations and calls of backward. Pure.
 #pragma once
 
+#include "report/events/activity.h"
 #include "report/pipeline/jobs/job_names.h"
 #include "report/pipeline/jobs/jobs.h"
-#include "report/timeline/activity/activity.h"
 
 #include <optional>
 

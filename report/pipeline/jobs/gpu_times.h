@@ -1,8 +1,8 @@
 // Jobs in GPU time: from the first to the last GPU work that the program launched during the job. Pure.
 #pragma once
 
+#include "report/events/activity.h"
 #include "report/pipeline/jobs/jobs.h"
-#include "report/timeline/activity/activity.h"
 
 #include <vector>
 

@@ -1,6 +1,7 @@
 #include "report/speed/clock/step_clock.h"
 
 #include "common/base/tr.h"
+#include "report/events/op_facts.h"
 #include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
@@ -47,8 +48,7 @@ double working(const HostStep& step) {
 bool tells_start(wire::OpClass op_class, wire::Source source, unsigned flags) {
   const bool work = op_class == wire::OpClass::matmul || op_class == wire::OpClass::kernel ||
                     op_class == wire::OpClass::graph || op_class == wire::OpClass::collective;
-  return work && (flags & wire::kEventHostBegin) == 0 &&
-         (source == wire::Source::events || source == wire::Source::nccl_profiler);
+  return work && is_gpu_time(static_cast<uint8_t>(source), flags);
 }
 
 void StepClock::ended(const HostStep& step) {

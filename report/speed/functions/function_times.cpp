@@ -133,7 +133,7 @@ void find_outliers(FunctionTimes& f) {
 
 }  // namespace
 
-RankFunctions functions_of(const RankInput& rank) {
+RankFunctions functions_of(const RankRecord& rank) {
   RankFunctions out{.rank = rank.rank, .functions = {}};
   if (rank.functions.empty()) {
     return out;

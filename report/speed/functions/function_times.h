@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/model/timing/speed_report.h"
-#include "report/speed/primitives/rank_input.h"
+#include "report/events/rank_record.h"
 
 #include <map>
 #include <string>
@@ -18,7 +18,7 @@ struct RankFunctions {
 
 // A call's own time is the time outside of the spans inside of it, of functions and of stages. Short calls
 // count as such of no other call.
-RankFunctions functions_of(const RankInput& rank);
+RankFunctions functions_of(const RankRecord& rank);
 
 // The functions that take longest first.
 std::vector<model::FunctionTimes> function_times(const std::vector<RankFunctions>& ranks);

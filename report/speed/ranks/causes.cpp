@@ -13,16 +13,16 @@ namespace {
 using model::SlowCause;
 using model::Stage;
 
-constexpr double kSlowShapes = 0.08;  // the same matmuls take this much longer
+constexpr double kSlowShapes = 0.08;  // slowdown of equal matmuls that is a cause
 constexpr size_t kLeastOfShape = 3;   // samples
-constexpr double kMostOfMedian = 20;  // one sample counts at most so many medians
+constexpr double kMostOfMedian = 20;  // a sample counts as at most 20 times the median
 constexpr double kLeastFaults = 1;    // major page faults of a step
-constexpr double kStarved = 20e-6;    // work that starts at once was issued too late
+constexpr double kStarved = 20e-6;    // s from call to start: the GPU had waited for the call
 constexpr double kOtherShapes = 0.3;
-constexpr double kIdleUntil = 100e-6;  // a GPU that begins work so soon after the call was idle
+constexpr double kIdleUntil = 100e-6;  // s from call to start: the GPU was idle at the call
 constexpr double kHalf = 0.5;
-constexpr double kMostRanks = 0.75;   // what happens on so many ranks happens to the job
-constexpr double kSlowFault = 10e-3;  // a page fault waits for one read, here of a slow disk
+constexpr double kMostRanks = 0.75;   // share of the ranks from which on a change is one of the job
+constexpr double kSlowFault = 10e-3;  // s of one page fault: a read of a slow disk
 constexpr int64_t kLeastLaunches = 64;
 constexpr double kLeastQueue = 50e-6;  // launch latency of a GPU that has work to do
 constexpr double kEmptier = 4;         // the latency before, over that of now
@@ -385,7 +385,7 @@ std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own,
     double sum = 0;
   };
   Without causes[] = {{SlowCause::input, Stage::data}, {SlowCause::gc, Stage::garbage}};
-  double all = 0;  // the longest rank's steps: ranks that do not wait for each other differ
+  double all = 0;  // seconds of the longest rank in each step: without waits, steps of ranks differ in length
   for (size_t i = window.first; i < window.last; ++i) {
     float most = 0;
     double longest = 0;

@@ -1,6 +1,6 @@
 #include "report/speed/ranks/waits.h"
 
-#include "report/speed/primitives/statistics.h"
+#include "report/events/job_clocks.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,8 +13,7 @@ namespace {
 
 using model::Stage;
 
-constexpr size_t kLeastForClock = 20;  // collectives
-constexpr size_t kMostForClock = 4096;
+constexpr size_t kLeastForClock = 20;  // ends
 
 constexpr size_t kNear = 16;  // collectives of other communicators in between
 constexpr double kMostOverlapped = 0.9;
@@ -84,30 +83,19 @@ void shift(std::vector<TimedSample>& samples, int64_t by_ns) {
   }
 }
 
-// How far the ends on each host lie before the last end: the host's clock lag. No rank leaves a collective
-// before the last rank has entered it, so true ends differ by microseconds only.
-void align_clocks(JobSteps& job, const Gatherings& gatherings) {
-  std::map<std::string, std::vector<double>> behind;
+void align_clocks(JobSteps& job) {
+  JobClocks clocks(kLeastForClock);
   for (size_t r = 0; r < job.ranks(); ++r) {
-    std::vector<double>& of_host = behind[job.rank(r).host];
-    size_t used = 0;
+    const uint32_t host = clocks.host(job.rank(r).host);
     for (const Arrival& arrival : job.rank(r).arrivals) {
-      const Gathering& g = gatherings.at(arrival.collective);
-      if (g.ranks > 1 && !arrival.pair && used < kMostForClock) {
-        of_host.push_back(static_cast<double>(g.last_end - arrival.end_ns));
-        ++used;
+      if (arrival.ends_together) {
+        clocks.add(host, arrival.collective, arrival.end_ns);
       }
     }
   }
-  if (behind.size() < 2) {
-    return;
-  }
-  std::map<std::string, int64_t> correction;
-  for (auto& [host, values] : behind) {
-    correction[host] = values.size() < kLeastForClock ? 0 : static_cast<int64_t>(quantile(values, 0.5));
-  }
+  clocks.solve();
   for (size_t r = 0; r < job.ranks(); ++r) {
-    const int64_t by = correction[job.rank(r).host];
+    const int64_t by = clocks.offset_ns(job.rank(r).host);
     for (Arrival& arrival : job.rank(r).arrivals) {
       arrival.begin_ns += by;
       arrival.end_ns += by;
@@ -198,7 +186,7 @@ bool measure_waits(JobSteps& job) {
   const bool any =
       std::any_of(gatherings.begin(), gatherings.end(), [](const auto& one) { return one.second.ranks > 1; });
   if (any) {
-    align_clocks(job, gatherings);
+    align_clocks(job);
     gatherings = gather(job);
   }
   find_known_steps(job);

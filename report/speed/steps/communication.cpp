@@ -23,7 +23,7 @@ bool is_compute(wire::OpClass op_class) {
          op_class == wire::OpClass::kernel;
 }
 
-Communication of_gpu(const RankInput& rank) {
+Communication of_gpu(const RankRecord& rank) {
   Communication out;
   std::vector<Interval> compute;
   for (const model::EventFile& file : rank.events) {
@@ -107,7 +107,7 @@ class Untimed {
 
 }  // namespace
 
-void add_communication(const RankInput& rank, const RankSpans& spans, uint32_t thread, RankSteps& out) {
+void add_communication(const RankRecord& rank, const RankSpans& spans, uint32_t thread, RankSteps& out) {
   const Communication seen = rank.gpu.empty() ? of_threads(spans, thread) : of_gpu(rank);
   if (seen.all.empty()) {
     return;

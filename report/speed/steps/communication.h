@@ -10,6 +10,6 @@ namespace xpurun::report {
 // and work, in steps whose collectives were all timed; work that was not timed hides nothing, so the exposed
 // part is an upper limit then. Without a GPU: from the calls in spans; those of `thread`, which makes the
 // steps, are exposed, and those of other threads are hidden.
-void add_communication(const RankInput& rank, const RankSpans& spans, uint32_t thread, RankSteps& out);
+void add_communication(const RankRecord& rank, const RankSpans& spans, uint32_t thread, RankSteps& out);
 
 }  // namespace xpurun::report

@@ -17,7 +17,7 @@ using model::Confidence;
 constexpr size_t kAtOnce = 64;  // steps
 
 // Work of the GPU in the order of the calls.
-std::vector<GpuStart> starts_of(const RankInput& rank) {
+std::vector<GpuStart> starts_of(const RankRecord& rank) {
   std::vector<GpuStart> out;
   for (const model::EventFile& file : rank.events) {
     for (const model::EventFile::Entry& entry : file.events) {
@@ -79,7 +79,7 @@ std::vector<ClockedStep> clocked(const std::vector<StepRecord>& steps, const std
 
 }  // namespace
 
-void put_clock(const RankInput& rank, bool by_host, RankSteps& out) {
+void put_clock(const RankRecord& rank, bool by_host, RankSteps& out) {
   const bool gpu = !rank.gpu.empty();
   std::string why;
   std::vector<ClockedStep> steps;

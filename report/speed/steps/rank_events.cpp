@@ -1,6 +1,6 @@
 #include "report/speed/steps/rank_events.h"
 
-#include "common/base/hash.h"
+#include "report/events/op_facts.h"
 #include "report/speed/steps/kept_samples.h"
 
 #include <fmt/format.h>
@@ -26,9 +26,10 @@ struct RecordedCall {
   uint64_t sequence = 0;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+  bool ends_together = false;
 };
 
-using Calls = std::map<uint64_t, std::vector<RecordedCall>>;  // by communicator
+using Calls = std::map<std::pair<uint64_t, int>, std::vector<RecordedCall>>;  // by communicator
 
 // A trace and the rank's own file may hold the same call.
 void put_in_order(std::vector<RecordedCall>& calls) {
@@ -40,8 +41,8 @@ void put_in_order(std::vector<RecordedCall>& calls) {
       calls.end());
 }
 
-// The times in which a communicator had so many timed collectives one after the other that all collectives
-// were timed: those of a communicator that is no longer used are not missed.
+// The times in which every collective was timed: a communicator had kLeastRun timed collectives without a gap
+// in their numbers. Another communicator, which the program no longer uses, does not end such a time.
 std::vector<Hole> looked_at(const Calls& calls) {
   std::vector<Hole> periods;
   for (const auto& [identity, of] : calls) {
@@ -99,11 +100,7 @@ std::string shape_of(const model::EventFile::Op& op) {
 
 }  // namespace
 
-uint64_t collective_key(uint64_t group, uint64_t sequence) {
-  return base::hash_words(group, {sequence});
-}
-
-void add_events(const RankInput& rank, size_t steps, RankSteps& out) {
+void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
   Calls calls;
   std::map<std::string, KeptSamples> shapes;
   KeptSamples delays(kMostDelays, kMostEarlierDelays);
@@ -116,12 +113,10 @@ void add_events(const RankInput& rank, size_t steps, RankSteps& out) {
       }
       const auto begin = static_cast<int64_t>(entry.event.begin_ns) + rank.offset_ns;
       const auto op_class = static_cast<wire::OpClass>(op->second.key.op_class);
-      if (op_class == wire::OpClass::collective && entry.communicator >= 0 && entry.event.sequence != 0) {
-        const uint64_t identity = file.communicators[static_cast<size_t>(entry.communicator)].identity;
-        if (identity != 0 && file.communicators[static_cast<size_t>(entry.communicator)].nranks > 1) {
-          const int64_t end = begin + static_cast<int64_t>(entry.event.duration_ns);
-          calls[identity].push_back({entry.event.sequence, begin, end});
-        }
+      if (const OpFacts facts = facts_of(file, op->second, entry); facts.meets) {
+        const int64_t end = begin + static_cast<int64_t>(entry.event.duration_ns);
+        calls[{facts.identity, facts.size}].push_back(
+            {entry.event.sequence, begin, end, facts.ends_together});
       } else if (op_class == wire::OpClass::matmul && (op->second.key.flags & wire::kOpOther) == 0) {
         const auto [it, added] = known.emplace(entry.event.op, nullptr);
         if (added && shapes.size() < kMostShapes) {
@@ -140,17 +135,18 @@ void add_events(const RankInput& rank, size_t steps, RankSteps& out) {
     out.shapes.emplace(shape, std::move(samples).take());
   }
   out.launch_delays = std::move(delays).take();
-  for (auto& [identity, of] : calls) {
+  for (auto& [comm, of] : calls) {
     put_in_order(of);
     for (const RecordedCall& call : of) {
-      out.arrivals.push_back({.collective = collective_key(identity, call.sequence),
-                              .next = collective_key(identity, call.sequence + 1),
+      out.arrivals.push_back({.collective = meeting_of(comm.first, comm.second, call.sequence),
+                              .next = meeting_of(comm.first, comm.second, call.sequence + 1),
                               .begin_ns = call.begin_ns,
-                              .end_ns = call.end_ns});
+                              .end_ns = call.end_ns,
+                              .ends_together = call.ends_together});
     }
   }
   if (!calls.empty()) {
-    out.holes = find_holes(calls);
+    out.holes = rank.whole ? std::vector<Hole>() : find_holes(calls);
     out.meets = meets_often(calls, steps);
   }
   std::sort(out.arrivals.begin(), out.arrivals.end(),

@@ -11,7 +11,7 @@ constexpr int64_t kLongest = int64_t{30} * 86400 * 1'000'000'000;  // of a span
 
 }  // namespace
 
-RankSpans join_spans(const RankInput& rank, Functions functions) {
+RankSpans join_spans(const RankRecord& rank, Functions functions) {
   RankSpans out;
   std::unordered_map<std::string, uint32_t> known{{"", 0}};
   std::vector<const model::SpanFile*> files;
@@ -49,7 +49,10 @@ RankSpans join_spans(const RankInput& rank, Functions functions) {
       load.at_ns += rank.offset_ns;
       out.loads.push_back(load);
     }
-    for (model::ShortCalls calls : file->short_calls) {
+    // In the other files they are no calls of traced functions.
+    const bool traced = std::any_of(rank.functions.begin(), rank.functions.end(),
+                                    [file](const model::SpanFile& one) { return &one == file; });
+    for (model::ShortCalls calls : traced ? file->short_calls : std::vector<model::ShortCalls>()) {
       calls.begin_ns += rank.offset_ns;
       calls.name = mapped(calls.name);
       out.short_calls.push_back(calls);

@@ -1,7 +1,7 @@
 // The spans of one rank from all its files, with one table of names, on the clock of the analysis.
 #pragma once
 
-#include "report/speed/primitives/rank_input.h"
+#include "report/events/rank_record.h"
 
 #include <string>
 #include <vector>
@@ -22,6 +22,6 @@ inline int64_t end_of(const model::Span& span) {
 // Times that contradict themselves (files may be damaged) are left out. The calls of traced functions are
 // added on request only.
 enum class Functions { without, with };
-RankSpans join_spans(const RankInput& rank, Functions functions = Functions::without);
+RankSpans join_spans(const RankRecord& rank, Functions functions = Functions::without);
 
 }  // namespace xpurun::report

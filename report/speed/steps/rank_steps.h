@@ -50,7 +50,8 @@ struct Arrival {
   uint64_t next = 0;        // the next one of its communicator
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  bool pair = false;  // a send or a recv: it ends when its own part is done
+  bool pair = false;           // a send or a recv: it ends when its own part is done
+  bool ends_together = false;  // no rank could leave before all had entered
 };
 
 // A time in which a communicator had collectives that were not timed.

@@ -21,7 +21,6 @@ using model::Stage;
 using model::StepSource;
 
 constexpr size_t kLeastSteps = 3;
-constexpr double kSameShape = 0.6;  // share of steps that have to consist of the same stages
 constexpr double kAlwaysSame = 0.95;
 constexpr size_t kMostCycle = 64;  // optimizer calls in one step
 
@@ -167,9 +166,9 @@ StepEnds from_optimizers(const RankSpans& all) {
   out.source = StepSource::optimizer;
   const bool mixed = tokens.size() > kLeastSteps && period.length == 0;
   const double same = regularity(spans, out.boundaries);
-  out.confidence = mixed || same < kSameShape ? Confidence::low
-                   : same < kAlwaysSame       ? Confidence::medium
-                                              : Confidence::high;
+  out.confidence = mixed || same < kSameStages ? Confidence::low
+                   : same < kAlwaysSame        ? Confidence::medium
+                                               : Confidence::high;
   out.why = mixed ? "the calls of the optimizers do not repeat in one order"
             : out.confidence != Confidence::high
                 ? fmt::format("{:.0f} % of the steps consist of the same stages", 100 * same)
@@ -201,7 +200,7 @@ StepEnds from_data(const RankSpans& all) {
     return out;
   }
   const double same = regularity(spans, out.boundaries);
-  if (same < kSameShape) {
+  if (same < kSameStages) {
     out.why =
         fmt::format("only {:.0f} % of the intervals between batches consist of the same stages", 100 * same);
     return out;
@@ -212,42 +211,20 @@ StepEnds from_data(const RankSpans& all) {
   return out;
 }
 
-struct StepCall {
-  int64_t begin_ns;
-  int64_t end_ns;
-  uint64_t token;
-};
-
-StepEnds from_calls(std::vector<StepCall> calls, uint32_t thread) {
+// `least`: of calls in a step.
+StepEnds from_calls(std::vector<SequenceCall> calls, uint32_t thread, size_t least = 2) {
   StepEnds out{.thread = thread};
   std::sort(calls.begin(), calls.end(),
-            [](const StepCall& a, const StepCall& b) { return a.begin_ns < b.begin_ns; });
-  std::vector<uint64_t> tokens;
-  for (const StepCall& call : calls) {
-    tokens.push_back(call.token);
-  }
-  const TokenPeriod period = find_period(tokens);
-  if (period.length < 2) {
+            [](const SequenceCall& a, const SequenceCall& b) { return a.begin_ns < b.begin_ns; });
+  const auto [period, phase] = find_cycle(calls);
+  if (period.length < least) {
     out.why = calls.empty() ? base::later("neither an optimizer, a data loader nor collectives were seen")
               : period.length == 1
                   ? base::later("no optimizer was seen, and all collectives are equal")
                   : base::later("no optimizer was seen, and the sequence of collectives does not repeat");
     return out;
   }
-  // The boundary lies in the longest pause of the period.
   const size_t p = period.length;
-  std::vector<std::vector<double>> gaps(p);
-  for (size_t i = 0; i + 1 < calls.size(); ++i) {
-    gaps[i % p].push_back(static_cast<double>(calls[i + 1].begin_ns - calls[i].end_ns));
-  }
-  size_t phase = 0;
-  double longest = -1e18;
-  for (size_t i = 0; i < p; ++i) {
-    if (const double gap = median(gaps[i]); gap > longest) {
-      longest = gap;
-      phase = i;
-    }
-  }
   for (size_t i = phase; i < calls.size(); i += p) {
     out.boundaries.push_back(calls[i].end_ns);
   }
@@ -261,10 +238,13 @@ StepEnds from_calls(std::vector<StepCall> calls, uint32_t thread) {
   return out;
 }
 
-std::vector<StepCall> called(const RankSpans& all, uint32_t thread) {
-  std::vector<StepCall> out;
+enum class WantedCalls { all, mpi_collectives };
+std::vector<SequenceCall> called(const RankSpans& all, uint32_t thread, WantedCalls wanted) {
+  std::vector<SequenceCall> out;
   for (const Span& span : all.spans) {
-    if (span.stage == Stage::communication && span.thread == thread) {
+    if (span.stage == Stage::communication && span.thread == thread &&
+        (wanted == WantedCalls::all ||
+         model::is_mpi_collective(all.names[span.name], all.names[span.group]))) {
       const auto hash = [&all](uint32_t name) { return std::hash<std::string>()(all.names[name]); };
       out.push_back({span.begin_ns, end_of(span),
                      mix(mix(hash(span.name), hash(span.place)), mix(hash(span.group), span.bytes))});
@@ -273,8 +253,8 @@ std::vector<StepCall> called(const RankSpans& all, uint32_t thread) {
   return out;
 }
 
-std::vector<StepCall> timed(const RankInput& rank) {
-  std::vector<StepCall> out;
+std::vector<SequenceCall> timed(const RankRecord& rank) {
+  std::vector<SequenceCall> out;
   for (const model::EventFile& file : rank.events) {
     for (const auto& entry : file.events) {
       const auto op = file.ops.find(entry.event.op);
@@ -293,7 +273,7 @@ std::vector<StepCall> timed(const RankInput& rank) {
 
 }  // namespace
 
-StepEnds find_step_ends(const RankSpans& spans, const RankInput& rank) {
+StepEnds find_step_ends(const RankSpans& spans, const RankRecord& rank) {
   std::string why;
   for (const auto find : {from_marks, from_optimizers, from_data}) {
     StepEnds found = find(spans);
@@ -303,8 +283,13 @@ StepEnds find_step_ends(const RankSpans& spans, const RankInput& rank) {
     why = found.why.empty() ? why : found.why;
   }
   uint32_t thread = 0;
-  StepEnds found = thread_of(spans, Stage::communication, thread) ? from_calls(called(spans, thread), thread)
-                                                                  : from_calls(timed(rank), 0);
+  const bool any = thread_of(spans, Stage::communication, thread);
+  // All ranks call the collectives of MPI alike; messages only in regular programs. Where the place of the
+  // call is known, one collective that repeats is a step.
+  StepEnds found = from_calls(called(spans, thread, WantedCalls::mpi_collectives), thread, 1);
+  if (found.source == StepSource::none) {
+    found = any ? from_calls(called(spans, thread, WantedCalls::all), thread) : from_calls(timed(rank), 0);
+  }
   if (found.source == StepSource::none && !why.empty()) {
     found.why = why;
   }

@@ -12,6 +12,9 @@
 
 namespace xpurun::report {
 
+// The share of the intervals between batches that consist of the same stages, if these are steps.
+inline constexpr double kSameStages = 0.6;
+
 struct StepEnds {
   model::StepSource source = model::StepSource::none;
   model::Confidence confidence = model::Confidence::none;
@@ -22,6 +25,6 @@ struct StepEnds {
 };
 
 // The timed collectives of `events` count if the spans show no steps.
-StepEnds find_step_ends(const RankSpans& spans, const RankInput& rank);
+StepEnds find_step_ends(const RankSpans& spans, const RankRecord& rank);
 
 }  // namespace xpurun::report

@@ -1,5 +1,6 @@
 #include "report/speed/steps/step_records.h"
 
+#include "report/events/op_facts.h"
 #include "report/speed/steps/communication.h"
 #include "report/speed/steps/rank_clock.h"
 #include "report/speed/steps/rank_events.h"
@@ -192,7 +193,8 @@ void find_places(const RankSpans& all, uint32_t thread, RankSteps& out) {
   }
 }
 
-// A send or recv of a GPU returns before it is done, and says nothing of waits.
+// A call of a GPU's group returns before it is done: a send or recv says nothing of waits, a collective
+// nothing of clocks.
 std::vector<Arrival> arrivals_of(const RankSpans& all, bool gpu) {
   std::vector<Arrival> out;
   for (const Span& span : all.spans) {
@@ -202,10 +204,11 @@ std::vector<Arrival> arrivals_of(const RankSpans& all, bool gpu) {
     const std::string& group = all.names[span.group];
     const bool pair = model::is_pair_group(group);
     if (!pair || !gpu) {
-      out.push_back({.collective = collective_key(std::hash<std::string>()(group), span.sequence),
+      out.push_back({.collective = meeting_of(group, span.sequence),
                      .begin_ns = span.begin_ns,
                      .end_ns = end_of(span),
-                     .pair = pair});
+                     .pair = pair,
+                     .ends_together = !pair && !gpu});
     }
   }
   return out;
@@ -220,7 +223,7 @@ int64_t lost_cpu_ns(const StepRecord& step) {
              : std::max<int64_t>(waiting, 0) + std::max<int64_t>(step.stolen_ns, 0);
 }
 
-RankSteps steps_of(const RankInput& rank, size_t most_arrivals) {
+RankSteps steps_of(const RankRecord& rank, size_t most_arrivals) {
   const RankSpans all = join_spans(rank);
   const StepEnds ends = find_step_ends(all, rank);
   RankSteps out{.rank = rank.rank,

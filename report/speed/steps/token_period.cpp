@@ -1,10 +1,11 @@
 #include "report/speed/steps/token_period.h"
 
+#include "report/speed/primitives/statistics.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
 #include <unordered_map>
-#include <vector>
 
 namespace xpurun::report {
 
@@ -93,6 +94,24 @@ TokenPeriod find_period(std::span<const uint64_t> tokens, size_t least_periods) 
     }
   }
   return best;
+}
+
+CallCycle find_cycle(const std::vector<SequenceCall>& calls) {
+  std::vector<uint64_t> tokens;
+  for (const SequenceCall& call : calls) {
+    tokens.push_back(call.token);
+  }
+  CallCycle out{.period = find_period(tokens)};
+  std::vector<std::vector<double>> pauses(out.period.length);
+  for (size_t i = 0; i + 1 < calls.size() && !pauses.empty(); ++i) {
+    pauses[i % pauses.size()].push_back(static_cast<double>(calls[i + 1].begin_ns - calls[i].end_ns));
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& one : pauses) {
+    medians.push_back(median(std::move(one)));
+  }
+  out.phase = static_cast<size_t>(std::max_element(medians.begin(), medians.end()) - medians.begin());
+  return out;
 }
 
 }  // namespace xpurun::report

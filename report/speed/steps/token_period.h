@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace xpurun::report {
 
@@ -15,5 +16,18 @@ struct TokenPeriod {
 // Needs at least `least_periods` periods. A sequence of one kind of token has the period 1. Linear in the
 // number of tokens, of which the latest 65,536 count.
 TokenPeriod find_period(std::span<const uint64_t> tokens, size_t least_periods = 3);
+
+struct SequenceCall {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  uint64_t token = 0;  // equal for alike calls
+};
+
+struct CallCycle {
+  TokenPeriod period;
+  size_t phase = 0;  // call n ends a step if n % period.length is this: the longest pause follows
+};
+// Of calls in order. The same finds steps in a running job and in a finished one.
+CallCycle find_cycle(const std::vector<SequenceCall>& calls);
 
 }  // namespace xpurun::report

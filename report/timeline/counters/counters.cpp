@@ -4,8 +4,8 @@
 #include "common/model/resources/resource_file.h"
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/speed/resource_use.h"
+#include "report/events/event_activity.h"
 #include "report/gpu_work/queue_length.h"
-#include "report/timeline/activity/event_activity.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -19,6 +19,7 @@ constexpr size_t kMostQueueSamples = 20'000;
 constexpr size_t kMostResourceSamples = 20'000;  // of each resource
 // A rank has less CPU time than this many seconds in a second; more comes from damage.
 constexpr double kMostCores = 1e5;
+constexpr double kMiB = 1024 * 1024;
 
 void put(Activity& activity, std::string_view name, std::string_view unit, int64_t wall_ns, double value) {
   if (wall_ns >= 0 && wall_ns <= kLatestNs) {
@@ -35,6 +36,17 @@ double rate(int64_t before, int64_t after, double seconds) {
 void add_load(Activity& activity, const model::SpanFile& file) {
   const std::vector<model::EventFile::Clocks> pairs{{file.header.mono_ns, file.header.wall_ns}};
   WallClock clock(pairs);
+  for (const model::LoadSample& load : file.loads) {
+    const int64_t at = clock.wall_ns(static_cast<uint64_t>(load.at_ns));
+    const auto put_size = [&](const char* name, int64_t bytes) {
+      if (bytes >= 0) {
+        put(activity, name, "MiB", at, static_cast<double>(bytes) / kMiB);
+      }
+    };
+    put_size("memory in RAM", load.resident_bytes);
+    put_size("private memory", load.private_bytes);
+    put_size("private memory of helpers", load.helpers_bytes);
+  }
   for (size_t i = 0; i + 1 < file.loads.size(); ++i) {
     const model::LoadSample& a = file.loads[i];
     const model::LoadSample& b = file.loads[i + 1];

@@ -3,7 +3,7 @@
 
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span.h"
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 #include "report/timeline/coverage/recorded_calls.h"
 
 #include <string>

@@ -119,17 +119,22 @@ class Writer {
   }
 
   void put(const std::string& title) {
-    int world = 1;
+    int world = std::max(options_.world_size, activity_.rank + 1);
     for (const Communicator& c : activity_.communicators) {
       world = std::max(world, c.size);
     }
+    // Spans of torch.distributed do not tell the backend of a job without a GPU.
+    const bool nccl = std::any_of(activity_.calls.begin(), activity_.calls.end(), [](const Call& call) {
+      return call.category == Category::collective && !call.open;
+    });
     // HolisticTraceAnalysis takes the rank from the first text of this form, with a space, in the file.
     out_.write(fmt::format(
-        "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, "
-        "\"world_size\": "
-        "{}}},\n\"deviceProperties\": [{{\"id\": {}, \"name\": {}}}],\n\"displayTimeUnit\": \"ms\",\n"
+        "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{{}\"rank\": {}, \"world_size\": {}}},\n"
+        "\"deviceProperties\": [{}],\n\"displayTimeUnit\": \"ms\",\n"
         "\"baseTimeNanoseconds\": {},\n\"traceName\": {},\n{}\"traceEvents\": [\n",
-        std::max(activity_.rank, 0), std::max(world, activity_.rank + 1), device_, dump(activity_.gpu),
+        nccl ? "\"backend\": \"nccl\", " : "", std::max(activity_.rank, 0), std::max(world, 1),
+        activity_.gpu.empty() ? ""
+                              : fmt::format("{{\"id\": {}, \"name\": {}}}", device_, dump(activity_.gpu)),
         options_.base_ns, dump(title),
         options_.missing.empty() ? "" : fmt::format("\"missing\": {},\n", dump(options_.missing))));
     put_meta(title);
@@ -161,7 +166,12 @@ class Writer {
           {{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"ts", 0}, {"args", {{"name", text}}}}));
     };
     name("process_name", activity_.pid, 0, title);
-    name("process_name", device_, 0, title + ", GPU");
+    const auto is_of_gpu = [](const Track& track) {
+      return track.kind != TrackKind::python && track.kind != TrackKind::host;
+    };
+    if (std::any_of(activity_.tracks.begin(), activity_.tracks.end(), is_of_gpu)) {
+      name("process_name", device_, 0, title + ", GPU");
+    }
     for (const Track& track : activity_.tracks) {
       if (track.kind == TrackKind::python || track.kind == TrackKind::host) {
         name("thread_name", activity_.pid, track.number, fmt::format("thread {}", track.number));
@@ -221,8 +231,9 @@ class Writer {
     if (call.open) {
       // No kernel for tools that add up kernels: its end is that of the dump.
       args["sequence"] = slice.sequence;
-      put_complete(dump(call.name), "not_finished", device_, stream_of(track), slice.begin_ns,
-                   slice.duration_ns, args);
+      const bool gpu = is_gpu(call);
+      put_complete(dump(call.name), "not_finished", gpu ? device_ : activity_.pid,
+                   gpu ? stream_of(track) : int64_t{track.number}, slice.begin_ns, slice.duration_ns, args);
       return;
     }
     if (!is_gpu(call)) {

@@ -2,7 +2,7 @@
 // HolisticTraceAnalysis and torch's TensorBoard plugin.
 #pragma once
 
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 #include "report/timeline/output/output_file.h"
 
 #include <cstdint>
@@ -14,6 +14,7 @@ namespace xpurun::report {
 struct ChromeOptions {
   int64_t shift_ns = 0;              // added to all times
   int64_t base_ns = 0;               // times count from here; equal for all ranks
+  int world_size = 0;                // number of ranks of the job
   std::vector<std::string> missing;  // what traces do not hold
 };
 

@@ -1,7 +1,7 @@
 // Lanes: distributes the slices of a track over rows on which they nest or follow each other, as traces need.
 #pragma once
 
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 
 #include <cstdint>
 #include <vector>

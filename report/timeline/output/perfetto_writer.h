@@ -2,7 +2,7 @@
 // trace_processor read the result, also with gzip.
 #pragma once
 
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 #include "report/timeline/output/output_file.h"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/ids.h"
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 
 #include <cstdint>
 #include <string>

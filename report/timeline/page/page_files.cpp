@@ -36,8 +36,8 @@ std::vector<FileChain> file_chains(const std::vector<std::string>& files) {
   std::map<std::string, FileChain> found;
   for (const std::string& path : files) {
     // What cannot be read is left out; `xpurun timeline` names it.
-    if (const auto begin_ns = file_begin_ns(path)) {
-      found[kind_of(path)].files.push_back({path, *begin_ns});
+    if (const auto header = read_record_header(path)) {
+      found[kind_of(path)].files.push_back({path, header->wall_ns});
     }
   }
   std::vector<FileChain> out;

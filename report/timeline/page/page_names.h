@@ -1,7 +1,7 @@
 // What the page says of calls: names, and of each name its details and the work for a rate.
 #pragma once
 
-#include "report/timeline/activity/activity.h"
+#include "report/events/activity.h"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -2,7 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/strings.h"
-#include "report/timeline/activity/clock_alignment.h"
+#include "report/events/job_clocks.h"
 #include "report/timeline/inputs.h"
 #include "report/timeline/page/page_files.h"
 #include "report/timeline/page/page_names.h"
@@ -187,7 +187,7 @@ class Builder {
 
   PageTimelineLimits limits_;
   int64_t seconds_ns_;
-  ClockAlignment clocks_;
+  JobClocks clocks_;
   std::vector<PageRow> rows_;
   PageNames names_;
   int64_t resolution_ns_ = 0;
@@ -216,10 +216,12 @@ Activity read_last(TraceSource source, double seconds) {
 }  // namespace
 
 PageTimeline page_timeline(const std::vector<std::string>& run_dirs, const PageTimelineLimits& limits) {
-  const TraceInputs inputs = find_inputs(run_dirs);
+  TraceInputs inputs = find_inputs(run_dirs);
   Builder builder(limits);
-  for (const TraceSource& source : inputs.sources) {
-    if (source.rank != base::kNoRank && source.format == TraceFormat::xpurun) {
+  for (TraceSource& source : inputs.sources) {
+    // The page has the stacks of a hang elsewhere.
+    std::erase_if(source.open, [](const OpenCall& call) { return call.row == OpenRow::stack; });
+    if (source.rank != base::kNoRank && source.importer->is_ours()) {
       builder.add(read_last(source, limits.seconds));
     }
   }

@@ -116,13 +116,47 @@ static void healthy(void) {
   }
 }
 
+/* Rank 2 needs three times as long as the others for its part of each step. */
+static void imbalance(void) {
+  volatile double value = 0;
+  double sum = 0;
+  for (int step = 0; step < 300; ++step) {
+    for (int i = 0; i < (rank == 2 ? 3000000 : 1000000); ++i) {
+      value = value + i;
+    }
+    MPI_Sendrecv(&number, 1, MPI_INT, (rank + 1) % size, 4, &number, 1, MPI_INT, (rank + size - 1) % size, 4,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* exchanges */
+    MPI_Allreduce(&buffer[0][0], &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); /* joins */
+  }
+}
+
+/* Many small messages, of which only some are timed. */
+static void stream(void) {
+  for (int i = 0; i < 100000; ++i) {
+    if (rank == 0) {
+      MPI_Send(&number, 1, MPI_INT, 1, 2, MPI_COMM_WORLD); /* streams */
+    } else if (rank == 1) {
+      MPI_Recv(&number, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* takes */
+    }
+  }
+}
+
+/* Rank 0 ends with two receives that it never completes. */
+static void leaves(void) {
+  MPI_Request requests[2];
+  for (int i = 0; i < 2 && rank == 0; ++i) {
+    MPI_Irecv(buffer[i], LARGE, MPI_DOUBLE, 1, i, MPI_COMM_WORLD, &requests[i]); /* leaves */
+  }
+}
+
 int main(int argc, char **argv) {
   const struct {
     const char *name;
     void (*run)(void);
   } faults[] = {{"collective", collective}, {"ring", ring},   {"tag", tag},     {"wildcard", wildcard},
                 {"window", window},         {"poll", poll},   {"crash", crash}, {"healthy", healthy},
-                {"error", error},           {"aborts", aborts}};
+                {"error", error},           {"aborts", aborts}, {"imbalance", imbalance}, {"stream", stream},
+                {"leaves", leaves}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -62,3 +62,20 @@ TEST_CASE("a missing process gives errors and empty values") {
   CHECK(proc.children(1).empty());
   CHECK(proc.io(1).read_chars == 0);
 }
+
+TEST_CASE("the memory of a process and its private part") {
+  const auto dir = TemporaryDirectory::create("xpurun-procfs");
+  REQUIRE(dir);
+  const ProcFs proc(dir->path());
+  REQUIRE(make_dirs(dir->path() + "/7"));
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  REQUIRE(write_file_atomic(dir->path() + "/7/statm", "900 50 20 1 0 60 0\n"));
+  REQUIRE(proc.memory(7));
+  CHECK(proc.memory(7)->resident_bytes == 50 * page);
+  CHECK(proc.memory(7)->private_bytes == 30 * page);
+  REQUIRE(write_file_atomic(dir->path() + "/7/statm", "900 5 20\n"));
+  CHECK(proc.memory(7)->private_bytes == 0);
+  REQUIRE(write_file_atomic(dir->path() + "/7/statm", "900"));
+  CHECK_FALSE(proc.memory(7));
+  CHECK_FALSE(proc.memory(8));
+}

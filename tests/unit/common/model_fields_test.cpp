@@ -12,8 +12,6 @@
 #include "common/model/notify/job_event.h"
 #include "common/model/run_manifest.h"
 #include "common/model/speed/comparison.h"
-#include "common/model/speed/pipeline.h"
-#include "common/model/speed/replay.h"
 #include "common/model/stacks/stack_file.h"
 #include "common/model/timing/speed_report.h"
 #include "common/model/timing/trace_problem.h"
@@ -271,42 +269,6 @@ TEST_CASE("every field of the files of a GPU capture survives writing and readin
   ClockSamples s;
   s.gpus.push_back({.rank = 1, .throttled = {{.share = 0.5}}});
   check_round_trip(filled(s), clock_samples_from_json);
-}
-
-TEST_CASE("every field of a comparison survives writing and reading") {
-  Comparison c;
-  c.metrics.push_back({.kind = MetricKind::matmul});
-  c.only_a = {"x"};
-  c.only_b = {"x"};
-  json j = filled(c);
-  j["metrics"][0]["kind"] = "matmul";
-  j["metrics"][0]["judgement"] = "faster";
-  check_round_trip(j, comparison_from_json);
-}
-
-TEST_CASE("every field of a pipeline survives writing and reading") {
-  PipelineReport r;
-  r.notes = {"x"};
-  r.pipelines.push_back({});
-  r.pipelines[0].steps.push_back({.idle = {0.5}});
-  r.pipelines[0].stages.push_back({.rank = 1});
-  r.pipelines[0].stages[0].jobs.push_back({});
-  json j = filled(r);
-  j["pipelines"][0]["stages"][0]["source"] = "marks";
-  j["pipelines"][0]["stages"][0]["jobs"][0]["kind"] = "weight";
-  check_round_trip(j, pipeline_report_from_json);
-}
-
-TEST_CASE("every field of a replay survives writing and reading") {
-  Replay r;
-  r.matmuls.push_back({.ranks = {{.rank = 1}}});
-  r.collectives.push_back({});
-  r.ranks.push_back({.rank = 1});
-  r.device.libraries = {"x"};
-  r.device.throttle_reasons = {ThrottleReason::thermal};
-  r.notes = {"x"};
-  r.slow.insert(1);
-  check_round_trip(filled(r), replay_from_json);
 }
 
 TEST_CASE("every field of collectives.json survives writing and reading") {

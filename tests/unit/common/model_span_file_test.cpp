@@ -19,7 +19,9 @@ bool same(const Span& a, const Span& b) {
 
 bool same(const LoadSample& a, const LoadSample& b) {
   return a.at_ns == b.at_ns && a.cpu_ns == b.cpu_ns && a.run_delay_ns == b.run_delay_ns &&
-         a.major_faults == b.major_faults && a.throttled_ns == b.throttled_ns && a.stolen_ns == b.stolen_ns;
+         a.major_faults == b.major_faults && a.throttled_ns == b.throttled_ns && a.stolen_ns == b.stolen_ns &&
+         a.resident_bytes == b.resident_bytes && a.private_bytes == b.private_bytes &&
+         a.helpers_bytes == b.helpers_bytes;
 }
 
 const EventFileHeader kHeader{
@@ -106,6 +108,12 @@ TEST_CASE("load samples, losses and equal names") {
   LoadSample fourth = second;
   fourth.throttled_ns = 320'000'000;
   fourth.stolen_ns = 12;
+  // Memory that becomes known, unknown, and known again.
+  third.resident_bytes = 9'000;
+  third.private_bytes = 4'000;
+  fourth.resident_bytes = 8'000;
+  fourth.private_bytes = 5'000;
+  fourth.helpers_bytes = 1;
   encoder.add(first);
   encoder.add(second);
   for (const LoadSample& one : {third, second, fourth}) {

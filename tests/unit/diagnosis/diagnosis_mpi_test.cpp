@@ -37,6 +37,28 @@ model::CollectiveCall tagged(model::CollectiveCall call, int tag) {
 
 }  // namespace
 
+TEST_CASE("a job that ended well has left requests") {
+  Calls calls;
+  model::CollectiveCall left = mpi(recv(2, 1, 40, 64), "MPI_Irecv");
+  left.stage = CallStage::launched;
+  calls.passes(1, kWorld, past(send(2, 1)));
+  model::Communicator& world = calls.comm(1, kWorld);
+  world.point_to_point.insert(world.point_to_point.end(), {left, left});
+  const auto found = model::requests_left(calls.facts);
+  REQUIRE(found.size() == 1);
+  CHECK((found[0].rank == 1 && found[0].count == 2 && found[0].first.peer == 2));
+  Job job(4);
+  for (base::Rank r = 0; r < 4; ++r) {
+    job.died(r, exited(0), 58);
+  }
+  job.agent_died(0, 59).ended(0);
+  job.facts.at_end = calls.facts;
+  const Verdict v = diagnose(job.facts);
+  CHECK((v.id == "none.requests_left" && v.ranks == RankSet::of({1})));
+  CHECK(v.sentence.find("rank 1 never completed 2 requests of MPI: MPI_Irecv of 64 float32 from rank 2") !=
+        std::string::npos);
+}
+
 TEST_CASE("the sentence has the program's function") {
   Calls calls;
   calls.past(kWorld, 3)

@@ -52,3 +52,24 @@ TEST_CASE("memory group: version 1, and the root of a container") {
   CHECK(g.read().oom_kills == 4);
   CHECK(g.read().limit_bytes == 0);
 }
+
+TEST_CASE("memory room: the group or the host, whichever has less left") {
+  const Groups g;
+  const auto room = [&] {
+    return read_memory_room(base::ProcFs(g.root.path() + "/proc"), 7, g.root.path() + "/cgroup");
+  };
+  CHECK_FALSE(room());
+  g.write("proc/meminfo", "MemTotal:       24000 kB\nMemFree:  100 kB\nMemAvailable:   20000 kB\n");
+  REQUIRE(room());
+  CHECK(room()->group.empty());
+  CHECK(room()->limit_bytes == 24'000 * 1024);
+  CHECK(room()->used_bytes == 4'000 * 1024);
+  g.write("proc/7/cgroup", "0::/job\n");
+  g.write("cgroup/job/memory.events", "oom_kill 0\n");
+  g.write("cgroup/job/memory.max", "8192000\n");
+  g.write("cgroup/job/memory.current", "8000000\n");
+  CHECK(room()->group == g.root.path() + "/cgroup/job");
+  CHECK(room()->left_bytes() == 192'000);
+  g.write("cgroup/job/memory.max", "max\n");
+  CHECK(room()->group.empty());
+}

@@ -102,8 +102,11 @@ NodeMetrics node_of(const RankTiming& timing) {
        .hung = false,
        .steps = 4120,
        .step_s = 0.171,
+       .collections = 3,
+       .batches = 12,
        .lateness = {.looked_s = 20, .late_s = 2.5, .cost_s = 1.25, .late_share = 0.125, .exposed_share = 0.3},
        .cpu = {.ready_s = 1.5, .throttled_s = 6.2, .stolen_s = 0.25},
+       .memory = {.resident_bytes = 3'221'225'472, .helpers_bytes = 536'870'912},
        .timing = &timing});
   return node;
 }
@@ -206,7 +209,8 @@ TEST_CASE("the atorch_* names, on request") {
       "{host_name=\"a\",job_name=\"train 1 \\\"x\\\"\\\\\",pod_name=\"unknown\",rank=\"3\",type=";
   for (const auto& [name, value] :
        {std::pair("qps", "335"), std::pair("avg_latency", "794.5"), std::pair("max_latency", "813"),
-        std::pair("p99_latency", "813"), std::pair("p9999_latency", "813")}) {
+        std::pair("p80_latency", "813"), std::pair("p90_latency", "813"), std::pair("p99_latency", "813"),
+        std::pair("p999_latency", "813"), std::pair("p9999_latency", "813")}) {
     CHECK(text.find("atorch_mm_mnk_1024_1024_1024_" + std::string(name) + labels + "\"mm\"} " + value +
                     "\n") != std::string::npos);
   }
@@ -259,6 +263,21 @@ TEST_CASE("histograms are cumulative when shown and exact at their bounds") {
   CHECK(h.counts.front() == 1);
   CHECK(h.counts.back() == 1);
   CHECK(h.total() == 3);
+}
+
+TEST_CASE("what the kernel counts about the host has a series for each fact and object") {
+  NodeMetrics node{.version = "1", .host = "a", .ranks = {}};
+  CHECK(expose(node, MetricsFormat::prometheus).find("xpurun_host_") == std::string::npos);
+  node.machine = {{.fact = model::MachineFact::link_recoveries, .object = "mlx5_0/1", .last = 505},
+                  {.fact = model::MachineFact::storage_wait, .object = "/data", .last = 2.5e6, .rank = 4},
+                  {.fact = model::MachineFact::space, .object = "/", .last = 0.5}};
+  const std::string text = expose(node, MetricsFormat::prometheus);
+  CHECK(text.find("xpurun_host_events_total{fact=\"link_recoveries\",object=\"mlx5_0/1\"} 505\n") !=
+        std::string::npos);
+  CHECK(
+      text.find("xpurun_host_wait_seconds_total{fact=\"storage_wait\",object=\"/data\",rank=\"4\"} 2.5\n") !=
+      std::string::npos);
+  CHECK(text.find("xpurun_host_level{fact=\"space\",object=\"/\"} 0.5\n") != std::string::npos);
 }
 
 TEST_CASE("the time in which a GPU was throttled has a series for each reason") {

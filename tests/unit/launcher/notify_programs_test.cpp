@@ -271,6 +271,7 @@ TEST_CASE(
        "where.lineno,\n"
        "          where.name, repr(value.__cause__))\n"
        "def xpu_timer_parse_cpp_exception(infos):\n"
+       "    assert infos['time'] == infos['timestamp']\n"
        "    return '%d of rank %d' % (infos['signal'], infos['rank'])\n");
   file("raises.py", "def xpu_timer_parse_cpp_exception(infos):\n    raise ValueError('mine')\n");
   file("dies.py", "import os\ndef xpu_timer_parse_cpp_exception(infos):\n    os._exit(7)\n");
@@ -278,6 +279,13 @@ TEST_CASE(
   file("broken.py", "this is no Python\n");
   model::RunManifest& run = s.journal.manifest();
   run.processes.push_back({.pid = 7, .role = model::ProcessRole::rank, .rank = 2});
+  const auto died = [&](base::Pid pid, base::Rank rank, int signal, bool follower) {
+    run.processes.push_back({.pid = pid, .role = model::ProcessRole::rank, .rank = rank});
+    run.processes.back().death = {
+        .happened = true, .wait_status = base::WaitStatus(signal), .follower = follower};
+  };
+  died(8, 3, SIGPIPE, false);
+  died(9, 4, SIGTERM, true);
   run.crashes.push_back({.pid = 7, .tid = 7, .rank = 2, .signal = 11, .dump = "dumps/none"});
   model::PythonException e{.pid = 7, .rank = 2, .wall_ns = 1'700'000'000'500'000'000};
   e.chain.push_back({.type = "KeyError",
@@ -304,7 +312,14 @@ TEST_CASE(
   const std::string cpp = "xpu_timer_parse_cpp_exception";
   CHECK(text_of("good.py", "xpu_timer_parse_python_exception", ProgramStatus::ok) ==
         "printed KeyError 'label' 2 1700000000 data.py 21 collate Error('deep')");
-  CHECK(text_of("good.py", cpp, ProgramStatus::ok) == "11 of rank 2");
+  std::set<std::string> signals;
+  for (const model::PluginResult& r : run.plugins) {
+    if (r.file == s.path("good.py") && r.function == cpp) {
+      signals.insert(r.text);
+    }
+  }
+  // Rank 4 was ended by somebody else.
+  CHECK(signals == std::set<std::string>{"11 of rank 2", "13 of rank 3"});
   CHECK(text_of("raises.py", cpp, ProgramStatus::failed) == "ValueError: mine");
   CHECK(text_of("dies.py", "", ProgramStatus::failed).find("status 7") != std::string::npos);
   CHECK(text_of("empty.py", "", ProgramStatus::failed).find("has neither") != std::string::npos);

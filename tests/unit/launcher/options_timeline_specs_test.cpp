@@ -1,4 +1,4 @@
-#include "launcher/options/timeline_specs.h"
+#include "launcher/options/values/timeline_specs.h"
 
 #include <doctest/doctest.h>
 
@@ -31,13 +31,23 @@ TEST_CASE("time lines: first, steps and every, in the order of their steps") {
   CHECK(with_host->at(0).last == 5);
   CHECK_FALSE(specs->at(0).host);
   CHECK_FALSE(timeline_specs("+host"));
+  const auto seconds = timeline_specs("first:2s+host,steps:5");
+  REQUIRE(seconds);
+  CHECK(seconds->at(0).first_s == 2);
+  CHECK(seconds->at(0).host);
+  CHECK(seconds->at(1).first_s == 0);
   CHECK(timeline_specs("")->empty());
   CHECK(timeline_specs("steps:10001-20000")->size() == 1);
 }
 
 TEST_CASE("time lines: what is wrong is said") {
-  CHECK(error_of("last:5") == "'last:5' is not first:N, steps:A-B or every:DURATION");
-  CHECK(error_of("first") == "'first': first: needs a number of steps, as in first:10");
+  CHECK(error_of("last:5") == "'last:5' is not first:N, first:DURATION, steps:A-B or every:DURATION");
+  CHECK(
+      error_of("first") ==
+      "'first': first: needs a number of steps, or a time of at most 10 minutes, as in first:10 or first:2s");
+  CHECK(error_of("first:0s").starts_with("'first:0s': first:"));
+  CHECK(error_of("first:11m").starts_with("'first:11m': first:"));
+  CHECK(error_of("first:2s,steps:1-3") == "first:2s and steps:1-3 overlap");
   CHECK(error_of("first:0").starts_with("'first:0': first:"));
   CHECK(error_of("first:-3").starts_with("'first:-3': first:"));
   CHECK(error_of("first:ten").starts_with("'first:ten': first:"));

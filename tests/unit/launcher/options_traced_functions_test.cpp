@@ -1,5 +1,5 @@
 #include "launcher/options/run_settings.h"
-#include "launcher/options/traced_functions.h"
+#include "launcher/options/values/traced_functions.h"
 
 #include <doctest/doctest.h>
 
@@ -12,11 +12,13 @@ TEST_CASE("names of functions get one form, each once") {
       *traced_functions("torch.utils.data.dataloader@_BaseDataLoaderIter@__next__,torch@cuda@synchronize") ==
       "torch.utils.data.dataloader:_BaseDataLoaderIter.__next__,torch:cuda.synchronize");
   CHECK(*traced_functions("modül:größe") == "modül:größe");
+  CHECK(*traced_functions("torch@all,torch.distributed.all_gather,main") ==
+        "torch:all,torch:distributed.all_gather,__main__:main");
 }
 
 TEST_CASE("what is no name is refused") {
-  for (const char* bad : {"train", "train:", ":step", "train:a:b", "train:1a", "tr ain:a", "a..b:c", "a:b@c",
-                          "a:b;c", "a:b.", "@", "good:f,bad"}) {
+  for (const char* bad : {"train:", ":step", "train:a:b", "train:1a", "tr ain:a", "a..b:c", "a:b@c", "a:b;c",
+                          "a:b.", "@", ".", "a.", "good:f,b d"}) {
     CAPTURE(bad);
     CHECK_FALSE(traced_functions(bad));
   }
@@ -40,7 +42,7 @@ TEST_CASE("the option may be repeated, and short calls have a limit") {
   const auto without = options({});
   CHECK(without->trace_python.empty());
   CHECK(without->trace_python_min_s == doctest::Approx(20e-6));
-  const auto bad = options({"--trace-python", "step"});
+  const auto bad = options({"--trace-python", "st ep"});
   REQUIRE_FALSE(bad);
-  CHECK(bad.error().what == "--trace-python: 'step' is not module:function or module:Class.method");
+  CHECK(bad.error().what == "--trace-python: 'st ep' is not module:function or module:Class.method");
 }

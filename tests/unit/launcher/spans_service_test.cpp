@@ -49,7 +49,9 @@ struct ServiceScene : test::JobScene {
   base::TemporaryDirectory dir = *base::TemporaryDirectory::create("spans-service");
   PythonSegments segments;
   bool wanted = true;
-  SpanService spans{{loop, storage, table, segments},
+  MpiSegments mpi;
+  CallPlaces places{{.loop = loop, .started = [](base::Pid) {}}};
+  SpanService spans{{loop, storage, table, segments, mpi, places},
                     dir.path(),
                     "node-a",
                     {.span_bytes = 1 << 20, .function_bytes = 1 << 20},

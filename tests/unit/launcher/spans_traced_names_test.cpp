@@ -23,6 +23,15 @@ TEST_CASE("names are added and removed, each once") {
   CHECK(TracedNames("").functions().empty());
 }
 
+TEST_CASE("a function that the program may lack has its mark for the ranks only") {
+  TracedNames names("a:f,?b:g,?b:h");
+  CHECK(names.functions().at(1).name == "b:g");
+  CHECK(names.add({"b:g"}));
+  CHECK(names.text() == "a:f,?b:g,?b:h");
+  CHECK(names.remove({"b:h"}));
+  CHECK(names.text() == "a:f,?b:g");
+}
+
 TEST_CASE("the list is bounded") {
   TracedNames names("");
   std::vector<std::string> many;

@@ -37,3 +37,13 @@ TEST_CASE("ranks of core files come from the environment; a child of a rank with
   CHECK(all[4].stacks.rank == base::kNoRank);
   CHECK(role(5) == model::ProcessRole::other);  // no Python: a shell that passes the environment on
 }
+
+TEST_CASE("ranks of core files: RANK alone is enough") {
+  std::vector<CoreProcess> all = {process(10, 1, ""), process(11, 1, "")};
+  all[0].environment["RANK"] = "5";
+  all[1].environment["RANK"] = "five";
+  identify(all);
+  CHECK(all[0].stacks.rank == 5);
+  CHECK(all[0].stacks.role == model::ProcessRole::rank);
+  CHECK(all[1].stacks.rank == base::kNoRank);
+}

@@ -135,6 +135,21 @@ TEST_CASE("the data of a scrape") {
   CHECK(node.ranks[0].timing != nullptr);
 }
 
+TEST_CASE("a scrape has the numbers of collections and batches, with and without a GPU") {
+  TimingServiceScene s;
+  const std::vector<model::Span> spans = {{.stage = model::Stage::garbage, .sequence = 7},
+                                          {.stage = model::Stage::data},
+                                          {.stage = model::Stage::backward},
+                                          {.stage = model::Stage::data},
+                                          {.stage = model::Stage::garbage, .sequence = 9}};
+  s.timing->spans_arrived(1, spans, {""});
+  const NodeMetrics node = s.timing->node_metrics(TimingService::WhichRanks::living);
+  REQUIRE(node.ranks.size() == 2);
+  CHECK(node.ranks[0].collections == 0);
+  CHECK(node.ranks[1].collections == 9);
+  CHECK(node.ranks[1].batches == 2);
+}
+
 TEST_CASE("the end of the job writes timing.json and metrics.prom, and ends the trace") {
   TimingServiceScene s;
   const auto rank = s.attach(kRank0);

@@ -72,6 +72,15 @@ using PlanMessages = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("plan: the first seconds begin with the first use of a GPU, whatever the steps") {
+  Job job("first:2s");
+  job.gpu_from_s = 2.3;
+  job.step_s = 0.1;
+  job.run_until(60);
+  // The ranks need two tenths of a second until the trace begins.
+  CHECK(job.told == PlanMessages{"2.3 first:2s at once", "4.5 first:2s ends"});
+}
+
 TEST_CASE("plan: the first steps begin with the first use of a GPU") {
   Job job("first:4");
   job.gpu_from_s = 2.3;

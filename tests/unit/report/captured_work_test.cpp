@@ -116,6 +116,8 @@ TEST_CASE("captured work: ranks stand out by longer kernels and shorter collecti
   CHECK(kernel.ranks == RankSet{2});
   CHECK(kernel.ranks_share == doctest::Approx(0.8));
   CHECK(kernel.share == doctest::Approx(0.5));
+  CHECK(kernel.normal_rank == 0);
+  CHECK(kernel.normal_share == doctest::Approx(0.5));
   CHECK(find(work, "ncclDevKernel_AllReduce").ranks == RankSet{2});
 }
 
@@ -173,6 +175,14 @@ TEST_CASE("sentences about a recording") {
   CHECK(s[3].starts_with("Ranks 2-3: not recorded: another CUPTI client"));
   CHECK(s[4] == "Rank 0: SM clock 1900 MHz (lowest 1000, limit 1980), 600 W, power_cap 25 %.");
   CHECK(gpu_sentences({}).empty());
+  c.ranks[0].busy_share = 0.5;
+  CHECK(gpu_sentences(c)[0].ends_with(" in 0.0 s; the GPU was busy for 50.0 %."));
+  c.ranks = {rank_of(0), rank_of(1), rank_of(2), rank_of(3)};
+  for (size_t i = 0; i < c.ranks.size(); ++i) {
+    c.ranks[i].busy_share = i == 2 ? 0.2 : i == 3 ? 0.51 : 0.5;
+  }
+  CHECK(gpu_sentences(c)[0].ends_with(
+      "; the GPUs were busy for 50.0 % (median; lowest 20.0 %, highest 51.0 %), rank 2 for 20.0 %."));
 }
 
 TEST_CASE("GPUs are throttled if the clocks are lower than the others', or more samples have a reason") {

@@ -21,8 +21,6 @@ namespace {
 
 using Variables = std::vector<std::string>;
 
-constexpr char kTheirFunctions[] = "XPU_TIMER_HOST_TRACING_FUNC";
-
 // A directory `tree` with a preload library and its bootstrap. Variables of this process that matter are
 // unset.
 struct CommandStartScene {
@@ -43,7 +41,6 @@ struct CommandStartScene {
     options.preload = true;
     options.preload_path = tree + "/libxpurun_preload.so";
     options.timing = Timing::off;
-    ::unsetenv(kTheirFunctions);
     ::unsetenv(wire::kPythonHooksEnv);
     ::unsetenv("XDG_RUNTIME_DIR");
   }
@@ -160,20 +157,18 @@ TEST_CASE("command start: hooks in Python") {
   }
 }
 
-TEST_CASE("command start: the functions that users of xpu_timer name") {
+TEST_CASE("command start: level full also traces the waits for the GPU, where the program has them") {
   CommandStartScene s;
-  ::setenv(kTheirFunctions, "train@Model@step", 1);
-  CHECK(s.set(wire::kTracePythonEnv) == "train:Model.step");
   s.options.trace_python = "a:b";
   CHECK(s.set(wire::kTracePythonEnv) == "a:b");
+  s.options.timing = Timing::full;
+  const std::string names = s.set(wire::kTracePythonEnv);
+  CHECK(names.starts_with("a:b,?torch.cuda:synchronize,?"));
+  CHECK(names.ends_with(",?megatron.core.pipeline_parallel.schedules:backward_step"));
   s.options.trace_python.clear();
-  ::setenv(kTheirFunctions, "NOT_SET", 1);
+  CHECK(s.set(wire::kTracePythonEnv).starts_with("?torch.cuda:synchronize,"));
+  s.options.python_hooks = false;
   CHECK(s.set(wire::kTracePythonEnv) == "-");
-  CHECK(s.log.text().empty());
-  ::setenv(kTheirFunctions, "not a name", 1);
-  CHECK(s.set(wire::kTracePythonEnv) == "-");
-  CHECK(s.log.have("XPU_TIMER_HOST_TRACING_FUNC is ignored"));
-  ::unsetenv(kTheirFunctions);
 }
 
 TEST_CASE("command start: collectives are timed by NCCL's plugin if anything is timed") {

@@ -23,10 +23,10 @@ using tests::StepParts;
 
 namespace {
 
-RunSamples samples(const std::vector<RankInput>& ranks) {
+RunSamples samples(const std::vector<RankRecord>& ranks) {
   SpeedAnalysis analysis(ranks.size());
   OperationAnalysis operations;
-  for (const RankInput& rank : ranks) {
+  for (const RankRecord& rank : ranks) {
     analysis.add(rank);
     operations.add(rank);
   }
@@ -45,12 +45,12 @@ RunSamples cpu_job(uint32_t seed, const std::function<void(int, int, StepParts&)
 }
 
 // `factor`: of the matmuls, by rank.
-std::vector<RankInput> gpu_job(uint32_t seed, const std::vector<double>& factor, int64_t n = 1000) {
+std::vector<RankRecord> gpu_job(uint32_t seed, const std::vector<double>& factor, int64_t n = 1000) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal(0, 0.01);
-  std::vector<RankInput> out;
+  std::vector<RankRecord> out;
   for (size_t r = 0; r < factor.size(); ++r) {
-    RankInput rank = tests::made_rank(static_cast<base::Rank>(r), static_cast<int>(factor.size()));
+    RankRecord rank = tests::made_rank(static_cast<base::Rank>(r), static_cast<int>(factor.size()));
     rank.events[0].ops[tests::kMatmul].key.n = n;
     for (uint32_t i = 0; i < 200; ++i) {
       const double at = 1000.0 * i;
@@ -181,8 +181,8 @@ TEST_CASE("nothing in common, and too few values") {
 }
 
 TEST_CASE("renumbering the ranks of both runs changes their numbers only") {
-  const auto renumbered = [](std::vector<RankInput> ranks) {
-    for (RankInput& rank : ranks) {
+  const auto renumbered = [](std::vector<RankRecord> ranks) {
+    for (RankRecord& rank : ranks) {
       rank.rank = 10 - rank.rank;
     }
     return ranks;

@@ -39,14 +39,14 @@ RecordedWork made(const std::vector<Made>& works) {
 }
 
 // A call that the host made `delay_us` before its begin on the GPU.
-void add_work(RankInput& rank, uint32_t op, double begin_us, double duration_us, uint32_t number,
+void add_work(RankRecord& rank, uint32_t op, double begin_us, double duration_us, uint32_t number,
               uint32_t delay_us) {
   add_call(rank, op, begin_us, duration_us, number).delay_us = delay_us;
 }
 
-model::IdleTime idle_of(const RankInput& rank, bool open_end = false) {
+model::IdleTime idle_of(const RankRecord& rank, bool open_end = false) {
   IdleAnalysis analysis("traces/1", 0);
-  RankInput spans = rank;
+  RankRecord spans = rank;
   model::EventFile file = std::move(spans.events.front());
   spans.events.clear();
   analysis.add(std::move(file), spans, open_end);
@@ -133,7 +133,7 @@ TEST_CASE("a thinned queue keeps its peaks and its end") {
 }
 
 TEST_CASE("idle time of a rank in a trace, with the spans of its host") {
-  RankInput rank = made_rank(3, 4);
+  RankRecord rank = made_rank(3, 4);
   rank.offset_ns = 1'000'000'000;
   model::SpanFile& spans = rank.spans.emplace_back();
   spans.names = {"", "DataLoader.__next__", "train.py:7 (main)"};
@@ -167,14 +167,14 @@ TEST_CASE("idle time of a rank in a trace, with the spans of its host") {
 }
 
 TEST_CASE("work without times of the GPU gives no numbers") {
-  RankInput rank = made_rank(0, 1);
+  RankRecord rank = made_rank(0, 1);
   for (uint32_t i = 0; i < 10; ++i) {
     add_call(rank, kMatmul, i * 100, 10, i).flags = wire::kEventHostBegin;
   }
   model::IdleTime idle = idle_of(rank);
   CHECK(idle.ranks.empty());
   CHECK(idle.notes == std::vector<std::string>{"rank 0: the times of some calls are not those of the GPU"});
-  RankInput lossy = made_rank(1, 1);
+  RankRecord lossy = made_rank(1, 1);
   for (uint32_t i = 0; i < 10; ++i) {
     add_work(lossy, kMatmul, i * 100, 10, i, 1);
   }
@@ -185,7 +185,7 @@ TEST_CASE("work without times of the GPU gives no numbers") {
 }
 
 TEST_CASE("the end of a record that ends with a number of calls is left out") {
-  RankInput rank = made_rank(0, 1);
+  RankRecord rank = made_rank(0, 1);
   for (uint32_t i = 0; i < 100; ++i) {
     add_work(rank, kMatmul, i * 1'000, 1'000, i, 1);
   }
@@ -194,7 +194,7 @@ TEST_CASE("the end of a record that ends with a number of calls is left out") {
 }
 
 TEST_CASE("CUPTI's records: the launch is the call with the same number") {
-  RankInput rank = made_rank(0, 1);
+  RankRecord rank = made_rank(0, 1);
   model::EventFile& file = rank.events.front();
   file.ops[9].key.op_class = static_cast<uint8_t>(wire::OpClass::host);
   file.ops[9].function = "cudaLaunchKernel";
@@ -259,7 +259,7 @@ TEST_CASE("idle time between steps is told from that inside of steps") {
   CHECK(gaps.between_steps == 30 * kUs);
   CHECK(idle_gaps(work, kNever, 10).between_steps == 0);
   // The rank's spans tell the steps.
-  RankInput rank = made_rank(0, 1);
+  RankRecord rank = made_rank(0, 1);
   rank.offset_ns = 5'000;
   rank.spans.resize(1);
   rank.spans[0].names = {"", "SGD.step"};

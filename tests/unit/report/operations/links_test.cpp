@@ -21,10 +21,10 @@ constexpr double kEachUs = 100;
 
 // Four ranks on two hosts, tensor groups inside of a host and a data group of all. Each step of 1 ms has a
 // collective of both, one after the other.
-std::vector<RankInput> ranks_of_two_hosts() {
-  std::vector<RankInput> out;
+std::vector<RankRecord> ranks_of_two_hosts() {
+  std::vector<RankRecord> out;
   for (base::Rank r = 0; r < 4; ++r) {
-    RankInput rank = made_rank(r, 4, r < 2 ? "a" : "b");
+    RankRecord rank = made_rank(r, 4, r < 2 ? "a" : "b");
     rank.events[0].communicators.push_back(
         {.slot = 1, .identity = kTensor + (r < 2 ? 0 : 1), .rank = r % 2, .nranks = 2, .name = "tp"});
     for (uint32_t i = 0; i < 20; ++i) {
@@ -37,9 +37,9 @@ std::vector<RankInput> ranks_of_two_hosts() {
   return out;
 }
 
-CommunicatorLinks links_of(const std::vector<RankInput>& ranks) {
+CommunicatorLinks links_of(const std::vector<RankRecord>& ranks) {
   CommunicatorLinks out(ranks.size());
-  for (const RankInput& rank : ranks) {
+  for (const RankRecord& rank : ranks) {
     out.add(rank);
   }
   return out;
@@ -78,14 +78,14 @@ TEST_CASE("a kernel has the class of the timed collective that it belongs to") {
   CHECK(links.of_kernel(1, us(2090), us(2300)) == LinkClass::unknown);
   CHECK(links.of_kernel(9, us(2002), us(2102)) == LinkClass::unknown);
   // Without a choice the times do not matter.
-  std::vector<RankInput> one;
+  std::vector<RankRecord> one;
   for (base::Rank r = 0; r < 2; ++r) {
     one.push_back(made_rank(r, 2, "a"));
   }
   CHECK(links_of(one).of_kernel(0, us(5), us(6)) == LinkClass::inside_node);
   // Only the latest collectives are kept: two of each rank.
   CommunicatorLinks few(4, 8);
-  for (const RankInput& rank : ranks_of_two_hosts()) {
+  for (const RankRecord& rank : ranks_of_two_hosts()) {
     few.add(rank);
   }
   CHECK(few.of_kernel(1, us(2002), us(2102)) == LinkClass::unknown);
@@ -94,7 +94,7 @@ TEST_CASE("a kernel has the class of the timed collective that it belongs to") {
 
 TEST_CASE("rows of collectives have a link class") {
   OperationAnalysis analysis(4);
-  for (const RankInput& rank : ranks_of_two_hosts()) {
+  for (const RankRecord& rank : ranks_of_two_hosts()) {
     analysis.add(rank);
   }
   const model::OperationTables o = analysis.finish();

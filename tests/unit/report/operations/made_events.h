@@ -1,7 +1,7 @@
 // Timed calls of made ranks. Tests of report/operations and report/compare only.
 #pragma once
 
-#include "report/speed/primitives/rank_input.h"
+#include "report/events/rank_record.h"
 
 #include <string>
 #include <vector>
@@ -24,8 +24,8 @@ inline model::EventKey wire_key(wire::Api api) {
 }
 
 // One file with the five kinds of calls above on a communicator of all ranks; no event yet.
-inline report::RankInput made_rank(base::Rank rank, int world, const std::string& host = "a") {
-  report::RankInput out{.rank = rank, .host = host, .gpu = "NVIDIA H200"};
+inline report::RankRecord made_rank(base::Rank rank, int world, const std::string& host = "a") {
+  report::RankRecord out{.rank = rank, .host = host, .gpu = "NVIDIA H200"};
   model::EventFile& file = out.events.emplace_back();
   file.header = {.rank = rank, .pid = 100 + rank, .host = host, .gpu = "NVIDIA H200"};
   file.communicators.push_back({.slot = 0, .identity = 0x77, .rank = rank, .nranks = world, .name = "dp"});
@@ -54,7 +54,7 @@ inline report::RankInput made_rank(base::Rank rank, int world, const std::string
 }
 
 // A timed call; times are microseconds.
-inline model::TimedEvent& add_call(report::RankInput& rank, uint32_t op, double begin_us, double duration_us,
+inline model::TimedEvent& add_call(report::RankRecord& rank, uint32_t op, double begin_us, double duration_us,
                                    uint32_t number, wire::Source source = wire::Source::events) {
   const bool on_communicator = op == kAllReduce || op == kSend;
   rank.events.back().events.push_back({.event = {.begin_ns = static_cast<uint64_t>(begin_us * 1e3),

@@ -170,8 +170,8 @@ TEST_CASE("clocks of hosts do not make a rank late") {
   Meetings meetings;
   for (uint64_t i = 0; i < 50; ++i) {
     const auto at = static_cast<int64_t>(i) * 1'000'000;
-    meetings.add({i * 7919, at, at + 1000, 0, 0});
-    meetings.add({i * 7919, at + 500'000, at + 501'000, 0, 1});  // the clock is 500 us ahead
+    meetings.add({i * 7919, at, at + 1000, 0, 0, 1});
+    meetings.add({i * 7919, at + 500'000, at + 501'000, 0, 1, 1});  // the clock is 500 us ahead
   }
   CHECK(meetings.lateness(ranks).at(0).wait_s == 0);
 }

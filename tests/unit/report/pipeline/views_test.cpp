@@ -50,7 +50,7 @@ std::string marked_spans(const RankJobs& rank) {
 class Extra : public TimelineExtra {
  public:
   void add(const Activity& activity) override { finder_.add(activity); }
-  std::vector<TimelineRows> rows(const ClockAlignment&) override {
+  std::vector<TimelineRows> rows(const JobClocks&) override {
     return pipeline_rows(*finder_.finish([](const std::string&) { return 0; }));
   }
 

@@ -16,8 +16,8 @@ namespace {
 constexpr double kFlop = 2e9;
 
 // 100 matmuls of this duration, one each ms.
-RankInput rank_with(base::Rank rank, int world, double matmul_us) {
-  RankInput out = tests::made_rank(rank, world);
+RankRecord rank_with(base::Rank rank, int world, double matmul_us) {
+  RankRecord out = tests::made_rank(rank, world);
   for (uint32_t i = 0; i < 100; ++i) {
     tests::add_call(out, kMatmul, 1000.0 * i, matmul_us, i);
   }
@@ -42,7 +42,7 @@ Measurements replayed(double us) {
 }  // namespace
 
 TEST_CASE("calls that are equal are one operation; the most time comes first") {
-  RankInput rank = tests::made_rank(0, 1);
+  RankRecord rank = tests::made_rank(0, 1);
   model::EventFile& file = rank.events[0];
   file.ops[20] = file.ops[kMatmul];
   file.ops[20].key.peer = 5;  // not a part of the problem
@@ -66,7 +66,7 @@ TEST_CASE("calls that are equal are one operation; the most time comes first") {
 
 TEST_CASE("matmuls beside a collective are no measure of the GPU") {
   // Rank 1 makes half of its matmuls, which take 150 us, while an all-reduce runs.
-  std::vector<RankInput> ranks{rank_with(0, 3, 100), tests::made_rank(1, 3), tests::made_rank(2, 3)};
+  std::vector<RankRecord> ranks{rank_with(0, 3, 100), tests::made_rank(1, 3), tests::made_rank(2, 3)};
   for (uint32_t i = 0; i < 100; ++i) {
     tests::add_call(ranks[1], kMatmul, 1000.0 * i, i % 2 == 0 ? 150 : 100, i);
     if (i % 2 == 0) {
@@ -77,7 +77,7 @@ TEST_CASE("matmuls beside a collective are no measure of the GPU") {
     tests::add_call(ranks[2], kAllReduce, 1000.0 * i + 100, 300, i + 1);
   }
   RunOperationCollector collector;
-  for (const RankInput& rank : ranks) {
+  for (const RankRecord& rank : ranks) {
     collector.add(rank);
   }
   const RunOperations run = collector.finish();
@@ -95,7 +95,7 @@ TEST_CASE("matmuls beside a collective are no measure of the GPU") {
 }
 
 TEST_CASE("calls that were not timed count by their numbers") {
-  RankInput rank = tests::made_rank(0, 1);
+  RankRecord rank = tests::made_rank(0, 1);
   rank.events[0].ops[20] = rank.events[0].ops[kMatmul];
   rank.events[0].ops[20].key.m = 7;
   for (uint32_t i = 0; i < 10; ++i) {
@@ -111,7 +111,7 @@ TEST_CASE("calls that were not timed count by their numbers") {
 }
 
 TEST_CASE("host times and shapes without a record are left out") {
-  RankInput rank = tests::made_rank(0, 1);
+  RankRecord rank = tests::made_rank(0, 1);
   tests::add_call(rank, kMatmul, 0, 100, 0, wire::Source::host_query);
   rank.events[0].ops[20] = rank.events[0].ops[kMatmul];
   rank.events[0].ops[20].key.flags = wire::kOpOther;
@@ -126,7 +126,7 @@ TEST_CASE("host times and shapes without a record are left out") {
 TEST_CASE("a collective takes as long as for the rank that came last") {
   RunOperationCollector collector;
   for (base::Rank r = 0; r < 4; ++r) {
-    RankInput rank = tests::made_rank(r, 4);
+    RankRecord rank = tests::made_rank(r, 4);
     for (uint32_t i = 1; i <= 9; ++i) {
       // Rank 2 is the last one.
       tests::add_call(rank, kAllReduce, 1000.0 * i, r == 2 ? 40 : 400, i, wire::Source::nccl_profiler);
@@ -146,7 +146,7 @@ TEST_CASE("the share of the time in matmuls") {
   CHECK(run_of({300}).busy == doctest::Approx(0.3).epsilon(0.02));
   CHECK(RunOperationCollector().finish().busy == 0);
   // Before the first matmul and after the last one, a rank starts and saves.
-  RankInput rank = rank_with(0, 1, 300);
+  RankRecord rank = rank_with(0, 1, 300);
   tests::add_call(rank, tests::kCopy, 9e6, 10, 0);
   RunOperationCollector collector;
   collector.add(rank);

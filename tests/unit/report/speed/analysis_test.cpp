@@ -103,14 +103,14 @@ TEST_CASE("the order of the ranks and the clock of a host do not matter") {
   REQUIRE(first.findings.size() == 1);
   std::reverse(ranks.begin(), ranks.end());
   CHECK(sentences(analyse_speed(ranks)) == sentences(first));
-  for (RankInput& rank : ranks) {
+  for (RankRecord& rank : ranks) {
     rank.offset_ns += rank.host == "host1" ? 40'000'000 : 0;  // more than the fault itself
   }
   const auto shifted = analyse_speed(ranks);
   REQUIRE_MESSAGE(shifted.findings.size() == 1, joined(shifted));
   CHECK(shifted.findings[0].ranks == model::RankSet{4});
   CHECK(shifted.findings[0].lost_s == doctest::Approx(first.findings[0].lost_s).epsilon(0.05));
-  for (RankInput& rank : ranks) {
+  for (RankRecord& rank : ranks) {
     rank.offset_ns += 1'000'000'000'000;
   }
   CHECK(sentences(analyse_speed(ranks)) == sentences(shifted));
@@ -324,7 +324,7 @@ TEST_CASE("garbage collection at different times on each rank costs everybody") 
 }
 
 TEST_CASE("ranks that do not wait for each other: no cause takes more than a step") {
-  std::vector<RankInput> ranks;
+  std::vector<RankRecord> ranks;
   for (int r = 0; r < 2; ++r) {
     auto alone = tests::make_ranks(
         {.ranks = 1, .steps = 200, .change = [r](int, int, StepParts& p) { p.data = r == 0 ? 60 : 400; }});
@@ -375,7 +375,7 @@ TEST_CASE("no data is no step") {
   const auto report = analyse_speed({});
   CHECK(report.source == model::StepSource::none);
   CHECK(report.sentence == "no stable step: no rank has spans or timed calls");
-  CHECK(analyse_speed({RankInput{.rank = 0}}).source == model::StepSource::none);
+  CHECK(analyse_speed({RankRecord{.rank = 0}}).source == model::StepSource::none);
 }
 
 namespace {
@@ -388,13 +388,13 @@ struct GpuJob {
 };
 
 // One matmul and one collective a step; all ranks leave the collective together.
-std::vector<RankInput> gpu_ranks(const GpuJob& job) {
+std::vector<RankRecord> gpu_ranks(const GpuJob& job) {
   MadeJob made{.ranks = 4, .steps = job.steps, .gpu = "yes", .seed = 17};
   made.change = [&](int, int step, tests::StepParts& parts) {
     parts.transfer = job.ms ? job.ms(static_cast<uint32_t>(step) + 1) : parts.transfer;
   };
   auto ranks = tests::make_ranks(made);
-  for (RankInput& rank : ranks) {
+  for (RankRecord& rank : ranks) {
     const double factor = rank.rank == 2 ? job.slow_factor : 1.0;
     model::EventFile file;
     auto& matmul = file.ops[1];
@@ -477,7 +477,7 @@ TEST_CASE("garbage collection names its rank without timed collectives") {
 
 TEST_CASE("a communicator that is used now and then makes no step unknown") {
   auto ranks = gpu_ranks({});
-  for (RankInput& rank : ranks) {
+  for (RankRecord& rank : ranks) {
     rank.events[0].communicators.push_back({.slot = 1, .identity = 78, .rank = rank.rank, .nranks = 4});
     const auto begin = rank.events[0].events.back().event.begin_ns;
     rank.events[0].events.push_back(

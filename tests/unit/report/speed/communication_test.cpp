@@ -52,7 +52,7 @@ model::Span call_span(int64_t begin, int64_t end, uint32_t thread) {
 }  // namespace
 
 TEST_CASE("communication on a GPU is hidden where the GPU computes") {
-  RankInput rank{.rank = 0, .gpu = "0"};
+  RankRecord rank{.rank = 0, .gpu = "0"};
   model::EventFile file = gpu_file();
   put_event(file, 2, 10, 60, 0);
   put_event(file, 1, 0, 30, -1);
@@ -103,7 +103,7 @@ TEST_CASE("exposed and hidden communication of random calls are the moments of e
       auto& moments = collective ? communicates : computes;
       std::fill(moments.begin() + begin, moments.begin() + end, true);
     }
-    RankInput rank{.rank = 0, .gpu = "0"};
+    RankRecord rank{.rank = 0, .gpu = "0"};
     rank.events.push_back(file);
     RankSteps steps = three_steps();
     add_communication(rank, {}, kStepThread, steps);

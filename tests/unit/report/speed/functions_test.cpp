@@ -5,7 +5,7 @@
 
 using namespace xpurun;
 using model::Stage;
-using report::RankInput;
+using report::RankRecord;
 
 namespace {
 
@@ -38,13 +38,13 @@ class Rank {
         {.begin_ns = kMs, .duration_ns = 2 * total_ns, .total_ns = total_ns, .calls = calls, .name = name});
     return *this;
   }
-  const RankInput& input() const { return input_; }
+  const RankRecord& input() const { return input_; }
 
  private:
-  RankInput input_;
+  RankRecord input_;
 };
 
-RankInput even_rank(int rank, int64_t duration) {
+RankRecord even_rank(int rank, int64_t duration) {
   Rank out(rank);
   for (int64_t i = 0; i < 20; ++i) {
     out.call(1, 100 * i, duration + i % 2);
@@ -52,7 +52,7 @@ RankInput even_rank(int rank, int64_t duration) {
   return out.input();
 }
 
-std::vector<model::FunctionTimes> times(const std::vector<RankInput>& ranks) {
+std::vector<model::FunctionTimes> times(const std::vector<RankRecord>& ranks) {
   return report::analyse_speed(ranks).functions;
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("short calls count in number, total and mean, and shift the percentile
 
 TEST_CASE("a rank whose mean is far above the others' is an outlier") {
   for (const int ranks : {2, 3, 8}) {
-    std::vector<RankInput> job;
+    std::vector<RankRecord> job;
     for (int r = 0; r < ranks; ++r) {
       job.push_back(even_rank(r, r == 1 ? 20 : 10 + r % 2));
     }
@@ -119,7 +119,7 @@ TEST_CASE("a rank whose mean is far above the others' is an outlier") {
 }
 
 TEST_CASE("functions are no part of steps") {
-  std::vector<RankInput> job{even_rank(0, 90)};
+  std::vector<RankRecord> job{even_rank(0, 90)};
   for (int64_t i = 0; i < 20; ++i) {
     auto& spans = job[0].spans.front().spans;
     spans.push_back(

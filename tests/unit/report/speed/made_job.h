@@ -2,7 +2,7 @@
 // all_reduce, and step the optimizer. Tests of report/speed only.
 #pragma once
 
-#include "report/speed/primitives/rank_input.h"
+#include "report/events/rank_record.h"
 
 #include <cmath>
 #include <functional>
@@ -70,17 +70,17 @@ inline int64_t ms(double value) {
   return static_cast<int64_t>(value * 1e6);
 }
 
-inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
+inline std::vector<report::RankRecord> make_ranks(const MadeJob& job) {
   using model::Stage;
   std::mt19937 random(job.seed);
   std::normal_distribution<double> normal(0, job.noise);
   const auto noisy = [&](double value) { return value * std::exp(normal(random)); };
-  std::vector<report::RankInput> out(static_cast<size_t>(job.ranks));
+  std::vector<report::RankRecord> out(static_cast<size_t>(job.ranks));
   std::vector<int64_t> delays(out.size(), 0);
   std::vector<int64_t> throttled(out.size(), 0);
   std::vector<int64_t> stolen(out.size(), 0);
   for (int r = 0; r < job.ranks; ++r) {
-    report::RankInput& rank = out[static_cast<size_t>(r)];
+    report::RankRecord& rank = out[static_cast<size_t>(r)];
     rank.rank = r;
     rank.host = job.ranks_per_host > 0 ? "host" + std::to_string(r / job.ranks_per_host) : "a";
     rank.gpu = job.gpu.empty() ? "" : std::to_string(r);

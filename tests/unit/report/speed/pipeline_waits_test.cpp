@@ -38,7 +38,7 @@ class Pipeline {
     }
   }
 
-  std::vector<RankInput> run() {
+  std::vector<RankRecord> run() {
     const size_t last = out_.size() - 1;
     for (int step = 0; step < made_.steps; ++step) {
       for (int batch = 0; batch < made_.micro_batches; ++batch) {
@@ -113,7 +113,7 @@ class Pipeline {
   MadePipeline made_;
   std::mt19937 random_;
   std::vector<int64_t> now_;
-  std::vector<RankInput> out_;
+  std::vector<RankRecord> out_;
   std::map<Pair, std::vector<int64_t>> sent_;
   std::map<Pair, int> received_;
 };

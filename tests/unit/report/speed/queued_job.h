@@ -3,7 +3,7 @@
 // before them is done, and end when the last rank has begun. Tests only.
 #pragma once
 
-#include "report/speed/primitives/rank_input.h"
+#include "report/events/rank_record.h"
 
 #include <algorithm>
 #include <array>
@@ -40,7 +40,7 @@ struct QueuedJob {
 };
 
 struct QueuedRun {
-  std::vector<report::RankInput> ranks;
+  std::vector<report::RankRecord> ranks;
   std::vector<int64_t> ends;  // of each step on the GPU of rank 0, ns
   // Steps may differ by turns; this is the middle one.
   double usual_ms(size_t from, size_t to) const {
@@ -62,7 +62,7 @@ class QueuedSimulation {
     out_.ranks.resize(static_cast<size_t>(job.ranks));
     at_.resize(out_.ranks.size());
     for (int r = 0; r < job.ranks; ++r) {
-      report::RankInput& rank = out_.ranks[static_cast<size_t>(r)];
+      report::RankRecord& rank = out_.ranks[static_cast<size_t>(r)];
       rank.rank = r;
       rank.host = "a";
       rank.gpu = std::to_string(r);
@@ -79,7 +79,7 @@ class QueuedSimulation {
     for (int step = 0; step < job_.steps; ++step) {
       one_step(step);
     }
-    for (report::RankInput& rank : out_.ranks) {
+    for (report::RankRecord& rank : out_.ranks) {
       auto& events = rank.events[0].events;
       std::stable_sort(events.begin(), events.end(),
                        [](const auto& a, const auto& b) { return a.event.begin_ns < b.event.begin_ns; });

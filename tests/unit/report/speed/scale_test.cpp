@@ -28,7 +28,7 @@ double cpu_seconds() {
 }
 
 // With a slow rank, so that the comparisons of ranks and steps run.
-std::vector<RankInput> many(int ranks, int steps) {
+std::vector<RankRecord> many(int ranks, int steps) {
   MadeJob job{.ranks = ranks, .steps = steps, .ranks_per_host = 8, .visible_calls = true};
   job.change = [steps](int rank, int step, tests::StepParts& p) {
     p.data += rank == 5 && step > steps / 2 ? 25 : 0;
@@ -36,7 +36,7 @@ std::vector<RankInput> many(int ranks, int steps) {
   return tests::make_ranks(job);
 }
 
-double time_of(const std::vector<RankInput>& ranks) {
+double time_of(const std::vector<RankRecord>& ranks) {
   const double begin = cpu_seconds();
   const auto report = analyse_speed(ranks);
   const double used = cpu_seconds() - begin;
@@ -47,7 +47,7 @@ double time_of(const std::vector<RankInput>& ranks) {
 
 // The sizes take turns: a neighbour that slows the processor down for a while slows all of them.
 template <size_t N>
-std::array<double, N> fastest(const std::array<std::vector<RankInput>, N>& sizes) {
+std::array<double, N> fastest(const std::array<std::vector<RankRecord>, N>& sizes) {
   std::array<double, N> best{};
   best.fill(std::numeric_limits<double>::max());
   for (int round = 0; round < kRounds; ++round) {
@@ -81,7 +81,7 @@ TEST_CASE("scale: what is kept of a step of a rank is bounded, also while spans 
     const auto ranks = many(count, steps);
     SpeedAnalysis analysis(ranks.size());
     const size_t before = heap_bytes();
-    for (const RankInput& rank : ranks) {
+    for (const RankRecord& rank : ranks) {
       analysis.add(rank);
     }
     const size_t kept = heap_bytes() - before;

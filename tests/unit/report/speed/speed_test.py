@@ -13,6 +13,8 @@ import tempfile
 import unittest
 
 SPEED_TOOL, REPORT_TOOL, MAKE_RUN, XPURUN = sys.argv[1:5]
+sys.path.insert(0, str(pathlib.Path(MAKE_RUN).parent))
+import schemas  # noqa: E402
 
 
 def captured(rank, waiting):
@@ -71,11 +73,17 @@ class Speed(unittest.TestCase):
         self.assertEqual(steps["anomaly_count_times"], len(steps["anomaly_info"]))
         self.assertRegex(steps["anomaly_info"][0]["anomaly_time"], r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
         self.assertEqual((nodes["resultCode"], nodes["storage"], nodes["network"]), (201, True, False))
-        self.assertEqual([item["objectId"] for item in nodes["abnormalDetail"]], ["3"])
+        self.assertEqual([(item["objectId"], item["deviceInfo"], item["relaIds"]) for item in nodes["abnormalDetail"]],
+                         [("3", "rank_3", [0, 1, 2])])
+        # The loader became slow in the middle of the run.
+        own = nodes["abnormalDetail"][0]["kpiData"]
+        self.assertGreater(own[-1], 1.1 * own[0])
+        self.assertEqual(len(own), len(nodes["normalDetail"][0]["kpiData"]))
         self.assertEqual(len(nodes["normalDetail"]), 3)
 
     def test_a_capture_names_the_function(self):
         told = json.loads(self.analyze("--format", "json", self.run_dir))
+        schemas.check(self, "speed", told)
         self.assertEqual([c["dir"] for c in told["captures"]], ["captures/1"])
         slow = [f for f in told["findings"] if f["problem"] == "slow_rank"]
         self.assertEqual([f["function"] for f in slow], ["<read> (data.py:40)"])

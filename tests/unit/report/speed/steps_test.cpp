@@ -40,7 +40,7 @@ class Program {
   }
   StepEnds ends() const { return find_step_ends(join_spans(input), input); }
 
-  RankInput input;
+  RankRecord input;
   int64_t now = 1'000'000'000;
 };
 
@@ -180,6 +180,25 @@ TEST_CASE("the sequence of collectives tells the step if nothing else does") {
   CHECK((ends.boundaries[0] - 1'000'000'000) % 60'000'000 == 53'000'000);
 }
 
+TEST_CASE("one collective of MPI that repeats is a step, whatever messages lie between") {
+  Program p;
+  p.file().names.insert(p.file().names.end(), {"MPI_Allreduce", "MPI_Send", "world 0>1"});
+  std::mt19937 random(3);
+  for (int i = 0; i < 30; ++i) {
+    for (uint64_t messages = random() % 4; messages > 0; --messages) {
+      p.span(Stage::communication, 1, 9);
+      p.file().spans.back().group = 10;
+    }
+    p.now = 1'000'000'000 + tests::ms(20 * (i + 1) - 2);
+    p.span(Stage::communication, 2, 8);
+    p.file().spans.back().group = 7;
+  }
+  const StepEnds ends = p.ends();
+  CHECK(ends.source == StepSource::collectives);
+  CHECK(ends.boundaries.size() == 30);
+  CHECK(all_are(lengths(ends), 20));
+}
+
 TEST_CASE("no stable step") {
   Program p;
   CHECK(p.ends().source == StepSource::none);
@@ -216,7 +235,7 @@ TEST_CASE("a later clock shifts the boundaries and nothing else") {
 TEST_CASE("nested spans are counted once, the stages of a step add up to its duration") {
   tests::MadeJob job{.ranks = 2, .steps = 50, .visible_calls = true, .seed = 9};
   job.change = [](int, int step, tests::StepParts& p) { p.garbage = step % 5 == 0 ? 12 : 0; };
-  for (const RankInput& rank : tests::make_ranks(job)) {
+  for (const RankRecord& rank : tests::make_ranks(job)) {
     const RankSteps steps = steps_of(rank, 1000);
     REQUIRE(steps.steps.size() == 49);
     CHECK(steps.cpu_known);

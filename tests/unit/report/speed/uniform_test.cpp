@@ -28,11 +28,11 @@ struct Slower {
 };
 
 // All ranks need `more_ms` longer from step kSlowFrom on; the backward pass has one timed matmul a step.
-std::vector<RankInput> slower_ranks(const Slower& slower, bool gpu = true) {
+std::vector<RankRecord> slower_ranks(const Slower& slower, bool gpu = true) {
   MadeJob made{.ranks = 4, .steps = 400, .gpu = gpu ? "yes" : "", .seed = 31};
   made.change = [&](int, int step, StepParts& p) { p.backward += step >= kSlowFrom ? slower.more_ms : 0; };
   auto ranks = tests::make_ranks(made);
-  for (RankInput& rank : ranks) {
+  for (RankRecord& rank : ranks) {
     int64_t faults = 0;
     int step = 0;
     for (model::LoadSample& load : rank.spans[0].loads) {
@@ -67,7 +67,7 @@ std::vector<RankInput> slower_ranks(const Slower& slower, bool gpu = true) {
   return ranks;
 }
 
-model::SpeedFinding slowdown_of(const std::vector<RankInput>& ranks) {
+model::SpeedFinding slowdown_of(const std::vector<RankRecord>& ranks) {
   const auto report = analyse_speed(ranks);
   const auto at = std::find_if(report.findings.begin(), report.findings.end(),
                                [](const auto& f) { return f.problem == SpeedProblem::slower; });

@@ -1,7 +1,7 @@
 #include "common/base/os/io.h"
 #include "common/base/packing.h"
-#include "report/timeline/foreign/torch_profiler.h"
-#include "report/timeline/foreign/xpu_timer_trace.h"
+#include "report/events/foreign/torch_profiler.h"
+#include "report/events/foreign/xpu_timer_trace.h"
 #include "report/timeline/timeline.h"
 #include "tests/support/perfetto_text.h"
 #include "tests/unit/report/timeline/samples.h"
@@ -135,6 +135,16 @@ TEST_CASE("torch.profiler's trace") {
   CHECK(a.pid == 77);
 }
 
+TEST_CASE("a trace of torch.profiler names its host, and one without ranks its process") {
+  const std::string path = "h100_0_4711.1795230915000000000.pt.trace.json";
+  REQUIRE(base::write_file_atomic(path, "{}"));
+  const auto owner = owner_of_torch_file(path);
+  REQUIRE(owner);
+  CHECK(owner->rank == base::kNoRank);
+  CHECK(owner->host == "h100_0");
+  CHECK(owner->pid == 4711);
+}
+
 TEST_CASE("JSON without events, and JSON that is cut") {
   Activity a;
   CHECK_FALSE(parse(a, "{}"));
@@ -170,9 +180,9 @@ TEST_CASE("foreign traces stand beside ours") {
 
 TEST_CASE("a packed trace is read in pieces, plain or packed, and up to its damage") {
   const std::string path = packed_file("packed", std::string(kTorch));
-  const auto rank = rank_of_torch_file(path);
-  REQUIRE(rank);
-  CHECK(*rank == 3);
+  const auto owner = owner_of_torch_file(path);
+  REQUIRE(owner);
+  CHECK(owner->rank == 3);
   Activity a;
   CHECK(add_torch_trace(a, path));
   CHECK(a.slices.size() == 4);

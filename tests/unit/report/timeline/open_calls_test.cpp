@@ -1,5 +1,6 @@
 // Collectives that had not ended at a dump, in the traces and on the page.
-#include "report/timeline/activity/event_activity.h"
+#include "common/model/stacks/stack_file.h"
+#include "report/events/event_activity.h"
 #include "report/timeline/inputs.h"
 #include "report/timeline/page/page_timeline.h"
 #include "report/timeline/timeline.h"
@@ -68,6 +69,36 @@ struct Hang {
     put_file(to + "/collectives.json", Json{{"schema", "xpurun.collectives/1"}, {"ranks", ranks}}.dump());
   }
 
+  // The dump is that of a hang for which rank 1 is to blame; its main thread has stood in read() for 6 s.
+  void blame(double cleared_s) const {
+    model::ProcessStacks stacks;
+    stacks.pid = 101;
+    stacks.rank = 1;
+    stacks.role = model::ProcessRole::rank;
+    stacks.threads.push_back({.tid = 101, .main = true});
+    const auto frame = [&](model::FrameKind kind, const char* function, int line) {
+      stacks.threads[0].frames.push_back({.kind = kind, .func = function, .file = "train.py", .line = line});
+    };
+    frame(model::FrameKind::native, "read", 0);
+    frame(model::FrameKind::python, "load\x1b", 7);
+    frame(model::FrameKind::native, "eval", 0);
+    frame(model::FrameKind::python, "main", 40);
+    put_file(path("dumps/1-hang/rank-1.stacks.json"), model::stacks_file(std::move(stacks)));
+    Json dump = Json::parse(*base::read_file(path("dumps/1-hang/dump.json")));
+    dump["processes"] = Json::array();
+    dump["processes"].push_back(
+        {{"pid", 101}, {"rank", 1}, {"role", "rank"}, {"file", "rank-1.stacks.json"}});
+    dump["ranks"] = Json::array();
+    dump["ranks"].push_back({{"rank", 1}, {"pid", 101}, {"still_s", 6.0}});
+    put_file(path("dumps/1-hang/dump.json"), dump.dump());
+    Json run{{"schema", "xpurun.run/1"}, {"stalls", Json::array()}};
+    run["stalls"].push_back({{"n", 1},
+                             {"cleared_s", cleared_s},
+                             {"dump", "dumps/1-hang"},
+                             {"verdict", {{"ranks", Json::array({1})}}}});
+    put_file(path("run.json"), run.dump());
+  }
+
   std::vector<Slice> open(Activity* activity = nullptr) const {
     std::vector<base::Error> problems;
     Activity a = read_source(find_inputs({dir.path()}).sources.at(0), problems);
@@ -115,6 +146,35 @@ TEST_CASE("a later dump extends an open collective or ends it") {
   CHECK(hang.open()[0].end_ns() == kWall + 20 * kOpenSecond);
   hang.dump(3, 30, 3);
   CHECK(hang.open().empty());
+}
+
+TEST_CASE("the stack of a culprit is slices from its last move to the dump") {
+  const Hang hang;
+  hang.blame(-1);
+  std::vector<base::Error> problems;
+  const Activity a = read_source(find_inputs({hang.dir.path()}).sources.at(1), problems);
+  std::vector<std::string> told;
+  int64_t until = kLatestNs;
+  for (const Slice& s : a.slices) {
+    const Call& call = a.calls[s.call];
+    if (call.open && call.category == Category::python) {
+      CHECK(s.begin_ns == kWall + 2 * kOpenSecond);
+      CHECK(s.end_ns() < until);  // inside of the one before
+      until = s.end_ns();
+      CHECK(a.tracks[s.track].name == "not finished, stack at the hang");
+      told.push_back(call.name + " " + open_argument(call, "place"));
+    }
+  }
+  REQUIRE(told.size() == 2);
+  CHECK(told[0] == "main train.py:40");
+  CHECK(told[1].find('\x1b') == std::string::npos);
+  CHECK(told[1].ends_with(" train.py:7"));
+  // The page has the stacks elsewhere.
+  CHECK(page_timeline({hang.dir.path()}).about.ends_with("; 2 collectives have not finished"));
+  hang.blame(30);  // the hang has passed
+  const Activity passed = read_source(find_inputs({hang.dir.path()}).sources.at(1), problems);
+  CHECK(std::count_if(passed.calls.begin(), passed.calls.end(),
+                      [](const Call& call) { return call.open && call.category == Category::python; }) == 0);
 }
 
 TEST_CASE("open collectives in the traces") {

@@ -1,6 +1,6 @@
-#include "report/timeline/activity/clock_alignment.h"
-#include "report/timeline/activity/event_activity.h"
-#include "report/timeline/activity/groups.h"
+#include "report/events/event_activity.h"
+#include "report/events/groups.h"
+#include "report/events/job_clocks.h"
 #include "report/timeline/output/lanes.h"
 #include "tests/unit/report/timeline/samples.h"
 
@@ -35,9 +35,8 @@ std::string argument(const Call& call, std::string_view name) {
 
 // Ends of collectives on hosts whose clocks are wrong by `errors`, each end up to 5 us away from the others.
 // Rank r is on host r. `communicators`: the hosts of each.
-ClockAlignment aligned(const std::vector<int64_t>& errors,
-                       const std::vector<std::vector<int>>& communicators) {
-  ClockAlignment out;
+JobClocks aligned(const std::vector<int64_t>& errors, const std::vector<std::vector<int>>& communicators) {
+  JobClocks out;
   for (size_t host = 0; host < errors.size(); ++host) {
     Activity a;
     a.host = fmt::format("h{}", host);
@@ -224,6 +223,21 @@ TEST_CASE("Megatron's order: the first type varies fastest") {
   }
 }
 
+TEST_CASE("groups from a file that lists their ranks") {
+  const auto order = GroupOrder::parse_domains(
+      R"({"dp": [[0,4],[1,5],[2,6],[3,7]], "tp": [[0,1,2,3],[4,5,6,7]], "pp": [[0],[1]]})");
+  REQUIRE(order);
+  CHECK(order->world() == 8);
+  CHECK(order->label(6) == "tp2 dp1");
+  for (const char* wrong :
+       {"", "[]", "{}", R"({"tp": 4})", R"({"tp": [[0,1,3]]})", R"({"tp": [[0,1]], "dp": [[0,1]]})",
+        R"({"tp": [[0,1],[2,3]], "dp": [[0,2],[1,9]]})", R"({"tp": [[0,2],[1,3]]})",
+        R"({"tp": [[0,1],[1,2]], "dp": [[0,2],[1,3]]})", R"({"TP": [[0,1]]})"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(GroupOrder::parse_domains(wrong));
+  }
+}
+
 TEST_CASE("groups are inferred from communicators") {
   GroupFinder finder;
   for (int rank = 0; rank < 4; ++rank) {
@@ -245,7 +259,7 @@ TEST_CASE("groups are inferred from communicators") {
 
 TEST_CASE("clocks are aligned within a microsecond through a chain of communicators") {
   const std::vector<int64_t> errors{0, 3'000'000, -40'000'000, 12'345};
-  const ClockAlignment clocks = aligned(errors, {{0, 1}, {1, 2}, {2, 3}});
+  const JobClocks clocks = aligned(errors, {{0, 1}, {1, 2}, {2, 3}});
   for (size_t host = 0; host < errors.size(); ++host) {
     CAPTURE(host);
     CHECK(std::abs(clocks.offset_ns(fmt::format("h{}", host)) + errors[host]) < 12'000);
@@ -257,7 +271,7 @@ TEST_CASE("clocks are aligned within a microsecond through a chain of communicat
 }
 
 TEST_CASE("a host without a common collective keeps its clock and is named") {
-  const ClockAlignment clocks = aligned({0, 5'000, 77'000}, {{0, 1}});
+  const JobClocks clocks = aligned({0, 5'000, 77'000}, {{0, 1}});
   CHECK(clocks.offset_ns("h2") == 0);
   CHECK(clocks.residual().unaligned == std::vector<std::string>{"h2"});
 }

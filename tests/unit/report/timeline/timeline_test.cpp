@@ -78,6 +78,34 @@ TEST_CASE("the summary says how well the clocks agree") {
   CHECK(result.problems.empty());
 }
 
+TEST_CASE("a flow has two ends or none") {
+  const Job job;
+  TimelineOptions options;
+  options.ranks = model::RankSet{1};
+  // Two matmuls with their calls; the collectives meet nobody.
+  CHECK(job.make(options).counts.flows == 4);
+  options = {};
+  options.only = {Category::matmul, Category::collective};
+  CHECK(job.make(options).counts.flows == 4);
+}
+
+TEST_CASE("Chrome's JSON of a job without a GPU names neither a backend nor a device") {
+  const Job job;
+  model::SpanEncoder spans;
+  spans.add({.begin_ns = 900'000, .duration_ns = 50'000, .stage = model::Stage::data, .thread = 7});
+  put_file(job.path("cpu/ranks/1/spans-1.xsp"),
+           model::SpanEncoder::header({.rank = 1, .pid = 9, .host = "n", .mono_ns = 0, .wall_ns = kWall}) +
+               spans.take_block());
+  put_file(job.path("cpu/run.json"), R"({"schema": "xpurun.run/1", "world_size": 4})");
+  REQUIRE(make_timeline({job.path("cpu")}, {.format = TimelineFormat::chrome, .out = job.path("out")}));
+  const auto json = nlohmann::json::parse(job.read("out/rank-1.json"));
+  CHECK(json["distributedInfo"] == nlohmann::json{{"rank", 1}, {"world_size", 4}});
+  CHECK(json["deviceProperties"].empty());
+  const auto& events = json["traceEvents"];
+  CHECK(std::count_if(events.begin(), events.end(),
+                      [](const auto& e) { return e["name"] == "process_name"; }) == 1);
+}
+
 TEST_CASE("selection by rank, time and kind") {
   const Job job;
   TimelineOptions options;

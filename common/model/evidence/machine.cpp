@@ -1,0 +1,286 @@
+#include "common/model/evidence/machine.h"
+
+#include "common/model/json_visitors.h"
+
+#include <algorithm>
+#include <set>
+
+namespace xpurun::model {
+
+namespace {
+
+constexpr std::string_view kReadingSchema = "xpurun.machine-reading/1";
+constexpr size_t kMostSeries = 400;
+constexpr size_t kMostSpells = 24;
+constexpr int kMostCpus = 4096;
+constexpr size_t kLongestLine = size_t{1} << 20;
+// A device that was reset counts from 0 again; a jump of more than this is damage.
+constexpr double kMostEvents = 1e15;
+
+struct Limit {
+  MachineUnit unit = MachineUnit::events;
+  double least = 1;  // events between two readings, or a share
+};
+
+Limit limit_of(MachineFact fact) {
+  switch (fact) {
+    case MachineFact::symbol_errors:
+    case MachineFact::packet_errors:
+    case MachineFact::link_downed:
+    case MachineFact::link_recoveries:
+    case MachineFact::receive_errors:
+    case MachineFact::carrier_changes:
+    case MachineFact::pcie_corrected:
+    case MachineFact::pcie_uncorrected:
+    case MachineFact::cpu_throttled:
+      return {};
+    case MachineFact::retransmissions:
+      return {.least = 10};
+    case MachineFact::packets_dropped:
+      return {.least = 100};
+    case MachineFact::congestion:
+    case MachineFact::tcp_retransmissions:
+    case MachineFact::tcp_segments:
+      return {.least = kMostEvents};  // judged as parts of others
+    case MachineFact::cpu_pressure:
+      return {.unit = MachineUnit::time, .least = 0.6};
+    case MachineFact::memory_pressure:
+      return {.unit = MachineUnit::time, .least = 0.1};
+    case MachineFact::io_pressure:
+      return {.unit = MachineUnit::time, .least = 0.3};
+    case MachineFact::interrupts:
+      return {.unit = MachineUnit::time, .least = 0.5};
+    case MachineFact::stolen:
+      return {.unit = MachineUnit::time, .least = 0.1};
+    case MachineFact::storage_wait:
+      return {.unit = MachineUnit::time, .least = 0.3};
+    case MachineFact::space:
+    case MachineFact::inodes:
+      return {.unit = MachineUnit::level, .least = 0.95};
+    case MachineFact::pcie_narrow:
+    case MachineFact::pcie_slow:
+    case MachineFact::port_down:
+    case MachineFact::mount_silent:
+    case MachineFact::cpu_limited:
+      break;
+  }
+  return {.unit = MachineUnit::state, .least = 1};
+}
+
+// The two neighbours with the shortest time between them become one.
+void join_some(std::vector<MachineSpell>& spells) {
+  if (spells.size() <= kMostSpells) {
+    return;
+  }
+  size_t closest = 1;
+  const auto gap = [&](size_t i) { return spells[i].begin_wall_ns - spells[i - 1].end_wall_ns; };
+  for (size_t i = 2; i < spells.size(); ++i) {
+    closest = gap(i) < gap(closest) ? i : closest;
+  }
+  spells[closest - 1].end_wall_ns = spells[closest].end_wall_ns;
+  spells[closest - 1].amount += spells[closest].amount;
+  spells.erase(spells.begin() + static_cast<std::ptrdiff_t>(closest));
+}
+
+void add_value(MachineSeries& s, const MachineValue& v, int64_t before_ns, int64_t now_ns) {
+  const Limit limit = limit_of(v.fact);
+  const bool counter = limit.unit == MachineUnit::events || limit.unit == MachineUnit::time;
+  double amount = counter ? v.value - s.last : v.value;
+  if (limit.unit == MachineUnit::time) {
+    const double us = static_cast<double>(now_ns - before_ns) / 1000;
+    amount = us > 0 ? std::min(amount / us, 1.0) : 0;
+  }
+  // A level or a state is a fact at the first reading already.
+  const bool known = before_ns > 0 || !counter;
+  s.last = v.value;
+  s.detail = v.detail.empty() ? s.detail : v.detail;
+  // A port without a cable was down before the job.
+  const bool always = v.fact == MachineFact::port_down && s.first >= 1;
+  if (!known || always || amount < limit.least || amount > kMostEvents) {
+    return;
+  }
+  const int64_t from_ns = before_ns > 0 ? before_ns : now_ns;
+  MachineSpell* open =
+      !s.spells.empty() && s.spells.back().end_wall_ns >= from_ns ? &s.spells.back() : nullptr;
+  if (limit.unit == MachineUnit::events) {
+    ++s.times;
+    if (open != nullptr) {
+      open->end_wall_ns = now_ns;
+      open->amount += amount;
+      return;
+    }
+  } else if (open != nullptr) {
+    open->end_wall_ns = now_ns;
+    open->amount = std::max(open->amount, amount);
+    return;
+  } else {
+    ++s.times;
+  }
+  s.spells.push_back({.begin_wall_ns = from_ns, .end_wall_ns = now_ns, .amount = amount});
+  join_some(s.spells);
+}
+
+}  // namespace
+
+MachineUnit unit_of(MachineFact fact) {
+  return limit_of(fact).unit;
+}
+
+void MachineHistory::add(const MachineReading& reading, int64_t wall_ns) {
+  const int64_t before_ns = end_wall_ns;
+  if (wall_ns <= before_ns) {
+    return;  // the clock was set back: no share of a negative time
+  }
+  begin_wall_ns = readings == 0 ? wall_ns : begin_wall_ns;
+  end_wall_ns = wall_ns;
+  ++readings;
+  for (const MachineValue& v : reading.values) {
+    auto it = std::find_if(series.begin(), series.end(), [&](const MachineSeries& s) {
+      return s.fact == v.fact && s.object == v.object && s.rank == v.rank;
+    });
+    const bool fresh = it == series.end();
+    if (fresh) {
+      if (series.size() == kMostSeries) {
+        continue;
+      }
+      series.push_back(
+          {.fact = v.fact, .object = v.object, .first = v.value, .last = v.value, .rank = v.rank});
+      it = series.end() - 1;
+    }
+    add_value(*it, v, fresh ? 0 : before_ns, wall_ns);
+  }
+  for (const RankPlace& place : reading.places) {
+    auto it =
+        std::find_if(places.begin(), places.end(), [&](const RankPlace& p) { return p.rank == place.rank; });
+    if (it == places.end()) {
+      it = places.insert(
+          std::upper_bound(places.begin(), places.end(), place,
+                           [](const RankPlace& a, const RankPlace& b) { return a.rank < b.rank; }),
+          RankPlace{});
+    }
+    const uint64_t crowded = it->pid == place.pid ? it->crowded : 0;
+    const uint64_t seen = it->pid == place.pid ? it->readings : 0;
+    *it = place;
+    it->readings = seen + 1;
+    const auto allowed = static_cast<int>(cpus_in(place.cpus).size());
+    it->crowded = crowded + (allowed > 0 && place.runnable > allowed ? 1 : 0);
+  }
+  for (const MissingSource& one : reading.missing) {
+    if (std::find(missing.begin(), missing.end(), one) == missing.end()) {
+      missing.push_back(one);
+    }
+  }
+}
+
+std::vector<int> cpus_in(std::string_view list) {
+  std::set<int> out;
+  for (const std::string_view part : base::split(base::trim(list), ',')) {
+    const size_t dash = part.find('-');
+    const auto first = base::parse_int(part.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : base::parse_int(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last >= kMostCpus) {
+      continue;
+    }
+    for (int64_t cpu = *first; cpu <= *last; ++cpu) {
+      out.insert(static_cast<int>(cpu));
+    }
+  }
+  return {out.begin(), out.end()};
+}
+
+template <typename V, Self<MachineValue> M>
+void fields(V& visit, M& m) {
+  visit("fact", m.fact);
+  visit("object", m.object, WhenEmpty::omit);
+  visit("value", m.value);
+  visit("detail", m.detail, WhenEmpty::omit);
+  visit.optional("rank", m.rank);
+}
+
+template <typename V, Self<RankPlace> P>
+void fields(V& visit, P& p) {
+  visit("rank", p.rank);
+  visit("pid", p.pid);
+  visit("cpus", p.cpus);
+  visit("omp_threads", p.omp_threads, WhenEmpty::omit);
+  visit("runnable", p.runnable);
+  visit("gpu", p.gpu, WhenEmpty::omit);
+  visit("gpu_cpus", p.gpu_cpus, WhenEmpty::omit);
+  visit("nic", p.nic, WhenEmpty::omit);
+  visit("nic_cpus", p.nic_cpus, WhenEmpty::omit);
+  visit("readings", p.readings, WhenEmpty::omit);
+  visit("crowded", p.crowded, WhenEmpty::omit);
+}
+
+template <typename V, Self<MissingSource> M>
+void fields(V& visit, M& m) {
+  visit("source", m.source);
+  visit("reason", m.reason);
+}
+
+template <typename V, Self<MachineReading> R>
+void fields(V& visit, R& r) {
+  visit("values", r.values);
+  visit("places", r.places, WhenEmpty::omit);
+  visit("missing", r.missing, WhenEmpty::omit);
+}
+
+template <typename V, Self<MachineSpell> S>
+void fields(V& visit, S& s) {
+  visit("begin_wall_ns", s.begin_wall_ns);
+  visit("end_wall_ns", s.end_wall_ns);
+  visit("amount", s.amount);
+}
+
+template <typename V, Self<MachineSeries> S>
+void fields(V& visit, S& s) {
+  visit("fact", s.fact);
+  visit("object", s.object, WhenEmpty::omit);
+  visit("detail", s.detail, WhenEmpty::omit);
+  visit.optional("rank", s.rank);
+  visit("first", s.first);
+  visit("last", s.last);
+  visit("times", s.times, WhenEmpty::omit);
+  visit("spells", s.spells, WhenEmpty::omit);
+}
+
+template <typename V, Self<MachineHistory> H>
+void fields(V& visit, H& h) {
+  visit("begin_wall_ns", h.begin_wall_ns);
+  visit("end_wall_ns", h.end_wall_ns);
+  visit("readings", h.readings);
+  visit("series", h.series);
+  visit("places", h.places, WhenEmpty::omit);
+  visit("missing", h.missing, WhenEmpty::omit);
+}
+
+std::string line_of(const MachineReading& reading) {
+  return write_object(kReadingSchema, reading)
+             .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
+}
+
+base::Result<MachineReading> machine_reading_from(std::string_view line) {
+  if (line.size() > kLongestLine) {
+    return base::fail("a reading of the machine is too long");
+  }
+  const auto j = nlohmann::json::parse(line, nullptr, false);
+  if (j.is_discarded()) {
+    return base::fail("a reading of the machine is no JSON");
+  }
+  return read_object<MachineReading>(kReadingSchema, "reading of the machine", j);
+}
+
+nlohmann::ordered_json to_json(const MachineHistory& h) {
+  return write_object(kMachineSchema, h);
+}
+
+base::Result<MachineHistory> machine_history_from_json(const nlohmann::json& j) {
+  return read_object<MachineHistory>(kMachineSchema, "history of the machine", j);
+}
+
+base::Result<MachineHistory> load_machine_history(const std::string& path) {
+  return load_object(path, machine_history_from_json);
+}
+
+}  // namespace xpurun::model

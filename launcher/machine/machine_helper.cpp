@@ -1,0 +1,161 @@
+#include "launcher/machine/machine_helper.h"
+
+#include "common/base/clock.h"
+#include "common/base/os/io.h"
+#include "common/base/output/terminal.h"
+#include "common/base/strings.h"
+#include "launcher/machine/links.h"
+#include "launcher/machine/pressure.h"
+#include "launcher/machine/storage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <poll.h>
+#include <set>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr int kSampleMs = 2000;
+constexpr double kPatienceS = 2;
+constexpr size_t kLongestRequest = size_t{64} << 10;
+
+class MachineHelper {
+ public:
+  explicit MachineHelper(std::string run_dir) : run_dir_(std::move(run_dir)) {}
+
+  // Until the supervisor has closed its end.
+  void run() {
+    for (;;) {
+      pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+      const int ready = ::poll(&input, 1, kSampleMs);
+      sample();
+      if (ready < 0 && errno != EINTR) {
+        return;
+      }
+      if (ready > 0 && !take()) {
+        return;
+      }
+    }
+  }
+
+ private:
+  void sample() {
+    const base::MonoNs now = base::mono_ns();
+    if (sampled_ > 0) {
+      waits_.sample(host_, ranks_, base::ns_to_s(now - sampled_));
+    }
+    sampled_ = now;
+  }
+
+  bool take() {
+    char bytes[4096];
+    const ssize_t got = ::read(STDIN_FILENO, bytes, sizeof bytes);
+    if (got <= 0) {
+      return got < 0 && errno == EINTR;
+    }
+    text_.append(bytes, static_cast<size_t>(got));
+    const size_t end = text_.rfind('\n');
+    if (end == std::string::npos) {
+      return text_.size() < kLongestRequest;
+    }
+    const size_t begin = end == 0 ? 0 : text_.rfind('\n', end - 1);
+    ranks_ = ranks_from(std::string_view(text_).substr(begin == std::string::npos ? 0 : begin,
+                                                       end - (begin == std::string::npos ? 0 : begin)));
+    text_.erase(0, end + 1);
+    return bool(base::put_out(line_of(reading())));
+  }
+
+  model::MachineReading reading() {
+    model::MachineReading out;
+    read_places(host_, ranks_, out);
+    std::set<int> cpus;
+    std::vector<std::string> paths{run_dir_, "/dev/shm"};
+    for (const WatchedRank& rank : ranks_) {
+      const auto places = written_places(host_.proc(), rank.pid);
+      paths.insert(paths.end(), places.begin(), places.end());
+    }
+    for (const model::RankPlace& place : out.places) {
+      const auto allowed = model::cpus_in(place.cpus);
+      cpus.insert(allowed.begin(), allowed.end());
+    }
+    const std::vector<int> allowed(cpus.begin(), cpus.end());
+    read_infiniband(host_, out);
+    read_interfaces(host_, out);
+    read_tcp(host_, out);
+    read_pci(host_, out);
+    read_pressure(host_, ranks_.empty() ? 0 : ranks_.front().pid, out);
+    interrupts_.read(host_, allowed, out);
+    read_frequency(host_, allowed, out);
+    space_.read(host_.proc_text("self/mountinfo"), paths, kPatienceS, out);
+    waits_.read(out);
+    return out;
+  }
+
+  std::string run_dir_;
+  HostFiles host_;
+  std::vector<WatchedRank> ranks_;
+  InterruptReader interrupts_;
+  SpaceReader space_;
+  StorageWaits waits_;
+  std::string text_;
+  base::MonoNs sampled_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> machine_words(const std::string& run_dir) {
+  return {std::string(kMachineRole), run_dir};
+}
+
+std::string ranks_line(const std::vector<WatchedRank>& ranks) {
+  std::string out;
+  for (const WatchedRank& rank : ranks) {
+    out += fmt::format("{}{}:{}:{}", out.empty() ? "" : " ", rank.rank, rank.local_rank, rank.pid);
+  }
+  return out + "\n";
+}
+
+std::vector<WatchedRank> ranks_from(std::string_view line) {
+  constexpr int64_t kMostPid = 1 << 22;
+  std::vector<WatchedRank> out;
+  for (const std::string_view word : base::split(base::trim(line), ' ')) {
+    const auto parts = base::split(word, ':');
+    if (parts.size() != 3) {
+      continue;
+    }
+    const auto rank = base::parse_int(parts[0]);
+    const auto local = base::parse_int(parts[1]);
+    const auto pid = base::parse_int(parts[2]);
+    if (rank && local && pid && *rank >= 0 && *rank <= INT32_MAX && *local >= -1 && *local <= INT32_MAX &&
+        *pid > 0 && *pid <= kMostPid) {
+      out.push_back({.rank = static_cast<base::Rank>(*rank),
+                     .local_rank = static_cast<int>(*local),
+                     .pid = static_cast<base::Pid>(*pid)});
+    }
+  }
+  return out;
+}
+
+void run_machine_helper(const std::vector<std::string>& words) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::signal(SIGPIPE, SIG_IGN);
+  // The ranks' CPUs are theirs.
+  ::setpriority(PRIO_PROCESS, 0, 10);
+  if (words.size() != 2) {
+    ::_exit(2);
+  }
+  // Never destroyed, because a thread may wait for a dead file system.
+  auto* helper = new MachineHelper(words[1]);
+  helper->run();
+  ::_exit(0);
+}
+
+}  // namespace xpurun::launcher

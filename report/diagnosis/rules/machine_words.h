@@ -1,0 +1,27 @@
+// Words for what was counted about the host of a job, and which of these facts count.
+#pragma once
+
+#include "common/model/evidence/machine.h"
+#include "common/model/run_manifest.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+// The spells that say something: one busy reading is no pressure.
+std::vector<model::MachineSpell> telling_spells(const model::MachineSeries& series);
+
+// "mlx5_0/1, losses of the link: 3", "/data is 97 % full". `amount`: events or the largest share.
+std::string machine_words(const model::MachineSeries& series, double amount);
+
+// "host b: " where the job has several; `node`: index into RunManifest::nodes.
+std::string on_host(const model::RunManifest& run, size_t node);
+
+// Seconds since the run began.
+double seconds_in(const model::RunManifest& run, int64_t wall_ns);
+
+// The retransmitted share of the TCP segments that the host sent during the run, where it is large; else 0.
+double tcp_loss(const model::MachineHistory& history);
+
+}  // namespace xpurun::report

@@ -1,0 +1,75 @@
+// What a growth of the ranks' memory causes: run.json, and once a line and an event.
+#include "launcher/supervise/handlers/memory_watch.h"
+#include "tests/unit/launcher/job_scene.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+
+namespace {
+
+constexpr int64_t kGrowMiB = int64_t{1} << 20;
+
+struct MemoryScene : test::JobScene {
+  std::vector<std::string> lines;
+  model::RankSet ranks;
+  std::optional<MemoryRoom> room = MemoryRoom{
+      .group = "/sys/fs/cgroup/job", .limit_bytes = 16 * 1024 * kGrowMiB, .used_bytes = 8 * 1024 * kGrowMiB};
+  MemoryWatch watch{{table, journal, options},
+                    {.steps = [this](base::Rank) { return static_cast<uint64_t>(now_s() * 10); },
+                     .room = [this] { return room; },
+                     .grows =
+                         [this](const std::string& sentence, const model::RankSet& which) {
+                           tell(sentence);
+                           ranks = which;
+                         },
+                     .say = [this](const std::string& line) { lines.push_back(line); }}};
+
+  // Rank 1 grows by 8 MiB a second.
+  void run(int seconds, int64_t leak_mib = 8) {
+    for (int i = 0; i < seconds; ++i) {
+      run_for(1);
+      const int64_t grown = leak_mib * static_cast<int64_t>(now_s());
+      watch.add(test::kRank0, {.at_ns = loop.now(), .private_bytes = 1024 * kGrowMiB});
+      watch.add(test::kRank1, {.at_ns = loop.now(), .private_bytes = (1024 + grown) * kGrowMiB});
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("memory watch: the growth of one rank is recorded and said once") {
+  MemoryScene s;
+  s.run(120);
+  CHECK(s.table.find(test::kRank0)->record.growth.empty());
+  const model::MemoryGrowth& growth = s.table.find(test::kRank1)->record.growth;
+  CHECK_FALSE(growth.empty());
+  CHECK(growth.until_step > growth.since_step);
+  CHECK(s.ranks == model::RankSet{1});
+  REQUIRE(s.told().size() == 1);
+  REQUIRE(s.lines.size() == 1);
+  CHECK(s.lines[0].starts_with("the memory of rank 1 grows by "));
+  CHECK(s.lines[0].find("819 KiB a step") != std::string::npos);
+  CHECK(s.lines[0].find("the limit of 16.0 GiB of /sys/fs/cgroup/job is reached in 1") != std::string::npos);
+}
+
+TEST_CASE("memory watch: a limit that is far away, or unknown, is not said") {
+  MemoryScene s;
+  s.room->used_bytes = 0;
+  s.room->limit_bytes *= 100;
+  s.run(120);
+  s.room.reset();
+  s.run(60);
+  CHECK(s.lines.empty());
+  CHECK_FALSE(s.table.find(test::kRank1)->record.growth.empty());
+}
+
+TEST_CASE("memory watch: memory that stays is no growth") {
+  MemoryScene s;
+  s.run(120, 0);
+  CHECK(s.table.find(test::kRank1)->record.growth.empty());
+  CHECK(s.lines.empty());
+}

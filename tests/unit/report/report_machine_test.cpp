@@ -1,0 +1,148 @@
+#include "report/run/findings.h"
+#include "report/run/occurrences.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using model::MachineFact;
+using model::MachineHistory;
+using model::MachineReading;
+using model::MachineValue;
+
+namespace {
+
+constexpr int64_t kRunStart = 1'700'000'000'000'000'000;
+
+int64_t at_second(double seconds) {
+  return kRunStart + static_cast<int64_t>(seconds * 1e9);
+}
+
+RunReport report_of(MachineHistory history) {
+  RunReport out;
+  out.run.started_wall_ns = kRunStart;
+  out.run.host = "a";
+  out.verdict.kind = model::VerdictKind::none;
+  out.machines.push_back(std::move(history));
+  return out;
+}
+
+MachineHistory read_twice(const std::vector<MachineValue>& before, const std::vector<MachineValue>& after,
+                          std::vector<model::RankPlace> places = {}) {
+  MachineHistory out;
+  for (int i = 0; i < 2; ++i) {
+    out.add({.values = before, .places = places, .missing = {}}, at_second(2 + 5 * i));
+  }
+  for (int i = 2; i < 5; ++i) {
+    out.add({.values = after, .places = places, .missing = {}}, at_second(2 + 5 * i));
+  }
+  return out;
+}
+
+const Finding* found(const std::vector<Finding>& all, std::string_view id) {
+  const auto it = std::find_if(all.begin(), all.end(), [&](const Finding& f) { return f.id == id; });
+  return it == all.end() ? nullptr : &*it;
+}
+
+MachineValue value(MachineFact fact, const std::string& object, double number, std::string detail = {}) {
+  return {.fact = fact, .object = object, .value = number, .detail = std::move(detail)};
+}
+
+}  // namespace
+
+TEST_CASE("machine findings: a healthy host has none") {
+  const std::vector<MachineValue> healthy = {
+      value(MachineFact::space, "/", 0.8), value(MachineFact::symbol_errors, "mlx5_0/1", 12),
+      value(MachineFact::port_down, "mlx5_1/1", 1, "1: DOWN"), value(MachineFact::mount_silent, "/", 0),
+      value(MachineFact::tcp_segments, "host", 1000)};
+  const auto findings = find_findings(
+      report_of(read_twice(healthy, healthy, {{.rank = 0, .pid = 7, .cpus = "0-3", .omp_threads = 4}})));
+  CHECK(findings.size() == 1);  // the verdict
+}
+
+TEST_CASE("machine findings: a disk that is nearly full, before a write fails") {
+  const auto findings = find_findings(report_of(
+      read_twice({value(MachineFact::space, "/ckpt", 0.90)},
+                 {value(MachineFact::space, "/ckpt", 0.97, "1 GiB of 30 GiB are free in /ckpt (ext4)")})));
+  const Finding* f = found(findings, "machine.space");
+  REQUIRE(f != nullptr);
+  CHECK(f->title == "/ckpt is 97 % full (1 GiB of 30 GiB are free in /ckpt (ext4))");
+  CHECK(f->severity == Severity::warning);
+  CHECK(f->evidence.front().find("(7 s in)") != std::string::npos);
+}
+
+TEST_CASE("machine findings: a link that recovers again and again") {
+  MachineHistory history;
+  for (int i = 0; i < 4; ++i) {
+    history.add({.values = {value(MachineFact::link_recoveries, "mlx5_0/1", 100 + 2 * i)},
+                 .places = {},
+                 .missing = {}},
+                at_second(5 * i + 2));
+  }
+  const auto findings = find_findings(report_of(std::move(history)));
+  const Finding* f = found(findings, "machine.link_recoveries");
+  REQUIRE(f != nullptr);
+  CHECK(f->title == "mlx5_0/1, recoveries of the link: 6, again and again");
+}
+
+TEST_CASE("machine findings: pressure counts once it lasts") {
+  MachineHistory history;
+  for (int i = 0; i < 2; ++i) {  // 100 % of 5 s
+    history.add(
+        {.values = {value(MachineFact::memory_pressure, "/job", 5e6 * i)}, .places = {}, .missing = {}},
+        at_second(2 + 5 * i));
+  }
+  CHECK(found(find_findings(report_of(history)), "machine.memory_pressure") == nullptr);
+  history.add({.values = {value(MachineFact::memory_pressure, "/job", 8e6)}, .places = {}, .missing = {}},
+              at_second(12));
+  const auto findings = find_findings(report_of(history));
+  const Finding* f = found(findings, "machine.memory_pressure");
+  REQUIRE(f != nullptr);
+  CHECK(f->title == "all threads of control group /job waited for memory for 100 % of the time");
+}
+
+TEST_CASE("machine findings: mistakes in the placement of the ranks") {
+  std::vector<model::RankPlace> places = {{.rank = 0, .pid = 7, .cpus = "3", .omp_threads = 8, .runnable = 9},
+                                          {.rank = 1,
+                                           .pid = 8,
+                                           .cpus = "3",
+                                           .omp_threads = 8,
+                                           .runnable = 1,
+                                           .gpu = "0000:3b:00.0",
+                                           .gpu_cpus = "8-15"}};
+  const auto findings = find_findings(report_of(read_twice({}, {}, places)));
+  REQUIRE(found(findings, "cpu.omp_threads") != nullptr);
+  CHECK(found(findings, "cpu.omp_threads")->title ==
+        "OMP_NUM_THREADS asks for more threads (16) than CPUs are allowed (1)");
+  REQUIRE(found(findings, "cpu.shared_core") != nullptr);
+  CHECK(found(findings, "cpu.shared_core")->title == "ranks 0-1 are pinned to one CPU, number 3");
+  REQUIRE(found(findings, "cpu.crowded") != nullptr);
+  CHECK(found(findings, "cpu.crowded")->title.starts_with("rank 0:"));
+  REQUIRE(found(findings, "cpu.far_device") != nullptr);
+  CHECK(found(findings, "cpu.far_device")->evidence.front().find("8-15") != std::string::npos);
+}
+
+TEST_CASE("occurrences: all sources in the order of one clock, and what could not be seen") {
+  RunReport report = report_of(read_twice({value(MachineFact::link_downed, "mlx5_0/1", 0)},
+                                          {value(MachineFact::link_downed, "mlx5_0/1", 1)}));
+  report.verdict.kind = model::VerdictKind::crash;
+  report.kernel_gap = "the kernel's log may not be read (kernel.dmesg_restrict)";
+  model::ProcessRecord rank;
+  rank.role = model::ProcessRole::rank;
+  rank.rank = 3;
+  rank.death = {.happened = true, .at_s = 20, .wait_status = base::WaitStatus(9)};
+  report.run.processes.push_back(rank);
+  report.run.stalls.push_back({.n = 1, .ranks = {1}, .at_s = 18, .since_s = 8});
+  const auto findings = find_findings(report);
+  const Finding* f = found(findings, "order");
+  REQUIRE(f != nullptr);
+  REQUIRE(f->evidence.size() == 4);
+  CHECK(f->evidence[0].find("mlx5_0/1, losses of the link: 1") != std::string::npos);
+  CHECK(f->evidence[1].find("the last progress of rank 1") != std::string::npos);
+  CHECK(f->evidence[2].find("rank 3 was ended by SIGKILL") != std::string::npos);
+  CHECK(f->evidence[3].find("kernel.dmesg_restrict") != std::string::npos);
+  report.machines.clear();
+  CHECK(found(find_findings(report), "order") == nullptr);
+}
