@@ -145,8 +145,8 @@ constexpr OptionSpec kRun[] = {
      .words = "all",
      .default_text = "all",
      .group = kPrograms,
-     .help = "the events that --on-event is run for: hang, crash, exception, recovery, slow, mismatch, "
-             "stall, end, or all",
+     .help = "the events that --on-event is run for: hang, crash, exception, recovery, slow, memory, "
+             "mismatch, stall, end, or all",
      .scope = Scope::everywhere},
     {.name = "on-event-timeout",
      .kind = ValueKind::duration,

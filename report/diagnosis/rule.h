@@ -73,9 +73,6 @@ std::optional<model::Verdict> hung(const Scene& scene);
 
 // rules_join.cpp: ranks that were never started, are used twice, or wait elsewhere
 std::optional<model::Verdict> not_all_joined(const Scene& scene);
-// The ranks that have not come to init_process_group, in which all others wait, as far as their number is
-// known.
-model::RankSet not_come(const Scene& scene);
 
 // rules_locks.cpp
 // Ranks each of which waits for a lock that the next one holds, the last one for that of the first.

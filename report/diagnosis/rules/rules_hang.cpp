@@ -248,8 +248,7 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   if (waiting.empty()) {
     return std::nullopt;
   }
-  const RankSet missing = not_come(scene);
-  const bool others = !missing.empty() || scene.facts.run.world_size > static_cast<int>(waiting.size());
+  const bool others = scene.facts.run.world_size > static_cast<int>(waiting.size());
   const bool several = scene.facts.run.nodes.size() > 1;
   Verdict v = begin_hang(scene, {.id = kHangAllWaiting, .confidence = Confidence::low},
                          {{.state = RankState::waiting, .views = waiting}}, waiting);
@@ -261,8 +260,6 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   const std::string why =
       others && several
           ? tr("the state of the other ranks of {} at that moment is unknown", scene.facts.run.world_size)
-      : !missing.empty() ? tr("{} {} not on this host or never started", rank_words(missing),
-                              pick({"is", "are"}, missing.size()))
       : others   ? tr("the others of {} are not on this host or never started", scene.facts.run.world_size)
       : one_call ? tr("none is missing; it was not recorded whether they called it with the same size, type "
                       "and root, or wait for the network or a GPU")

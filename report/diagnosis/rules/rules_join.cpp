@@ -152,11 +152,6 @@ std::optional<Verdict> other_place(const Scene& scene, const Joiners& all) {
 
 }  // namespace
 
-RankSet not_come(const Scene& scene) {
-  const auto all = joiners(scene);
-  return all && !all->some_ended ? all->missing() : RankSet();
-}
-
 std::optional<Verdict> not_all_joined(const Scene& scene) {
   const auto all = joiners(scene);
   if (!all || !scene.unheard().empty()) {
@@ -172,11 +167,20 @@ std::optional<Verdict> not_all_joined(const Scene& scene) {
     return v;
   }
   const RankSet missing = all->missing();
-  if (missing.empty() || (!all->local && scene.facts.run.nodes.size() <= 1)) {
+  if (missing.empty()) {
     return std::nullopt;
   }
-  Verdict v = verdict_on(scene, missing, Confidence::high);
   const RankSet come = ranks_of(scene.in({RankState::waiting}));
+  if (!all->local && scene.facts.run.nodes.size() <= 1) {
+    Verdict v = verdict_on(scene, {}, Confidence::low);
+    v.id = kHangAllWaiting;
+    say(v, tr("{} {} waited in {} for {}; {} of {} {} not on this host or never started", rank_words(come),
+              pick({"has", "have"}, come.size()), where_they_wait(v), seconds_words(v.seconds),
+              rank_words(missing), all->size, pick({"is", "are"}, missing.size())));
+    v.next.text = tr("look at the other hosts' runs: one of their ranks is missing in this call");
+    return v;
+  }
+  Verdict v = verdict_on(scene, missing, Confidence::high);
   say(v, tr("{} of {} {} never started; {} {} waited for {} in {} for {}", rank_words(missing), all->size,
             pick({"was", "were"}, missing.size()), rank_words(come), pick({"has", "have"}, come.size()),
             pick({"it", "them"}, missing.size()), where_they_wait(v), seconds_words(v.seconds)));

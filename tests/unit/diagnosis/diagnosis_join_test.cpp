@@ -48,7 +48,7 @@ TEST_CASE("who should be there: a rank that was never started") {
   v = diagnose(job.facts);
   CHECK(v.id == "hang.all_waiting");
   CHECK(v.ranks.empty());
-  CHECK(v.sentence.find("rank 3 is not on this host or never started") != std::string::npos);
+  CHECK(v.sentence.find("rank 3 of 4 is not on this host or never started") != std::string::npos);
   // A rank that works on its way to the call is the culprit.
   Job late = joining_job(3);
   late.rank(2, in_sleep()).hang_dump();
