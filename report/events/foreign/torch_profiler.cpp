@@ -560,7 +560,7 @@ base::Status parse_torch_trace(Activity& out, std::istream& json) {
 base::Status add_torch_trace(Activity& out, const std::string& path) {
   XPURUN_TRY_ASSIGN(const auto text, TraceText::open(path));
   std::istream json(text.get());
-  const auto parsed = parse_torch_trace(out, json);
+  auto parsed = parse_torch_trace(out, json);
   out.complete = out.complete && text->problem().empty();
   if (parsed) {
     return parsed;

@@ -71,7 +71,7 @@ struct Kernel {
 
 std::string put_text(Kernel& k, const char* name, pbf_reader& r) {
   const auto view = r.get_view();
-  const std::string text = base::sanitize({view.data(), view.size()});
+  std::string text = base::sanitize({view.data(), view.size()});
   k.arguments.push_back({name, text});
   return text;
 }
