@@ -227,7 +227,7 @@ TEST_CASE("a text that grows without end is refused before it fills the memory")
 
 TEST_CASE("Chrome's trace events of any program: lists, begins and ends, old and other kinds") {
   Activity a;
-  REQUIRE(parse(a, R"json([
+  constexpr std::string_view kList = R"json([
 {"ph": "B", "name": "outer", "pid": "job", "tid": "main", "ts": 100, "args": {}},
 {"ph": "B", "name": "inner \u00e9\n", "pid": "job", "tid": "main", "ts": 110},
 {"ph": "E", "pid": "job", "tid": "main", "ts": 120.5},
@@ -236,7 +236,8 @@ TEST_CASE("Chrome's trace events of any program: lists, begins and ends, old and
 {"ph": "X", "cat": "Runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 2, "ts": 1e1, "dur": 1},
 {"ph": "X", "cat": "mtia_ccp_events", "name": "accelerator", "pid": 0, "tid": 3, "ts": 10, "dur": 5},
 {"ph": "X", "cat": "mine", "name": "something", "pid": 0, "tid": 3, "ts": 10, "dur": 5},
-])json"));
+])json";
+  REQUIRE(parse(a, kList));
   CHECK(a.complete);
   std::map<std::string, std::pair<int64_t, Category>> told;
   for (const Slice& s : a.slices) {
@@ -365,7 +366,7 @@ TEST_CASE("an export of nsys is a process with its streams and threads") {
   const std::string path = dir.path() + "/report_rank3.sqlite";
   sqlite3* handle = nullptr;
   REQUIRE(sqlite3_open(path.c_str(), &handle) == SQLITE_OK);
-  REQUIRE(sqlite3_exec(handle, R"sql(
+  constexpr const char* kTables = R"sql(
     CREATE TABLE StringIds (id INTEGER, value TEXT);
     INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL'), (3, 'cudaLaunchKernel');
     CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT);
@@ -378,8 +379,8 @@ TEST_CASE("an export of nsys is a process with its streams and threads") {
     INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000, 1500, 281474976710656 + 77 * 16777216 + 78, 11, 3);
     CREATE TABLE NVTX_EVENTS (start, end, globalTid, text, textId);
     INSERT INTO NVTX_EVENTS VALUES (500, 9500, 78, 'step', NULL), (600, NULL, 78, 'mark', NULL);
-  )sql",
-                       nullptr, nullptr, nullptr) == SQLITE_OK);
+  )sql";
+  REQUIRE(sqlite3_exec(handle, kTables, nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(handle);
   CHECK(owner_of_nsys_export(path)->rank == 3);
   Activity a;
