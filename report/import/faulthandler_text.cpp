@@ -70,8 +70,6 @@ base::Result<Imported> read_faulthandler_text(std::string_view text, const Impor
   for (const std::string_view line : base::split(text, '\n')) {
     ++number;
     if (auto thread = faulthandler_thread(line)) {
-      // The current thread is the one of a fatal error; the ids are no numbers of the kernel.
-      thread->tid = static_cast<base::Tid>(process.threads.size() + 1);
       process.threads.push_back(std::move(*thread));
     } else if (auto frame = faulthandler_frame(line); frame && !process.threads.empty()) {
       process.threads.back().frames.push_back(std::move(*frame));
@@ -79,9 +77,9 @@ base::Result<Imported> read_faulthandler_text(std::string_view text, const Impor
       notes.add(number, "the outer frames are not in the file");
     }
   }
-  // faulthandler writes the main thread last.
-  if (!process.threads.empty()) {
-    process.threads.back().main = true;
+  // The ids are no numbers of the kernel. The main thread comes last, and has the lowest number.
+  for (size_t i = 0; i < process.threads.size(); ++i) {
+    process.threads[i].tid = static_cast<base::Tid>(process.threads.size() - i);
   }
   return only_process(std::move(process), notes.take());
 }

@@ -128,8 +128,8 @@ class NsysReader {
     const bool nccl = table.category == Category::kernel && model::is_nccl_kernel(row.name);
     const TrackKind kind = nccl ? TrackKind::communication : table.track;
     const bool host = kind == TrackKind::host;
-    if (host) {
-      out_.pid = static_cast<base::Pid>((row.track >> kPidShift) & kIdMask);
+    if (const int64_t pid = (row.track >> kPidShift) & kIdMask; host && pid != 0) {
+      out_.pid = static_cast<base::Pid>(pid);
     }
     out_.slices.push_back(
         {.begin_ns = row.begin_ns + began_ns_,

@@ -200,10 +200,8 @@ class Buffer {
     if (too_long_) {
       return false;
     }
-    // A long event is not read again and again.
-    const size_t wanted = std::max(kChunk, kept);
-    text_bytes_.resize(kept + wanted);
-    const auto got = text_.rdbuf()->sgetn(text_bytes_.data() + kept, static_cast<std::streamsize>(wanted));
+    text_bytes_.resize(kept + kChunk);
+    const auto got = text_.rdbuf()->sgetn(text_bytes_.data() + kept, static_cast<std::streamsize>(kChunk));
     text_bytes_.resize(kept + static_cast<size_t>(std::max<std::streamsize>(got, 0)));
     return text_bytes_.size() > kept;
   }

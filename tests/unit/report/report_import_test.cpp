@@ -268,13 +268,13 @@ TEST_CASE("faulthandler's text") {
   REQUIRE(read->processes.size() == 1);
   const auto& threads = read->processes[0].threads;
   REQUIRE(threads.size() == 2);
-  CHECK(threads[0].python_name == "loader");
-  CHECK_FALSE(threads[0].main);
-  CHECK(threads[0].frames.at(0).file == "/a b/load.py");
-  CHECK(threads[0].frames.at(0).func == "read");
-  CHECK(threads[1].main);
-  CHECK(threads[1].thread_id == 0x7f34ab);
-  CHECK(threads[1].frames.at(0).line == 31);
+  CHECK(threads[1].python_name == "loader");
+  CHECK_FALSE(threads[1].main);
+  CHECK(threads[1].frames.at(0).file == "/a b/load.py");
+  CHECK(threads[1].frames.at(0).func == "read");
+  CHECK(threads[0].main);
+  CHECK(threads[0].thread_id == 0x7f34ab);
+  CHECK(threads[0].frames.at(0).line == 31);
   CHECK(read->notes.size() == 1);
   CHECK_FALSE(import_content(ForeignFormat::faulthandler_text, "Thread x (most recent call first):\n", {}));
 }

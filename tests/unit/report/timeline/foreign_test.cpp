@@ -266,20 +266,20 @@ TEST_CASE("Chrome's trace events: a wrong event is left out, counted and named, 
                           event("wrong end", R"("ts": 10, "dur": inf)") +
                           event("negative", R"("ts": 10, "dur": -5)") + "17,\n{\"ph\" \"X\"},\n" +
                           R"({"ph": "E", "name": "no begin", "pid": 1, "tid": 1, "ts": 5},)";
-  const std::string odd = event("copy", good + R"(, "args": {"memory bandwidth (GB/s)": inf, "bytes": 4096
-})") +
-                          event("escape \\q \\u12", good) + event("byte \xff\xfe", good) + event("plain", good);
-Activity a;
-REQUIRE(parse(a, "{\"traceEvents\": [" + bad + odd + "], \"traceName\": \"x\"}"));
-REQUIRE(a.slices.size() == 4);
-CHECK_FALSE(a.complete);
-CHECK(a.damage == "6 events are left out: no time, wrong end, negative");
-CHECK(a.calls[a.slices[0].call].name == "copy");
-REQUIRE(a.extras[a.slices[0].extra].size() == 1);
-CHECK(a.extras[a.slices[0].extra][0].name == "bytes");
-CHECK(a.calls[a.slices[1].call].name == "escape \\q \\u12");
-CHECK(a.calls[a.slices[2].call].name.starts_with("byte "));
-CHECK(a.calls[a.slices[3].call].name == "plain");
+  const std::string odd =
+      event("copy", good + R"x(, "args": {"memory bandwidth (GB/s)": inf, "bytes": 4096})x") +
+      event("escape \\q \\u12", good) + event("byte \xff\xfe", good) + event("plain", good);
+  Activity a;
+  REQUIRE(parse(a, "{\"traceEvents\": [" + bad + odd + "], \"traceName\": \"x\"}"));
+  REQUIRE(a.slices.size() == 4);
+  CHECK_FALSE(a.complete);
+  CHECK(a.damage == "6 events are left out: no time, wrong end, negative");
+  CHECK(a.calls[a.slices[0].call].name == "copy");
+  REQUIRE(a.extras[a.slices[0].extra].size() == 1);
+  CHECK(a.extras[a.slices[0].extra][0].name == "bytes");
+  CHECK(a.calls[a.slices[1].call].name == "escape \\q \\u12");
+  CHECK(a.calls[a.slices[2].call].name.starts_with("byte "));
+  CHECK(a.calls[a.slices[3].call].name == "plain");
 }
 
 TEST_CASE("equal calls of one foreign file are no repetitions") {
@@ -316,8 +316,8 @@ TEST_CASE("all fields of xpu_timer's trace") {
   });
   kernel(0, 8, [&](protozero::pbf_writer& d) { put_list(d, 1, {4, 2048, 2048, 128}); });
   kernel(0, 12, [&](protozero::pbf_writer& d) {
-    protozero::pbf_writer(d, 1);
-    protozero::pbf_writer(d, 1);
+    d.add_message(1, "");
+    d.add_message(1, "");
     d.add_double(4, 3e9);
   });
   kernel(1, 9, [&](protozero::pbf_writer& d) {
