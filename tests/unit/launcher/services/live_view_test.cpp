@@ -60,6 +60,7 @@ struct LiveViewScene : test::JobScene {
                   }};
   model::CollectiveFacts calls;
   int asked_for_calls = 0;
+  model::RankSet slow_ranks;
 
   LiveViewScene() {
     journal.manifest().id = "the-run";
@@ -74,10 +75,12 @@ struct LiveViewScene : test::JobScene {
                         .watcher = watcher,
                         .timing = timing,
                         .steps = steps,
-                        .calls = [this] {
-                          ++asked_for_calls;
-                          return calls;
-                        }});
+                        .calls =
+                            [this] {
+                              ++asked_for_calls;
+                              return calls;
+                            },
+                        .slow_ranks = slow_ranks});
   }
   // The stall of rank 1, from the second 3 on.
   model::Stall& stall() {

@@ -34,6 +34,8 @@ std::string untraced_message(const std::string& name) {
 
 struct PythonReportsScene : test::JobScene {
   test::LogLines log;
+  MpiSegments mpi;
+  CallPlaces places{{.loop = loop, .started = [](base::Pid) {}}};
   std::vector<std::string> ended;
   std::optional<PythonReports> reports;
 
@@ -44,7 +46,7 @@ struct PythonReportsScene : test::JobScene {
     start();
   }
   void start() {
-    reports.emplace(PythonReports::Parts{loop, table, journal, storage, options}, "node-a",
+    reports.emplace(PythonReports::Parts{loop, table, journal, storage, options, mpi, places}, "node-a",
                     PythonReports::Hooks{.look_at =
                                              [this](base::Pid pid) {
                                                table.look_at(pid);
