@@ -55,8 +55,11 @@ void tell_github(const model::Verdict& verdict, const std::string& report_json) 
   }
   base::write_stderr(github_annotation(verdict, variable("GITHUB_WORKSPACE")));
   const std::string summary = variable("GITHUB_STEP_SUMMARY");
+  if (summary.empty() || report_json.empty()) {
+    return;
+  }
   const auto report = base::read_file(report_json);
-  if (summary.empty() || !report) {
+  if (!report) {
     return;
   }
   const auto markdown = report::markdown_text(*report);

@@ -12,7 +12,8 @@ namespace xpurun::launcher {
 // `workspace`, if the file is below it. A notice if nothing is wrong. One line.
 std::string github_annotation(const model::Verdict& verdict, const std::string& workspace);
 
-// Nothing outside of a workflow. `report_json`: path of the report; the summary is its Markdown.
+// Nothing outside of a workflow. `report_json`: path of the report, empty without one; the summary is its
+// Markdown.
 void tell_github(const model::Verdict& verdict, const std::string& report_json);
 
 }  // namespace xpurun::launcher

@@ -365,7 +365,9 @@ void VerdictHandler::print_end() {
   if (run.verdict.kind != model::VerdictKind::none && run.verdict.kind != model::VerdictKind::running) {
     publish(run.verdict);
   }
-  tell_github(run.verdict, parts_.journal.dir().report_json());
+  // Without a report there is nothing to read, and the file system may not answer.
+  const bool reported = parts_.options.report && no_report_.empty();
+  tell_github(run.verdict, reported ? parts_.journal.dir().report_json() : std::string());
   const EndText text =
       parts_.options.attaches() ? EndText::with_evidence : end_text(run, hooks_.several_ranks());
   if (parts_.options.verbosity < 0 || text == EndText::nothing) {
@@ -381,7 +383,7 @@ void VerdictHandler::print_end() {
   if (!stacks.empty()) {
     words.next = {};
   }
-  for (const std::string& line : source_lines(run.verdict.where)) {
+  for (const std::string& line : reported ? source_lines(run.verdict.where) : std::vector<std::string>()) {
     hooks_.say("  " + line);
   }
   for (const std::string& line : report::evidence_lines(words, parts_.options.verbosity > 0)) {

@@ -77,7 +77,7 @@ class Hang(xpurun_test.Case):
         self.check_readme("README.md", result.stderr)
         told = self.run_xpurun("report", self.out, "--quiet", "--json", "--lang", "zh", out=False)
         chinese = json.loads(told.stdout)["translation"]
-        source = re.findall(r"^xpurun: +((?:> +)?\d+  .*)$", result.stderr, re.M)
+        source = re.findall(r"^xpurun:   ([> ]   \d+  .*)$", result.stderr, re.M)
         following = f"下一步：{chinese['next_text']}：{chinese['next_command']}"
         self.check_readme("README.zh.md", "\n".join(
             [f"xpurun: 挂起：{chinese['title']}", f"xpurun:   {chinese['headline']}", "xpurun: 报告：PATH",

@@ -395,7 +395,7 @@ class NodesAgent(nodes_test.Case):
         self.assertIn("refuses", agent.wait("failed")["reason"])
 
     def test_a_server_that_cannot_be_started_is_an_error(self):
-        for address, word in ("", "MASTER_ADDR"), ('x"; include y', "address"), ("192.0.2.1", "192.0.2.1"):
+        for address, word in (('x"; include y', "address"), ("192.0.2.1", "192.0.2.1")):
             with self.subTest(address=address):
                 agent = self.start_agent(0, auto=True, url="", mark={"address": address}, run=f"run{len(address)}")
                 self.assertIn(word, agent.wait("failed")["reason"])

@@ -189,7 +189,7 @@ class Failure(hosts_test.Case):
             self.assertIn("rank 3 (host h1) was killed by SIGKILL (out of memory: the kernel "
                           "killed it at the memory limit of its control group)", verdict["sentence"])
             self.assertIn("give the job more memory", verdict["next"])
-            self.assertIn(verdict["sentence"], node.said())
+            self.assertIn(verdict["sentence"].removeprefix("crash: "), node.said())
         self.assertEqual(verdicts[0]["sentence"], verdicts[1]["sentence"])
         self.finish({n.number: n.process.returncode for n in nodes})
 

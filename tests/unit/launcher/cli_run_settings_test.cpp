@@ -166,7 +166,7 @@ TEST_CASE("user programs, and restarts") {
   CHECK(o->max_hangs == 2);
   CHECK(problem({"--on-event-kinds=hang,silent"}) ==
         "--on-event-kinds: 'silent' is not one of hang, crash, exception, recovery, slow, end, stall, "
-        "mismatch");
+        "memory, mismatch");
   CHECK(options({"--slow-threshold=35%"})->slow_threshold == doctest::Approx(0.35));
   CHECK(options({"--slow-threshold=off"})->slow_threshold == 0);
   CHECK(default_run_options().slow_threshold == doctest::Approx(0.2));

@@ -316,8 +316,8 @@ TEST_CASE("all fields of xpu_timer's trace") {
   });
   kernel(0, 8, [&](protozero::pbf_writer& d) { put_list(d, 1, {4, 2048, 2048, 128}); });
   kernel(0, 12, [&](protozero::pbf_writer& d) {
-    d.add_message(1, "");
-    d.add_message(1, "");
+    d.add_message(1, std::string());
+    d.add_message(1, std::string());
     d.add_double(4, 3e9);
   });
   kernel(1, 9, [&](protozero::pbf_writer& d) {
