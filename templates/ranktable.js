@@ -28,6 +28,7 @@
         var link = document.createElement("a");
         link.href = "#stacks?ranks=" + rank.rank;
         link.textContent = rank.rank;
+        link.tabIndex = -1; // thousands of links: by keyboard, the filter finds a rank
         el.append(link);
       } else if (i === WHERE && rank.function) place(el, rank); else el.textContent = (i === 1 && rank.culprit ? "▶ " : "") + text(rank);
       tr.append(el);

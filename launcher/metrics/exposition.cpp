@@ -430,10 +430,9 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
   }
   out.add("xpurun_slow_events", counter, "Times that the job was found to have become slower.", {},
           number(node.slow_events));
-  constexpr double kHourS = 3600;
-  out.add("xpurun_lost_gpu_hours", counter,
-          "Hours that the ranks of the node have lost in stalls and in slower steps, a GPU a rank.", {},
-          node.lost_rank_s / kHourS);
+  out.add("xpurun_lost_gpu_seconds", counter,
+          "Time that the ranks of the node have lost together in stalls and in slower steps, a GPU a rank.",
+          {}, node.lost_rank_s);
   out.add("xpurun_silent_mismatches", counter,
           "Communicators in which ranks of this node made different calls that ended: their data are wrong.",
           {}, number(node.mismatches));

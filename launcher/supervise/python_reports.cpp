@@ -80,10 +80,14 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
     return;
   }
   discover(pid);
-  // A process that a rank had started may be gone, too. It has inherited the rank's variables.
+  // A process that a rank had started may be gone, too. It has inherited the rank's variables; one with other
+  // variables is a rank that a launcher has started.
   const TrackedProcess* parent = parts_.table.find(model::parent_in_message(json));
-  const bool of_rank = parent != nullptr && (parent->record.role == model::ProcessRole::rank ||
-                                             parent->record.role == model::ProcessRole::worker);
+  const auto identity = identity_from(model::identity_in_message(json));
+  const bool inherited =
+      parent != nullptr && (!identity || (parent->identity && parent->identity->rank == identity->rank));
+  const bool of_rank = inherited && (parent->record.role == model::ProcessRole::rank ||
+                                     parent->record.role == model::ProcessRole::worker);
   if (parts_.table.find(pid) == nullptr && !of_rank) {
     add_departed(pid, json, exception->code);
   }

@@ -23,8 +23,8 @@ struct MpiThreadState {
   wire::MpiType type;  // of the latest call, its handle, and its bytes
   MpiWord type_handle;
   uint64_t type_bytes;
-  uint64_t timed_ns;     // end of the latest timed call
-  int64_t credit_ns;     // of a burst: each timed call takes 100 us of it, and the time that passes adds to it
+  uint64_t timed_ns;  // end of the latest timed call
+  int64_t credit_ns;  // of a burst: each timed call takes 100 us of it, and the time that passes adds to it
   uint64_t timed_steps;  // MpiThread::steps at that time
 };
 __attribute__((visibility("hidden"))) extern __thread MpiThreadState t_mpi;

@@ -10,7 +10,8 @@ namespace {
 
 // Taking the time costs about 50 ns, so this is a share of 0.05 %.
 constexpr uint64_t kTimedEveryNs = 100'000;
-// So many calls of a burst, such as the messages of one step, are all timed: what follows a burst matters most.
+// So many calls of a burst, such as the messages of one step, are all timed: what follows a burst matters
+// most.
 constexpr int64_t kBurstNs = 64 * int64_t{kTimedEveryNs};
 constexpr uint32_t kRarest = 0xffff;  // one call in so many and one
 

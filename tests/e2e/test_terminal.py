@@ -265,7 +265,7 @@ class Top(TerminalCase):
         once = self.top_once()
         self.assertEqual((once.returncode, once.stderr), (0, ""))
         lines = once.stdout.splitlines()
-        self.assertEqual(lines[1].split(), ["RANK", "PID", "STATE", "STILL", "CPU", "WHERE"])
+        self.assertEqual(lines[1].split(), ["RANK", "PID", "STATE", "STILL", "CPU", "MEMORY", "WHERE"])
         self.assertEqual([line.split()[0] for line in lines[2:]], ["0", "1"])
         # Not the line in threading.py.
         self.assertEqual(lines[2][40:], "loader.py:4 in_the_loader")

@@ -63,7 +63,7 @@ class TimelineOption(xpurun_test.Case):
         self.assertLess(told["start_wall_ns"] % 10_000_000_000, 5_000_000)
 
     def test_wrong_values(self):
-        for value, said in (("last:5", "is not first:N, steps:A-B or every:DURATION"),
+        for value, said in (("last:5", "is not first:N, first:DURATION, steps:A-B or every:DURATION"),
                             ("steps:9-3", "ends before it begins"), ("every:1s", "is not between 10 s and 7 days"),
                             ("first:5,steps:5-6", "first:5 and steps:5-6 overlap")):
             with self.subTest(value):

@@ -147,7 +147,7 @@ class TracePython(xpurun_test.Case):
             removed_ns = time.monotonic_ns()
             self.wait_for(lambda: min(self.calls(r, "__main__:in_main", removed_ns) for r in "01") > 10, "later calls")
             self.assertIn("traced_module:load is not in the list", ctl("remove", MODULE + "load", status=1))
-            self.assertIn("is not module:function", ctl("add", "load", status=1))
+            self.assertIn("is not module:function", ctl("add", "load it", status=1))
             self.assertIn("needs list, or add or remove", ctl("change", status=2))
         finally:
             (self.dir / "end").touch()
