@@ -188,14 +188,15 @@ void CallPlaces::give_up() {
 
 void CallPlaces::settle() {
   const base::MonoNs until = base::mono_ns() + static_cast<base::MonoNs>(kSettleS * 1e9);
-  while (!asked_.empty() && base::mono_ns() < until) {
+  while ((!asked_.empty() || !wanted_.empty()) && base::mono_ns() < until) {
+    if (asked_.empty()) {
+      helper_ = HelperProcess();  // it has answered; its end is not noticed here
+      start();
+      continue;
+    }
     pollfd one{.fd = helper_.output(), .events = POLLIN, .revents = 0};
     ::poll(&one, 1, 100);
-    if (!read_output()) {
-      // The next helper; the end of this one is noticed by the reaper.
-      helper_ = HelperProcess();
-      start();
-    }
+    read_output();
   }
   settled_ = true;
 }

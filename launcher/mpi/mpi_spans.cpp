@@ -111,11 +111,20 @@ void MpiSpans::count(const wire::MpiSegment& memory, const Texts& texts, base::M
   counted_at_ = now;
 }
 
+// Together, because each start of the helper that looks them up takes a while.
+void MpiSpans::ask_for_places(const wire::MpiSegment& memory, const Texts& texts) {
+  for (size_t i = 0; i < wire::kMpiSites; ++i) {
+    const uint64_t caller = memory.sites[i].caller.load();
+    placed_[i] = placed_[i] || (caller != 0 && texts.place(caller));
+  }
+}
+
 MpiSpans::Found MpiSpans::read(const wire::MpiSegment& memory, const Texts& texts, base::MonoNs now,
                                bool last) {
   Found out;
   counted_at_ = counted_at_ == 0 ? now : counted_at_;
   take_new(memory);
+  ask_for_places(memory, texts);
   while (!waiting_.empty()) {
     const wire::MpiTime& call = waiting_.front();
     const std::optional<std::string> place = texts.place(call.caller);

@@ -42,11 +42,13 @@ class MpiSpans {
     uint64_t timed_ns = 0;
   };
 
+  void ask_for_places(const wire::MpiSegment& memory, const Texts& texts);
   void take_new(const wire::MpiSegment& memory);
   void count(const wire::MpiSegment& memory, const Texts& texts, base::MonoNs now, Found& out);
 
   std::deque<wire::MpiTime> waiting_;
-  uint64_t next_ = 1;  // number of the next timed call
+  std::array<bool, wire::kMpiSites> placed_{};  // the place of the site is known
+  uint64_t next_ = 1;                           // number of the next timed call
   uint64_t lost_ = 0;
   std::array<Counted, wire::kMpiSites> counted_{};  // as of counted_at_
   base::MonoNs counted_at_ = 0;

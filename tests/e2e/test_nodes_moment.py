@@ -27,7 +27,7 @@ class TwoNodes(hosts_test.Case):
         for node in nodes:
             self.assertEqual(node.process.wait(LONG_S), 143, node.said())
             self.assertEqual(node.verdict()["kind"], "interrupted", node.said())
-            self.assertRegex(node.said(), r"interrupted: by SIGTERM after \d+ s, while ")
+            self.assertRegex(node.said(), r"by SIGTERM after \d+ s, while ")
         self.assertRegex(nodes[1].said(), r"rank 3 .*read_shard \(stand_in\.py:\d+")
 
     def test_a_look_from_the_second_node(self):

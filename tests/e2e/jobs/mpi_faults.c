@@ -124,8 +124,8 @@ static void imbalance(void) {
     for (int i = 0; i < (rank == 2 ? 3000000 : 1000000); ++i) {
       value = value + i;
     }
-    MPI_Sendrecv(&number, 1, MPI_INT, (rank + 1) % size, 4, &number, 1, MPI_INT, (rank + size - 1) % size, 4,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* exchanges */
+    MPI_Sendrecv(&number, 1, MPI_INT, (rank + 1) % size, 4, &number, 1, MPI_INT, /* exchanges */
+                 (rank + size - 1) % size, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Allreduce(&buffer[0][0], &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); /* joins */
   }
 }
