@@ -268,7 +268,7 @@ class Top(TerminalCase):
         self.assertEqual(lines[1].split(), ["RANK", "PID", "STATE", "STILL", "CPU", "MEMORY", "WHERE"])
         self.assertEqual([line.split()[0] for line in lines[2:]], ["0", "1"])
         # Not the line in threading.py.
-        self.assertEqual(lines[2][40:], "loader.py:4 in_the_loader")
+        self.assertEqual(lines[2].split("  ")[-1], "loader.py:4 in_the_loader")
         self.wait_for(lambda: "in_the_loader (loader.py:4)" in subprocess.run(
             [PROGRAM, "runs", "show", self.out], capture_output=True, text=True, timeout=30).stdout, "the same line")
         for columns in (80, 40):

@@ -134,7 +134,7 @@ TEST_CASE("a rank that stands still in a job without steps is looked at before t
   s.run_for(38);
   CHECK(s.told().empty());
   s.run_for(5);
-  REQUIRE(s.told() == Told{"raised 1 at 40"});
+  REQUIRE(s.told() == Told{"raised 1 at 42"});
   s.run_for(60);
   CHECK(s.told().empty());
   s.ranks[1].moves = true;

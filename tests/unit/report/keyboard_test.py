@@ -15,7 +15,7 @@ NUMBER = """
   let n = 0;
   document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']").forEach(el => {
     if (!el.getClientRects().length || getComputedStyle(el).visibility !== "visible") return;
-    if (el.type === "radio" && !el.checked) return;
+    if ((el.type === "radio" && !el.checked) || el.tabIndex < 0) return;
     el.dataset.control = n++;
   });
   return n;
