@@ -29,13 +29,16 @@ struct JobScene {
   launcher::ProcessTable table{kSupervisor, kStart, fake.proc()};
   std::vector<std::string> events;  // reported by the part under test
 
-  JobScene() {
+  // Without ranks: a launcher that has not started them yet.
+  explicit JobScene(bool with_ranks = true) {
     REQUIRE(base::make_dirs("run"));
     options.hang_timeout_s = 10;
     table.set_main(kCommand);
     fake.add(kCommand, kSupervisor, "sh");
-    fake.add(kRank0, kCommand, "python3", "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2");
-    fake.add(kRank1, kCommand, "python3", "RANK=1 LOCAL_RANK=1 WORLD_SIZE=2");
+    if (with_ranks) {
+      fake.add(kRank0, kCommand, "python3", "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2");
+      fake.add(kRank1, kCommand, "python3", "RANK=1 LOCAL_RANK=1 WORLD_SIZE=2");
+    }
     table.refresh();
   }
 
