@@ -46,8 +46,7 @@ base::Result<TestHost> test_host_from_json(std::string_view text) {
                   .gloo = j.value("gloo", false),
                   .nccl = j.value("nccl", false),
                   .gpus = j.value("gpus", 0),
-                  .mpi = j.value("mpi", false),
-                  .compiler = j.value("compiler", false)};
+                  .mpi = j.value("mpi", false)};
 }
 
 base::Result<TestHost> probe_host(const std::vector<std::string>& python, const std::string& job,
@@ -75,9 +74,6 @@ base::Result<TestHost> probe_host(const std::vector<std::string>& python, const 
 std::string reason_to_skip(const Injection& injection, Device device, const TestHost& host) {
   if (injection.needs_mpi) {
     return host.mpi ? "" : "no mpirun, or no mpi4py";
-  }
-  if (injection.needs_compiler) {
-    return host.compiler ? "" : "no compiler of C";
   }
   if (host.torch.empty()) {
     return host.problem.empty() ? "no torch" : fmt::format("no torch: {}", host.problem);

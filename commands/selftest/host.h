@@ -17,8 +17,7 @@ struct TestHost {
   bool gloo = false;
   bool nccl = false;
   int gpus = 0;
-  bool mpi = false;       // mpirun and mpi4py
-  bool compiler = false;  // of C
+  bool mpi = false;  // mpirun and mpi4py
 };
 
 base::Result<TestHost> test_host_from_json(std::string_view text);

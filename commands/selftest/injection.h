@@ -41,8 +41,7 @@ struct Injection {
   bool recovers = false;  // the job recovers and must not be ended
   bool slow = false;      // a slow job (slow_trial.h): tried with --slow, or by its name
   bool needs_gpu = false;
-  bool needs_compiler = false;  // the ranks are a program in C
-  bool needs_mpi = false;       // mpirun starts the ranks of mpi_faults.py
+  bool needs_mpi = false;  // mpirun starts the ranks of mpi_faults.py
   Expectation expected;
   std::optional<Expectation> expected_on_gpu = {};  // if ranks of NCCL end otherwise than those of gloo
 

@@ -272,10 +272,6 @@ std::vector<Injection> failing() {
 
 std::vector<Injection> in_native_programs() {
   return {
-      {.name = "native-spin",
-       .summary = "a rank in C spins until a flag is set, which nobody does",
-       .needs_compiler = true,
-       .expected = {.ids = {"hang.stuck", "hang.busy"}, .words = {"wait_for_neighbour"}}},
       {.name = "mpi-ring",
        .summary = "ranks of MPI send large messages in a ring before they receive",
        .least_ranks = 3,

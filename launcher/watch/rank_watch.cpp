@@ -4,7 +4,6 @@
 #include "common/base/strings.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "stackdump/native/kernel_view.h"
-#include "stackdump/ptrace/traced_process.h"
 
 #include <algorithm>
 #include <unistd.h>
@@ -28,9 +27,6 @@ constexpr double kFaultProgressPerS = 50;
 constexpr double kMaxOpenBackoffS = 5;
 // Of one core, as the diagnosis has it: less is what a waiting thread uses.
 constexpr double kComputingShare = 0.1;
-// Of the hang timeout, in which a native thread was always on a CPU.
-constexpr double kSpinAfter = 0.2;
-constexpr base::MonoNs kGlanceNs = 5'000'000;
 // A loop that polls MPI takes less CPU time per turn; a program that polls between its own work takes more.
 constexpr double kPollCpuS = 50e-6;
 
@@ -84,32 +80,14 @@ void RankWatch::sample_usage(base::MonoNs now) {
   }
 }
 
-bool RankWatch::sample_without_python(base::MonoNs now) {
+bool RankWatch::sample_without_python() {
   std::string now_in = proc_.text(pid_, "syscall");
-  // "running": the thread is on a CPU. Only after a while is it stopped, for its registers.
+  // "running": the thread is on a CPU. Without Python positions, that counts as progress.
   if (now_in == "running") {
-    running_ = running_ == 0 ? now : running_;
-    const auto quiet = static_cast<double>(now - running_) / static_cast<double>(hang_timeout_);
-    spins_ = hang_timeout_ > 0 && quiet >= kSpinAfter && !registers_move();
-    return !spins_;
-  }
-  std::swap(now_in, syscall_);
-  const bool moves = !stackdump::same_system_call(now_in, syscall_);
-  if (moves) {
-    running_ = 0;
-    spins_ = false;
-    spin_.forget();
-  }
-  return moves;
-}
-
-bool RankWatch::registers_move() {
-  const auto stopped = stackdump::TracedProcess::stop_thread(pid_, pid_, base::mono_ns() + kGlanceNs);
-  if (!stopped) {
     return true;
   }
-  const auto registers = stopped->registers(stopped->threads().front());
-  return !registers || spin_.moves(*registers);
+  std::swap(now_in, syscall_);
+  return !stackdump::same_system_call(now_in, syscall_);
 }
 
 bool RankWatch::sample_position(base::MonoNs now) {
@@ -127,7 +105,7 @@ bool RankWatch::sample_position(base::MonoNs now) {
     }
   }
   if (!reader_) {
-    return sample_without_python(now);
+    return sample_without_python();
   }
   // A torn read of changing frames also fails here. The next poll tries again.
   auto position = reader_->read(
@@ -193,7 +171,7 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
     progress = progress || bytes >= kIoProgressBytesPerS * seconds || faults >= kFaultProgressPerS * seconds;
     const double starved_s = queue_s(previous, last);
     // A thread that circles had a CPU, and went nowhere.
-    starved_ = loop_.circling() || spins_ ? 0 : starved_ + base::s_to_ns(std::clamp(starved_s, 0.0, seconds));
+    starved_ = loop_.circling() ? 0 : starved_ + base::s_to_ns(std::clamp(starved_s, 0.0, seconds));
   }
   waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
   if (progress || waits_for_terminal_) {

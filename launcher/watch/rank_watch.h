@@ -72,9 +72,7 @@ class RankWatch final : public RankProbe {
   static double queue_s(const Usage& from, const Usage& to);
   // True if the main thread's position shows progress since the last sample.
   bool sample_position(base::MonoNs now);
-  bool sample_without_python(base::MonoNs now);
-  // True if nothing is known.
-  bool registers_move();
+  bool sample_without_python();
   // Of the hang timeout: the main thread's stillness.
   double still_part(base::MonoNs now) const;
   // Whether the recorded calls show progress; empty if they show nothing.
@@ -89,9 +87,6 @@ class RankWatch final : public RankProbe {
   stackdump::Position position_{};
   TightLoop loop_;
   // Without Python.
-  NativeSpin spin_;
-  base::MonoNs running_ = 0;  // since when each sample found the main thread on a CPU; 0: the last did not
-  bool spins_ = false;        // the last samples met no new state
   model::CodeLocation user_place_;  // of position_
   bool whole_stack_ = false;
   CommonPlace common_;  // of the samples with whole stacks

@@ -1,7 +1,5 @@
 #include "launcher/watch/tight_loop.h"
 
-#include "common/base/hash.h"
-
 #include <algorithm>
 
 namespace xpurun::launcher {
@@ -44,17 +42,6 @@ bool TightLoop::moves(base::MonoNs now, const stackdump::Position& position,
     times_.pop_front();
   }
   return moved;
-}
-
-bool NativeSpin::moves(const stackdump::Registers& registers) {
-  uint64_t state = 0;
-  for (const uint64_t value : registers.r) {
-    state = base::hash_words(state, {value});
-  }
-  if (states_.size() >= kMost) {
-    states_.clear();
-  }
-  return states_.insert(state).second;
 }
 
 }  // namespace xpurun::launcher

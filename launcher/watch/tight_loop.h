@@ -6,13 +6,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/os/procfs.h"
-#include "stackdump/ptrace/registers.h"
 #include "stackdump/resolve/position.h"
 
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <set>
 
 namespace xpurun::launcher {
 
@@ -40,23 +36,6 @@ class TightLoop {
   std::deque<Time> times_;  // of the last samples since `around_` changed or the thread slept
   bool circling_ = false;
   int64_t furthest_ = 0;  // instruction that a sample has met since then
-};
-
-// Whether a native thread that never leaves its CPU gets anywhere. A loop that waits for a flag, or for a
-// lock of the program itself, meets a few states of the registers again and again; code that computes changes
-// an index, a counter or a value. Pure.
-class NativeSpin {
- public:
-  // Takes one sample: the registers of the thread; whether they show progress since the samples before.
-  bool moves(const stackdump::Registers& registers);
-  // The thread has slept, or called the kernel.
-  void forget() { states_.clear(); }
-
- private:
-  // A loop that waits has fewer; the oldest need not be known, because a thread that goes on has all others
-  // new.
-  static constexpr size_t kMost = 512;
-  std::set<uint64_t> states_;
 };
 
 }  // namespace xpurun::launcher

@@ -148,6 +148,8 @@ def silent_mismatch(job):
 @fault
 def uneven_all_to_all(job):
     """The others get more from the culprit than they expect."""
+    if job.guilty:
+        time.sleep(0.5)  # they have called
     sent = [12 if job.guilty and peer != job.rank else 8 for peer in range(job.ranks)]
     tokens = job.tensor(8 * job.ranks)
     dist.all_to_all_single(tokens, job.tensor(sum(sent)), [8] * job.ranks, sent)  # at: uneven-all-to-all

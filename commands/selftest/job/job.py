@@ -23,17 +23,12 @@ import time
 TERM_TO_KILL_S = 5
 
 
-def compiler():
-    return shutil.which("cc") or shutil.which("gcc")
-
-
 def has_mpi():
     return shutil.which("mpirun") is not None and importlib.util.find_spec("mpi4py") is not None
 
 
 def probe(path):
     found = {"python": sys.version.split()[0], "torch": "", "gloo": False, "nccl": False, "gpus": 0, "mpi": has_mpi(),
-             "compiler": compiler() is not None,
              "problem": ""}
     try:
         import torch
@@ -88,13 +83,6 @@ def launch_mpi(name, ranks, directory):
     os.execvpe("mpirun", ["mpirun", "-n", ranks, sys.executable, program, name, directory], env)
 
 
-def native_program(name, directory):
-    program = os.path.join(directory, name)
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), name.replace("-", "_") + ".c")
-    subprocess.run([compiler(), "-g", "-O1", "-o", program, source], check=True)
-    return program
-
-
 def launch(name, ranks, directory, *settings):
     if name.startswith("mpi-"):
         launch_mpi(name, ranks, directory)
@@ -105,8 +93,7 @@ def launch(name, ranks, directory, *settings):
     held.bind(("", 0))
     port = held.getsockname()[1]
     processes = []
-    command = ([native_program(name, directory), directory] if name.startswith("native-") else
-               [sys.executable, __file__, "rank", name, directory, *settings])
+    command = [sys.executable, __file__, "rank", name, directory, *settings]
     try:
         for rank in range(int(ranks)):
             if name == "ghost-rank" and rank == 1:

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <filesystem>
 #include <set>
 
 using namespace xpurun;
@@ -57,13 +56,6 @@ TEST_CASE("selftest: every injection is a fault of the job, and every fault an i
     faults.insert(fault);
   }
   faults.merge(names_of_slow_jobs());
-  for (const auto& file : std::filesystem::directory_iterator(job_directory())) {
-    if (file.path().extension() == ".c") {
-      std::string fault = file.path().stem();
-      std::replace(fault.begin(), fault.end(), '_', '-');
-      faults.insert(fault);
-    }
-  }
   std::set<std::string> table;
   for (const Injection& injection : injections()) {
     CHECK_MESSAGE(table.insert(std::string(injection.name)).second, injection.name);
