@@ -9,7 +9,6 @@
 
 namespace xpurun::launcher {
 
-using model::HelperLife;
 using model::OutsideWait;
 
 namespace {
