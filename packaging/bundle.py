@@ -10,6 +10,7 @@ NAME = re.compile(r"^xpurun-(?P<version>.+)-linux-x86_64$")
 DOCUMENTS = "share/doc/xpurun"
 PRIVATE_LIBRARIES = "lib/xpurun"
 SBOM = f"{DOCUMENTS}/xpurun.cdx.json"
+SCRIPTS = (".sh", ".sbatch")  # of the examples
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 
 

@@ -21,7 +21,7 @@ import tarfile
 import tempfile
 
 import sbom
-from bundle import DOCUMENTS, PRIVATE_LIBRARIES, SBOM, SOURCE, epoch
+from bundle import DOCUMENTS, PRIVATE_LIBRARIES, SBOM, SCRIPTS, SOURCE, epoch
 from components import components
 from elf import GLIBC, elfs_below, output_of
 
@@ -87,7 +87,8 @@ def add_documents(tree, version, parts):
 def set_modes(tree):
     """The modes do not depend on the umask of the build. A shared library is not a program."""
     for path in tree.rglob("*"):
-        is_program = path.is_dir() or path.parent.name == "bin" or path.is_relative_to(tree / "libexec")
+        is_program = (path.is_dir() or path.parent.name == "bin" or path.is_relative_to(tree / "libexec")
+                      or path.suffix in SCRIPTS)
         path.chmod(0o755 if is_program else 0o644)
     tree.chmod(0o755)
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from bundle import DOCUMENTS, PRIVATE_LIBRARIES, SBOM, SOURCE, epoch, files_below, unpack
+from bundle import DOCUMENTS, PRIVATE_LIBRARIES, SBOM, SCRIPTS, SOURCE, epoch, files_below, unpack
 from elf import elfs_below, output_of
 
 # From libssl3 and liblzma5. libunwind8 before 1.6 and the libnats packages, whose names change, are not on this list.
@@ -108,7 +108,7 @@ def write_sums(root):
 
 def set_modes_and_times(root):
     for path in [root, *root.rglob("*")]:
-        is_program = (path.is_dir() or path.parent.name == "bin" or path.name == "prerm"
+        is_program = (path.is_dir() or path.parent.name == "bin" or path.name == "prerm" or path.suffix in SCRIPTS
                       or path.is_relative_to(root / "usr/libexec"))
         path.chmod(0o755 if is_program else 0o644)
         os.utime(path, (epoch(), epoch()))
