@@ -39,26 +39,9 @@ void GpuWatch::start() {
 }
 
 void GpuWatch::readable() {
-  char bytes[4096];
-  for (;;) {
-    const ssize_t got = ::read(helper_.output(), bytes, sizeof bytes);
-    if (got < 0) {
-      return;  // nothing more at the moment
-    }
-    if (got == 0) {
-      setup_.loop.remove(helper_.output());
-      helper_.close_output();
-      return;
-    }
-    text_.append(bytes, static_cast<size_t>(got));
-    for (size_t end = text_.find('\n'); end != std::string::npos; end = text_.find('\n')) {
-      take(std::string_view(text_).substr(0, end));
-      text_.erase(0, end + 1);
-    }
-    // A line without an end is dropped: a broken helper must not fill the supervisor's memory.
-    if (text_.size() > kLongestLine) {
-      text_.clear();
-    }
+  if (!helper_.read_lines(text_, kLongestLine, [this](std::string_view line) { take(line); })) {
+    setup_.loop.remove(helper_.output());
+    helper_.close_output();
   }
 }
 

@@ -23,6 +23,7 @@ namespace {
 constexpr size_t kMostPlaces = 4096;  // of a job
 constexpr size_t kMostAtOnce = 128;   // words of a command line
 constexpr double kSettleS = 2;
+constexpr size_t kLongestLine = size_t{1} << 20;
 
 std::string bare(const std::pair<std::string, uint64_t>& key) {
   return base::sanitize(fmt::format("{}+{:#x}", base::base_name(key.first), key.second));
@@ -142,22 +143,12 @@ void CallPlaces::start() {
 
 // False at the end of the helper's output.
 bool CallPlaces::read_output() {
-  char bytes[4096];
-  while (helper_.output() >= 0) {
-    const ssize_t got = ::read(helper_.output(), bytes, sizeof bytes);
-    if (got < 0) {
-      return true;  // nothing more at the moment
+  if (helper_.output() >= 0) {
+    if (helper_.read_lines(text_, kLongestLine, [this](std::string_view line) { take(line); })) {
+      return true;
     }
-    if (got == 0) {
-      setup_.loop.remove(helper_.output());
-      helper_.close_output();
-      break;
-    }
-    text_.append(bytes, static_cast<size_t>(got));
-    for (size_t end = text_.find('\n'); end != std::string::npos; end = text_.find('\n')) {
-      take(std::string_view(text_).substr(0, end));
-      text_.erase(0, end + 1);
-    }
+    setup_.loop.remove(helper_.output());
+    helper_.close_output();
   }
   give_up();
   return false;

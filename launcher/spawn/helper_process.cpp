@@ -46,4 +46,26 @@ void HelperProcess::kill() {
   }
 }
 
+bool HelperProcess::read_lines(std::string& rest, size_t longest,
+                               const std::function<void(std::string_view)>& take) const {
+  char bytes[16 * 1024];
+  for (;;) {
+    const ssize_t got = ::read(output_.get(), bytes, sizeof bytes);
+    if (got < 0) {
+      return true;  // nothing more at the moment
+    }
+    if (got == 0) {
+      return false;
+    }
+    rest.append(bytes, static_cast<size_t>(got));
+    for (size_t end = rest.find('\n'); end != std::string::npos; end = rest.find('\n')) {
+      take(std::string_view(rest).substr(0, end));
+      rest.erase(0, end + 1);
+    }
+    if (rest.size() > longest) {
+      rest.clear();
+    }
+  }
+}
+
 }  // namespace xpurun::launcher

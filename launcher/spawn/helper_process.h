@@ -6,8 +6,11 @@
 #include "common/base/os/fd.h"
 #include "common/base/result.h"
 
+#include <cstddef>
+#include <functional>
 #include <signal.h>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -34,6 +37,11 @@ class HelperProcess {
   // Call after the process was reaped: its pid may be reused from now on.
   void forget() { pid_ = 0; }
   void kill();
+
+  // Takes each complete line that the output has at the moment. `rest` keeps the begin of a line that is not
+  // complete yet, between the calls; longer than `longest` bytes, it is dropped: a broken helper must not
+  // fill the supervisor's memory. False at the end of the output.
+  bool read_lines(std::string& rest, size_t longest, const std::function<void(std::string_view)>& take) const;
 
  private:
   base::Pid pid_ = 0;
