@@ -10,6 +10,7 @@
 #include "launcher/output/text_block.h"
 #include "report/compare/compare.h"
 #include "report/formats/systrace.h"
+#include "report/render/speed/spoken_speed.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -31,12 +32,15 @@ std::string json_text(const model::SpeedReport& report, const std::optional<mode
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string people_text(const model::SpeedReport& report,
-                        const std::optional<model::Comparison>& comparison) {
+std::string people_text(model::SpeedReport report, const std::optional<model::Comparison>& comparison) {
+  const base::Speaking speaking(base::command_language());
+  if (base::spoken() != base::Language::english) {
+    report::translate_speed(report);
+  }
   const size_t columns = help_columns(STDOUT_FILENO);
   std::string out = analysis_text(report, columns);
   if (comparison) {
-    out += "\n" + text_block("Compared with the baseline A:", columns, 0) +
+    out += "\n" + text_block(base::tr("Compared with the baseline A:"), columns, 0) +
            comparison_text(*comparison, columns);
   }
   return out;
@@ -62,7 +66,8 @@ int analyze_command(const Invocation& call) {
   if (operands.empty()) {
     operands.emplace_back("latest");
   }
-  auto speed = read_run_speed(operands, {.series = baseline != nullptr});
+  auto speed =
+      read_run_speed(operands, {.language = base::command_language(), .series = baseline != nullptr});
   if (!speed) {
     return complain(speed.error(), kExitFailure);
   }
@@ -74,6 +79,7 @@ int analyze_command(const Invocation& call) {
     }
     before->samples.side.name = baseline->value;
     speed->samples.side.name = operands.front();
+    const base::Speaking speaking(name == "text" ? base::command_language() : base::Language::english);
     comparison = report::compare(before->samples, speed->samples);
   }
   const int printed = print(name == "json"       ? json_text(speed->report, comparison)

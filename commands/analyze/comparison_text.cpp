@@ -2,6 +2,7 @@
 
 #include "commands/analyze/table_text.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/output/text_block.h"
 #include "report/compare/comparison_table.h"
 
@@ -21,9 +22,9 @@ std::string only_in(std::string_view side, const std::vector<std::string>& names
     list += (i == 0 ? "" : "; ") + base::sanitize(names[i]);
   }
   if (names.size() > kShownNames) {
-    list += fmt::format("; {} more", names.size() - kShownNames);
+    list += base::tr("; {} more", names.size() - kShownNames);
   }
-  return names.empty() ? "" : definition(fmt::format("only {}", side), list, columns, kSideColumn);
+  return names.empty() ? "" : definition(base::tr("only {}", side), list, columns, kSideColumn);
 }
 
 }  // namespace

@@ -37,7 +37,6 @@ std::string text_of(const model::Comparison& comparison, const std::string& form
     return to_json(comparison).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   if (format == "html") {
-    const base::Speaking speaking(base::command_language());
     return report::comparison_page(comparison);
   }
   return comparison_text(comparison, help_columns(STDOUT_FILENO));
@@ -75,9 +74,10 @@ int diff_command(const Invocation& call) {
   }
   a->samples.side.name = operands[0];
   b->samples.side.name = operands[1];
-  const model::Comparison comparison = report::compare(a->samples, b->samples);
   const Setting* format = settings.find("format");
-  const std::string text = text_of(comparison, format == nullptr ? "text" : format->value);
+  const std::string name = format == nullptr ? "text" : format->value;
+  const base::Speaking speaking(name == "json" ? base::Language::english : base::command_language());
+  const std::string text = text_of(report::compare(a->samples, b->samples), name);
   const Setting* out = settings.find("out");
   if (out == nullptr) {
     return print(text);

@@ -1,6 +1,7 @@
 #include "commands/analyze/table_text.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
@@ -62,7 +63,7 @@ void shrink(const report::TextTable& table, Layout& layout, size_t columns, size
 Layout layout_of(const report::TextTable& table, size_t columns) {
   Layout out;
   for (size_t c = 0; c < table.columns.size(); ++c) {
-    size_t width = base::display_width(table.columns[c].name);
+    size_t width = base::display_width(base::tr(table.columns[c].name));
     bool any = false;
     for (const auto& row : table.rows) {
       width = std::max(width, base::display_width(row[c]));
@@ -103,14 +104,15 @@ std::string table_text(const report::TextTable& table, size_t columns) {
   const Layout layout = layout_of(table, columns);
   std::vector<std::string> names;
   for (const report::TextColumn& column : table.columns) {
-    names.push_back(upper(column.name));
+    names.push_back(upper(base::tr(column.name)));
   }
-  std::string out = text_block(table.title + ". " + table.about, columns, 0) + line(table, layout, names);
+  std::string out = text_block(base::tr("{}. {}", base::tr(table.title), table.about), columns, 0) +
+                    line(table, layout, names);
   for (const auto& row : table.rows) {
     out += line(table, layout, row);
   }
   if (table.rows.size() < table.all_rows) {
-    out += text_block(fmt::format("{} of {} rows; --format json has all", table.rows.size(), table.all_rows),
+    out += text_block(base::tr("{} of {} rows; --format json has all", table.rows.size(), table.all_rows),
                       columns, 0);
   }
   return out;

@@ -106,6 +106,8 @@ struct OutOfMemory {
   std::optional<uint64_t> allocated;  // by PyTorch
   std::optional<uint64_t> reserved;   // by PyTorch, without the allocated bytes
   std::optional<uint64_t> largest;    // free block of that; from the allocator, not from the message
+  std::optional<uint64_t> others;     // in use by other processes
+  base::Pid other = 0;                // the one with most of that, as the driver numbers it
 };
 // Parses PyTorch's message (1.10 to 2.11); empty for any other exception.
 std::optional<OutOfMemory> out_of_memory(const ExceptionLink& link);

@@ -72,6 +72,26 @@ void mask(PythonException& e) {
   }
 }
 
+// "Process 4711 has 20.00 GiB memory in use."
+void add_other_processes(std::string_view message, OutOfMemory& o) {
+  constexpr std::string_view kProcess = "Process ";
+  uint64_t most = 0;
+  for (size_t at = message.find(kProcess); at != std::string_view::npos; at = message.find(kProcess, at)) {
+    at += kProcess.size();
+    const std::string_view rest = message.substr(at);
+    const auto pid = base::parse_int(rest.substr(0, rest.find(' ')));
+    const auto bytes = size_after(rest.substr(0, rest.find(". ")), " has ");
+    if (!pid || !bytes) {
+      continue;
+    }
+    o.others = o.others.value_or(0) + *bytes;
+    if (*bytes > most) {
+      most = *bytes;
+      o.other = static_cast<base::Pid>(*pid);
+    }
+  }
+}
+
 }  // namespace
 
 std::map<std::string, std::string> identity_in_message(std::string_view text) {
@@ -159,6 +179,10 @@ std::optional<OutOfMemory> out_of_memory(const ExceptionLink& link) {
   o.reserved = size_before(m, " is reserved by PyTorch but unallocated");
   if (link.largest_free > 0) {
     o.largest = link.largest_free;
+  }
+  // In a container whose pids are not the driver's, PyTorch cannot tell its own process from the others.
+  if (m.find("this process has ") != std::string_view::npos) {
+    add_other_processes(m, o);
   }
   // Before 2.1 the message has the sum of both.
   if (const auto both = size_before(m, " reserved in total by PyTorch"); both && o.allocated) {

@@ -46,6 +46,14 @@ void fields(V& visit, G& g) {
   visit("until_step", g.until_step, WhenEmpty::omit);
 }
 
+template <typename V, Self<GpuMemoryUse> G>
+void fields(V& visit, G& g) {
+  visit("allocated_bytes", g.allocated_bytes);
+  visit("peak_bytes", g.peak_bytes);
+  visit("total_bytes", g.total_bytes);
+  visit("growth", g.growth, WhenEmpty::omit);
+}
+
 template <typename V, Self<ProcessRecord> P>
 void fields(V& visit, P& p) {
   visit("pid", p.pid);
@@ -67,6 +75,7 @@ void fields(V& visit, P& p) {
   visit("last_progress_s", p.last_progress_s);
   visit("rss_bytes", p.rss_bytes, WhenEmpty::omit);
   visit("growth", p.growth, WhenEmpty::omit);
+  visit("gpu_memory", p.gpu_memory, WhenEmpty::omit);
   visit("still", p.still, WhenEmpty::omit);
   visit("error_stream", p.error_stream, WhenEmpty::omit);
   visit("error_file", p.error_file, WhenEmpty::omit);

@@ -126,6 +126,16 @@ struct MemoryGrowth {
   bool empty() const { return to_bytes <= from_bytes; }
 };
 
+// GPU memory of a rank by PyTorch's allocator, as of its latest sample.
+struct GpuMemoryUse {
+  int64_t allocated_bytes = 0;
+  int64_t peak_bytes = 0;   // most that was allocated
+  int64_t total_bytes = 0;  // of the device; 0: unknown, then the others too
+  MemoryGrowth growth;      // of the allocated bytes, at the ends of stages
+
+  bool empty() const { return total_bytes <= 0; }
+};
+
 struct ProcessRecord {
   base::Pid pid = 0;
   base::Pid ppid = 0;
@@ -147,6 +157,7 @@ struct ProcessRecord {
   double last_progress_s = 0;
   int64_t rss_bytes = 0;         // of a rank and its latest sample: memory that is in RAM
   MemoryGrowth growth;           // of a rank
+  GpuMemoryUse gpu_memory;       // of a rank
   std::vector<StillTime> still;  // of a rank, the longest ones, in order
   ErrorStream error_stream;
   std::string error_file;  // torchelastic's error file, which torch writes when the rank's main function

@@ -18,7 +18,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kPythonSegmentMagic = 0x3159'5050'4e52'5058;  // "XPRNPPY1"
-inline constexpr uint32_t kPythonSegmentVersion = 6;
+inline constexpr uint32_t kPythonSegmentVersion = 7;
 
 inline constexpr uint32_t kTorchGroups = 64;
 inline constexpr uint32_t kTorchCollectives = 256;  // latest calls kept per group
@@ -140,7 +140,16 @@ struct PythonSegment {
   int32_t join_rank;   // negative: unknown
   uint32_t join_size;  // 0: not in init_process_group
   TextRef join_place;  // "127.0.0.1:29500", a file; empty: unknown
-  uint8_t reserved[60];
+  uint32_t reserved;
+  // Written by the process after a step of its optimizer (without one, of a stage), about once a second: GPU
+  // memory in bytes, by PyTorch's allocator, of the thread's current device. A reader may see numbers of two
+  // such moments.
+  uint64_t gpu_memory_ns;  // CLOCK_MONOTONIC; 0: none
+  uint64_t gpu_allocated;
+  uint64_t gpu_reserved;
+  uint64_t gpu_peak;   // most that was allocated
+  uint64_t gpu_total;  // of the device
+  uint8_t reserved_end[16];
   TorchGroup group[kTorchGroups];
   uint8_t text[kTorchTextBytes];
   PythonSpan spans[kPythonSpans];
@@ -154,7 +163,8 @@ static_assert(sizeof(TorchCall) == 80 && offsetof(TorchCall, op) == 32 && offset
 static_assert(sizeof(TorchGroup) == 64 + 320 * 80 && offsetof(TorchGroup, called) == 32, "wire layout");
 static_assert(offsetof(PythonSegment, groups) == 16 && offsetof(PythonSegment, group) == 128, "wire layout");
 static_assert(offsetof(PythonSegment, records_spans) == 32 && offsetof(PythonSegment, traced_change) == 36 &&
-                  offsetof(PythonSegment, traced_least_ns) == 48 && offsetof(PythonSegment, join_rank) == 56,
+                  offsetof(PythonSegment, traced_least_ns) == 48 &&
+                  offsetof(PythonSegment, join_rank) == 56 && offsetof(PythonSegment, gpu_memory_ns) == 72,
               "wire layout");
 static_assert(sizeof(PythonSpan) == 64 && offsetof(PythonSpan, name) == 48, "wire layout");
 static_assert(offsetof(PythonSegment, spans) == 128 + 64 * 25664 + 256 * 1024, "wire layout");

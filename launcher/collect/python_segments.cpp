@@ -307,6 +307,22 @@ std::optional<GroupMember> default_group(const PythonSegment& memory) {
   return rank < 0 ? std::nullopt : std::optional(GroupMember{rank, static_cast<int>(members.size())});
 }
 
+std::optional<model::GpuMemory> gpu_memory_in(const PythonSegment& memory, base::MonoNs now) {
+  constexpr double kFreshS = 15;
+  const uint64_t at = memory.gpu_memory_ns;
+  const std::array<uint64_t, 4> bytes{memory.gpu_allocated, memory.gpu_reserved, memory.gpu_peak,
+                                      memory.gpu_total};
+  const bool sane = std::all_of(bytes.begin(), bytes.end(),
+                                [](uint64_t value) { return value <= uint64_t{INT64_MAX} / 2; });
+  if (at == 0 || !sane || base::ns_to_s(now - static_cast<base::MonoNs>(at)) > kFreshS) {
+    return std::nullopt;
+  }
+  return model::GpuMemory{.allocated_bytes = static_cast<int64_t>(bytes[0]),
+                          .reserved_bytes = static_cast<int64_t>(bytes[1]),
+                          .peak_bytes = static_cast<int64_t>(bytes[2]),
+                          .total_bytes = static_cast<int64_t>(bytes[3])};
+}
+
 std::vector<Communicator> read_groups(const PythonSegment& memory, base::MonoNs now) {
   std::vector<Communicator> out;
   const uint32_t count = std::min(memory.groups, wire::kTorchGroups);

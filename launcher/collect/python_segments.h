@@ -8,6 +8,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/model/collectives.h"
+#include "common/model/timing/span.h"
 #include "common/wire/python_segment.h"
 #include "launcher/os/sealed_memory.h"
 
@@ -83,6 +84,8 @@ struct GroupMember {
   int size = 0;
 };
 std::optional<GroupMember> default_group(const wire::PythonSegment& memory);
+// GPU memory of the process, if its latest sample is not older than a few seconds.
+std::optional<model::GpuMemory> gpu_memory_in(const wire::PythonSegment& memory, base::MonoNs now);
 // Reads the groups of a segment, whose content is untrusted.
 std::vector<model::Communicator> read_groups(const wire::PythonSegment& memory, base::MonoNs now);
 

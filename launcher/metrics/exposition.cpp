@@ -375,6 +375,21 @@ void add_host_memory(const HostMemory& memory, const std::string& rank, Families
   }
 }
 
+void add_gpu_memory(const model::GpuMemory& memory, const std::string& rank, Families& out) {
+  const auto add = [&](const char* what, int64_t bytes) {
+    out.add("xpurun_gpu_memory_bytes", gauge,
+            "GPU memory of the rank by PyTorch's allocator: allocated in tensors, reserved from the device, "
+            "most that was allocated, and all of the device.",
+            {{"rank", rank}, {"what", what}}, static_cast<double>(bytes));
+  };
+  if (memory.known()) {
+    add("allocated", memory.allocated_bytes);
+    add("reserved", memory.reserved_bytes);
+    add("peak", memory.peak_bytes);
+    add("total", memory.total_bytes);
+  }
+}
+
 }  // namespace
 
 std::string_view content_type(MetricsFormat format) {
@@ -410,6 +425,7 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
     add_lateness(r.lateness, rank_label(r.rank), out);
     add_cpu_losses(r.cpu, rank_label(r.rank), out);
     add_host_memory(r.memory, rank_label(r.rank), out);
+    add_gpu_memory(r.gpu, rank_label(r.rank), out);
     if (timed) {
       add_matmuls(*r.timing, rank_label(r.rank), node.peaks, out);
       add_collectives(*r.timing, rank_label(r.rank), out);

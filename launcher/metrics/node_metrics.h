@@ -4,6 +4,7 @@
 #include "common/model/evidence/machine.h"
 #include "common/model/speed/throttle_reason.h"
 #include "common/model/timing/peaks.h"
+#include "common/model/timing/span.h"
 #include "launcher/collect/lateness.h"
 #include "launcher/collect/rank_timing.h"
 
@@ -39,6 +40,7 @@ struct RankMetrics {
   RankLateness lateness;     // at collectives
   CpuLosses cpu;
   HostMemory memory;
+  model::GpuMemory gpu;
   uint64_t events_unwritten = 0;       // events lost because no event file could be written
   const RankTiming* timing = nullptr;  // nullptr: no GPU call yet
 };

@@ -96,6 +96,7 @@ struct TopCells {
   std::string still;
   std::string cpu;
   std::string memory;
+  std::string gpu;
   std::string step;
   std::string late;
   std::string flops;
@@ -126,6 +127,7 @@ struct TopColumns {
   bool pid_and_cpu = false;
   bool host = false;
   bool memory = false;
+  bool gpu = false;
   bool steps = false;
   bool late = false;
   bool rates = false;
@@ -142,6 +144,7 @@ std::string top_line(const TopCells& c, const TopColumns& columns) {
   out += fmt::format("{}  {} {} {}  ", pad_start(c.pid, 7), pad_end(c.state, 8), pad_start(c.still, 8),
                      pad_start(c.cpu, 6));
   out += columns.memory ? pad_start(c.memory, 8) + "  " : "";
+  out += columns.gpu ? pad_start(c.gpu, 8) + "  " : "";
   out += columns.steps ? pad_start(c.step, 7) + (columns.late ? " " : "  ") : "";
   out += columns.late ? pad_start(c.late, 7) + "  " : "";
   if (columns.rates) {
@@ -159,6 +162,7 @@ TopCells headings() {
           .still = tr("STILL"),
           .cpu = tr("CPU"),
           .memory = tr("MEMORY"),
+          .gpu = tr("GPU MEM"),
           .step = tr("STEP"),
           .late = tr("LATE"),
           .flops = tr("TFLOP/S"),
@@ -182,6 +186,7 @@ TopCells cells_of(const LiveRank& r, const LiveStatus& s) {
           .still = r.alive ? base::human_duration(r.still_s) : "-",
           .cpu = r.cpu_share < 0 ? "-" : fmt::format("{:.0f}%", r.cpu_share * 100),
           .memory = r.rss_bytes <= 0 ? "-" : base::human_size(static_cast<uint64_t>(r.rss_bytes)),
+          .gpu = r.gpu_bytes <= 0 ? "-" : base::human_size(static_cast<uint64_t>(r.gpu_bytes)),
           .step = r.step_s < 0 ? "-" : report::short_seconds(r.step_s),
           .late = r.late_s < 0 ? "-" : report::short_seconds(r.late_s),
           .flops = fmt::format("{:.1f}", r.flops_per_s / 1e12),
@@ -214,6 +219,7 @@ void fields(V& visit, R& r) {
   }
   visit("cpu_share", r.cpu_share);
   visit("rss_bytes", r.rss_bytes, WhenEmpty::omit);
+  visit("gpu_bytes", r.gpu_bytes, WhenEmpty::omit);
   visit("function", r.function);
   visit("file", r.file);
   visit("line", r.line);
@@ -344,13 +350,16 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
   const bool steps = roomy && any_rank([](const LiveRank& r) { return r.step_s >= 0; });
   const bool lateness = steps && any_rank([](const LiveRank& r) { return r.late_s >= 0; });
   const bool memory = roomy && any_rank([](const LiveRank& r) { return r.rss_bytes > 0; });
+  const bool gpu = memory && columns >= kWideEnoughForSteps + kWidthOfMemory &&
+                   any_rank([](const LiveRank& r) { return r.gpu_bytes > 0; });
   const TopColumns shown_columns{
       .pid_and_cpu = wide,
       .host = host,
       .memory = memory,
+      .gpu = gpu,
       .steps = steps,
       .late = lateness,
-      .rates = columns >= kWideEnoughForRates + (steps ? kWidthOfSteps : 0) + (memory ? kWidthOfMemory : 0) &&
+      .rates = columns >= kWideEnoughForRates + (steps ? kWidthOfSteps : 0) + ((memory ? 1 : 0) + (gpu ? 1 : 0)) * kWidthOfMemory &&
                any_rank(uses_gpu)};
   out += ink.paint(Ink::Colour::strong, cut_end(top_line(headings(), shown_columns), columns)) + '\n';
   std::vector<LiveRank> ranks = s.ranks;

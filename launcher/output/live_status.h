@@ -26,6 +26,7 @@ struct LiveRank {
   double late_s = -1;     // by how much it is late at collectives, in a step; negative: not known
   double cpu_share = -1;  // CPU cores in use; negative: not known
   int64_t rss_bytes = 0;  // memory of the host; 0: not known
+  int64_t gpu_bytes = 0;  // GPU memory that PyTorch has allocated; 0: not known
   std::string function;   // innermost line of the user's own code; empty without Python
   std::string file;
   int line = 0;

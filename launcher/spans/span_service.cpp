@@ -189,6 +189,9 @@ bool SpanService::drain(base::Pid pid, base::MonoNs now) {
     reader.sampled = now;
     if (auto load = reader.load.sample(now)) {
       load->stolen_ns = stolen_.sample(now);
+      if (view.memory != nullptr) {
+        load->gpu = gpu_memory_in(*view.memory, now).value_or(model::GpuMemory());
+      }
       files_.add(who, *load);
       reader.latest = load;
       if (load_consumer_) {

@@ -147,6 +147,12 @@ std::string load_json(const model::SpanFile& file, size_t index) {
   j["resident_bytes"] = known(load.resident_bytes);
   j["private_bytes"] = known(load.private_bytes);
   j["helpers_bytes"] = known(load.helpers_bytes);
+  if (load.gpu.known()) {
+    j["gpu_allocated_bytes"] = load.gpu.allocated_bytes;
+    j["gpu_reserved_bytes"] = load.gpu.reserved_bytes;
+    j["gpu_peak_bytes"] = load.gpu.peak_bytes;
+    j["gpu_total_bytes"] = load.gpu.total_bytes;
+  }
   return dump_line(j);
 }
 

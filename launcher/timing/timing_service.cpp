@@ -241,6 +241,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
         .lateness = lateness_.of(p.record.rank),
         .cpu = progress.cpu,
         .memory = progress.memory,
+        .gpu = progress.gpu,
         .events_unwritten = event_files_.failed(p.record.rank),
         .timing = collector_.read({p.record.pid, p.record.rank, p.record.local_rank, p.alive})};
   };

@@ -43,6 +43,7 @@ class TimingService {
     double step_s = -1;  // mean of the last ones; negative: no step was seen
     CpuLosses cpu;
     HostMemory memory;
+    model::GpuMemory gpu;
   };
   struct DumpActivity {
     bool dumping = false;

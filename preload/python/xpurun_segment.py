@@ -20,7 +20,7 @@ IS_PYTHON = 1
 PATIENCE_S = 3
 
 SEGMENT_MAGIC = 0x315950504E525058
-SEGMENT_VERSION = 6
+SEGMENT_VERSION = 7
 GROUPS, COLLECTIVES, OTHERS = 64, 256, 64
 CALL_BYTES = 80
 GROUP_AT, GROUP_BYTES = 128, 64 + (COLLECTIVES + OTHERS) * CALL_BYTES
@@ -32,6 +32,7 @@ SPLITS, SPLIT_PEERS = 64, 128  # calls with sizes per peer, and their peers
 SPLIT_AT, SPLIT_BYTES = TRACED_TEXT_AT + TRACED_BYTES, 8 + 8 * SPLIT_PEERS
 SEGMENT_BYTES = SPLIT_AT + SPLITS * SPLIT_BYTES
 RECORD_AT = 32  # whether the supervisor wants spans
+GPU_MEMORY_AT = 72  # time, and bytes that are allocated, reserved, allocated at most, and in all
 TRACED_AT = 36  # change of the list of traced functions; its bytes, the change that was followed, least duration
 MOST_SITES = 4096
 MOST_TEXT = 4096
@@ -103,6 +104,7 @@ class Segment:
         self.forgetters = []
         self.step_ended = self.find_step_ended
         self.spans_allowed = True
+        self.gpu_memory_ns = 0  # when it was looked at
         self.local = Local()
         self.forget()
 

@@ -14,15 +14,18 @@ settings = globals()["settings"]  # given by sitecustomize.py
 shared = settings["part"]("xpurun_segment")
 segment = shared["segment"]
 local = segment.local
-BACKWARD, CHECKPOINT, DATA, EVALUATION, FORWARD, GARBAGE, INFERRED, OPTIMIZER, RECORD_AT = (
-    shared[name] for name in ("BACKWARD", "CHECKPOINT", "DATA", "EVALUATION", "FORWARD", "GARBAGE", "INFERRED",
-                              "OPTIMIZER", "RECORD_AT"))
+BACKWARD, CHECKPOINT, DATA, EVALUATION, FORWARD, GARBAGE, GPU_MEMORY_AT, INFERRED, OPTIMIZER, RECORD_AT = (
+    shared[name] for name in ("BACKWARD", "CHECKPOINT", "DATA", "EVALUATION", "FORWARD", "GARBAGE", "GPU_MEMORY_AT",
+                              "INFERRED", "OPTIMIZER", "RECORD_AT"))
+pack_gpu_memory = shared["_struct"].Struct("=QQQQQ").pack_into
+gpu_totals = {}  # bytes, by device
 now, cpu_now, get_frame = time.monotonic_ns, time.thread_time_ns, sys._getframe
 # Shorter collections are not recorded: the youngest generation is collected hundreds of times per second. But one a
 # second is, because its span has the number of collections.
 SHORTEST_GARBAGE_NS = 250000
 GARBAGE_COUNT_NS = 1000000000
 END_OF_EPOCH = "DataLoader.end"
+GPU_MEMORY_NS = 1000000000
 
 # Each wrapper calls the function as the last thing inside of `try`: it adds one frame, and nothing else is seen.
 WRAPPER = """def NAME(*args, **kwargs):
@@ -45,6 +48,22 @@ DATA_WRAPPER = WRAPPER.replace("    finally:", "    except StopIteration:\n"
                                "        if begun is not None:\n"
                                "            begun[0] = END_OF_EPOCH\n"
                                "        raise\n    finally:")
+
+
+def note_gpu_memory(memory, at_ns):
+    """What PyTorch's allocator holds on the current device. It knows, so no GPU is asked."""
+    segment.gpu_memory_ns = at_ns
+    cuda = sys.modules["torch"].cuda
+    if not cuda.is_initialized():
+        return
+    device = cuda.current_device()
+    stats = cuda.memory.memory_stats_as_nested_dict(device)
+    allocated = stats["allocated_bytes"]["all"]
+    total = gpu_totals.get(device)
+    if total is None:
+        total = gpu_totals[device] = cuda.get_device_properties(device).total_memory
+    pack_gpu_memory(memory, GPU_MEMORY_AT, at_ns, allocated["current"], stats["reserved_bytes"]["all"]["current"],
+                    allocated["peak"], total)
 
 
 def hooks_of(stage, its_name):
@@ -93,6 +112,9 @@ def hooks_of(stage, its_name):
         if is_optimizer:
             segment.step_ended()
         segment.add_span(stage, segment.texts.get(name) or segment.text(name), place, begin_ns, end, cpu_end - cpu)
+        # After a step of the optimizer memory is comparable from step to step. A program without one has other ends.
+        if end - segment.gpu_memory_ns > (GPU_MEMORY_NS if is_optimizer else 10 * GPU_MEMORY_NS):
+            note_gpu_memory(memory, end)
         # Without a DataLoader, the time before `backward` may hold any way to load a batch. Then nothing is inferred.
         if not active and (is_data or state.since is not None):
             state.since = None if name is END_OF_EPOCH else (stage, end, cpu_end, place)

@@ -188,12 +188,15 @@ void add_node_gaps(const RunReport& report, std::vector<Finding>& out) {
   }
 }
 
-// Of the largest growth first.
-void add_memory_growth(const RunReport& report, std::vector<Finding>& out) {
+// The ranks whose memory grew, on the host or on their GPUs; the largest growth first.
+void add_memory_growth(const RunReport& report, bool on_gpu, std::vector<Finding>& out) {
+  const auto growth_of = [on_gpu](const model::ProcessRecord& p) -> const model::MemoryGrowth& {
+    return on_gpu ? p.gpu_memory.growth : p.growth;
+  };
   std::vector<const model::ProcessRecord*> growing;
   model::RankSet ranks;
   for (const model::ProcessRecord& p : report.run.processes) {
-    if (p.role == model::ProcessRole::rank && !p.growth.empty()) {
+    if (p.role == model::ProcessRole::rank && !growth_of(p).empty()) {
       growing.push_back(&p);
       ranks.insert(p.rank);
     }
@@ -201,27 +204,30 @@ void add_memory_growth(const RunReport& report, std::vector<Finding>& out) {
   if (growing.empty()) {
     return;
   }
-  const auto grown = [](const model::ProcessRecord& p) { return p.growth.to_bytes - p.growth.from_bytes; };
+  const auto grown = [&](const model::ProcessRecord& p) {
+    return growth_of(p).to_bytes - growth_of(p).from_bytes;
+  };
   std::stable_sort(growing.begin(), growing.end(),
                    [&](const auto* a, const auto* b) { return grown(*a) > grown(*b); });
-  Finding f{.severity = Severity::note,
-            .id = "memory.growth",
-            .title = tr("The host memory of {} grew", ranks_text(ranks)),
-            .next = tr("look for lists that keep tensors, losses or batches of every step")};
+  Finding finding{.severity = Severity::note,
+                  .id = on_gpu ? "memory.gpu_growth" : "memory.growth",
+                  .title = on_gpu ? tr("The GPU memory of {} grew", ranks_text(ranks))
+                                  : tr("The host memory of {} grew", ranks_text(ranks)),
+                  .next = tr("look for lists that keep tensors, losses or batches of every step")};
   bool helpers = false;
   for (const model::ProcessRecord* p : growing) {
-    helpers = helpers || 2 * p->growth.helpers_bytes > grown(*p);
-    if (f.evidence.size() == kMostReasons) {
-      f.evidence.push_back(tr("and {} more ranks", growing.size() - kMostReasons));
+    helpers = helpers || 2 * growth_of(*p).helpers_bytes > grown(*p);
+    if (finding.evidence.size() == kMostReasons) {
+      finding.evidence.push_back(tr("and {} more ranks", growing.size() - kMostReasons));
       break;
     }
-    f.evidence.push_back(tr("rank {}: {}", p->rank, growth_words(p->growth)));
+    finding.evidence.push_back(tr("rank {}: {}", p->rank, growth_words(growth_of(*p))));
   }
   if (helpers) {
-    f.evidence.push_back(
+    finding.evidence.push_back(
         tr("most of the growth is in the helper processes, such as workers of a data loader"));
   }
-  out.push_back(std::move(f));
+  out.push_back(std::move(finding));
 }
 
 }  // namespace
@@ -239,7 +245,8 @@ std::vector<Finding> find_findings(const RunReport& report) {
                    .evidence = report.notes});
   }
   add_stalls(report, out);
-  add_memory_growth(report, out);
+  add_memory_growth(report, false, out);
+  add_memory_growth(report, true, out);
   add_machine_findings(report, out);
   add_occurrences(report, out);
   if (!report.run.preload_reason.empty()) {

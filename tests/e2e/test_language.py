@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import tarfile
 import unittest
 import unicodedata
 
@@ -155,6 +156,22 @@ class Language(xpurun_test.Case):
         self.assertFalse(CHINESE.search(self.ask("runs", "--json", "--lang", "zh").stdout))
         self.no_english(self.ask("runs", "show", "latest", "--lang", "zh").stdout)
         self.no_english(self.ask("runs", "prune", "--keep", "1", "--dry-run", "--lang", "zh").stdout)
+
+    def test_analysis(self):
+        for name in ("garbage-storm", "slow-link"):
+            with tarfile.open(SOURCE / "tests" / "data" / "gpu_runs" / f"{name}.tar.xz") as tar:
+                tar.extractall(self.dir)
+        slow, other = self.dir / "garbage-storm", self.dir / "slow-link"
+        names = ("name", "host", "vm", "GPU", "NVIDIA", "format", "json", "optimizer", "xpurun ctl", "barrier at")
+        for columns in ("60", "200"):
+            self.no_english(self.ask("analyze", slow, "--lang", "zh", env={"COLUMNS": columns}).stdout, *names)
+        for command in (("analyze", slow), ("diff", other, slow)):
+            english = self.ask(*command, "--lang", "en").stdout
+            self.assertFalse(CHINESE.search(english), english)
+        # Operations keep their names.
+        self.assertTrue(CHINESE.search(self.ask("diff", other, slow, "--lang", "zh").stdout.partition("\n\n")[0]))
+        told = self.ask("analyze", slow, "--format", "json", "--lang", "zh").stdout
+        self.assertFalse(CHINESE.search(json.dumps(json.loads(told), ensure_ascii=False)))
 
     def test_top(self):
         place = self.dir / "job"

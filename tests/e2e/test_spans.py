@@ -100,6 +100,37 @@ class Spans(xpurun_test.Case):
         self.assertEqual(sum("stage" in line for line in lines), lines[0]["spans"])
         self.assertEqual(sum("run_delay_ns" in line for line in lines), lines[0]["loads"])
 
+    def test_gpu_memory_by_pytorchs_allocator(self):
+        script = self.dir / "gpu.py"
+        # Without a GPU, the functions that xpurun asks are replaced.
+        script.write_text("""import time, types, torch
+torch.cuda.is_initialized = lambda: True
+torch.cuda.current_device = lambda: 0
+torch.cuda.get_device_properties = lambda device: types.SimpleNamespace(total_memory=80 << 30)
+kept = 1 << 30
+def stats(device):
+    return {"allocated_bytes": {"all": {"current": kept, "peak": 2 * kept}},
+            "reserved_bytes": {"all": {"current": 3 * kept}}}
+torch.cuda.memory.memory_stats_as_nested_dict = stats
+w = torch.nn.Parameter(torch.ones(4))
+optimizer = torch.optim.SGD([w], lr=0.1)
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    w.sum().backward()
+    optimizer.step()
+    time.sleep(0.05)
+raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+""")
+        self.run_xpurun("--", PYTHON, script, env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+        lines = [json.loads(line) for line in
+                 self.run_xpurun("events", "--json", self.files()[0], out=False).stdout.splitlines()]
+        loads = [line for line in lines if "gpu_allocated_bytes" in line]
+        self.assertGreater(len(loads), 0)
+        self.assertEqual([loads[-1][f"gpu_{what}_bytes"] >> 30 for what in ("allocated", "peak", "reserved", "total")],
+                         [1, 2, 3, 80])
+        self.assertIn("before, PyTorch had allocated at most 2.0 GiB of the GPU's 80.0 GiB",
+                      "\n".join(self.verdict()["evidence"]))
+
     @long
     def test_the_program_notices_nothing(self):
         for how in ("end", "bad_data", "bad_forward", "bad_backward", "bad_optimizer"):

@@ -85,6 +85,16 @@ struct ShortCalls {
   uint64_t bytes = 0;  // of all calls together, of MPI
 };
 
+// GPU memory of a rank by PyTorch's allocator, on the current device, after a step of the optimizer.
+struct GpuMemory {
+  int64_t allocated_bytes = -1;  // in tensors; negative: unknown, then the others too
+  int64_t reserved_bytes = -1;   // taken from the device, the allocated bytes included
+  int64_t peak_bytes = -1;       // most that was allocated
+  int64_t total_bytes = -1;      // of the device
+
+  bool known() const { return allocated_bytes >= 0; }
+};
+
 // The load of a process, about once a second: totals since its start, and its memory.
 struct LoadSample {
   base::MonoNs at_ns = 0;
@@ -98,6 +108,7 @@ struct LoadSample {
   int64_t resident_bytes = -1;
   int64_t private_bytes = -1;  // the part of it that belongs to no file and to no shared memory
   int64_t helpers_bytes = -1;  // private memory of the processes that its main thread has started
+  GpuMemory gpu;
 };
 
 struct SpanFile {

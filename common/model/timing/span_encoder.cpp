@@ -84,7 +84,11 @@ void SpanEncoder::add(const LoadSample& load) {
                         .stolen_ns = known(load.stolen_ns),
                         .resident_bytes = known(load.resident_bytes),
                         .private_bytes = known(load.private_bytes),
-                        .helpers_bytes = known(load.helpers_bytes)};
+                        .helpers_bytes = known(load.helpers_bytes),
+                        .gpu = {.allocated_bytes = known(load.gpu.allocated_bytes),
+                                .reserved_bytes = known(load.gpu.reserved_bytes),
+                                .peak_bytes = known(load.gpu.peak_bytes),
+                                .total_bytes = known(load.gpu.total_bytes)}};
   records::put_signed(body_, next.at_ns - last_load_.at_ns);
   records::put_signed(body_, next.cpu_ns - last_load_.cpu_ns);
   records::put_signed(body_, next.run_delay_ns - last_load_.run_delay_ns);
@@ -103,6 +107,13 @@ void SpanEncoder::add(const LoadSample& load) {
     records::put_signed(body_, next.helpers_bytes - last_load_.helpers_bytes);
     put_record(records::kMemory);
   }
+  if (next.gpu.known()) {
+    records::put_signed(body_, next.gpu.allocated_bytes - last_load_.gpu.allocated_bytes);
+    records::put_signed(body_, next.gpu.reserved_bytes - last_load_.gpu.reserved_bytes);
+    records::put_signed(body_, next.gpu.peak_bytes - last_load_.gpu.peak_bytes);
+    records::put_signed(body_, next.gpu.total_bytes - last_load_.gpu.total_bytes);
+    put_record(records::kGpuMemory);
+  }
   const LoadSample& lost = lost_known ? next : last_load_;
   const LoadSample& memory = memory_known ? next : last_load_;
   last_load_ = {.at_ns = next.at_ns,
@@ -113,7 +124,8 @@ void SpanEncoder::add(const LoadSample& load) {
                 .stolen_ns = lost.stolen_ns,
                 .resident_bytes = memory.resident_bytes,
                 .private_bytes = memory.private_bytes,
-                .helpers_bytes = memory.helpers_bytes};
+                .helpers_bytes = memory.helpers_bytes,
+                .gpu = next.gpu.known() ? next.gpu : last_load_.gpu};
 }
 
 void SpanEncoder::add(const ShortCalls& calls) {

@@ -41,7 +41,12 @@ class SpanEncoder {
   int64_t last_end_ = 0;
   uint32_t last_thread_ = 0;
   LoadSample last_load_{
-      .throttled_ns = 0, .stolen_ns = 0, .resident_bytes = 0, .private_bytes = 0, .helpers_bytes = 0};
+      .throttled_ns = 0,
+      .stolen_ns = 0,
+      .resident_bytes = 0,
+      .private_bytes = 0,
+      .helpers_bytes = 0,
+      .gpu = {.allocated_bytes = 0, .reserved_bytes = 0, .peak_bytes = 0, .total_bytes = 0}};
   std::string payload_;
   std::string body_;
 };

@@ -41,6 +41,8 @@ class SpanFileParser {
         return lost_cpu(in);
       case records::kMemory:
         return memory(in);
+      case records::kGpuMemory:
+        return gpu_memory(in);
       case records::kShortCalls:
         return short_calls(in);
       case records::kInferredName:
@@ -121,6 +123,7 @@ class SpanFileParser {
     LoadSample& read = out_.loads.back();
     read.throttled_ns = read.stolen_ns = -1;
     read.resident_bytes = read.private_bytes = read.helpers_bytes = -1;
+    read.gpu = {};
     return true;
   }
 
@@ -154,6 +157,22 @@ class SpanFileParser {
     return true;
   }
 
+  bool gpu_memory(Fields in) {
+    LoadSample next = load_;
+    for (int64_t* to : {&next.gpu.allocated_bytes, &next.gpu.reserved_bytes, &next.gpu.peak_bytes,
+                        &next.gpu.total_bytes}) {
+      if (!add(in, *to) && *to != -1) {
+        return false;
+      }
+    }
+    if (!in.ok() || out_.loads.empty()) {
+      return false;
+    }
+    load_ = next;
+    out_.loads.back().gpu = next.gpu;
+    return true;
+  }
+
   // False if the sum is no time.
   static bool add(Fields& in, int64_t& to) {
     const uint64_t sum = static_cast<uint64_t>(to) + static_cast<uint64_t>(in.signed_varint());
@@ -167,7 +186,12 @@ class SpanFileParser {
   std::set<uint32_t> inferred_;             // names
   std::map<uint32_t, uint64_t> sequences_;  // of the latest call, by group
   LoadSample load_{
-      .throttled_ns = 0, .stolen_ns = 0, .resident_bytes = 0, .private_bytes = 0, .helpers_bytes = 0};
+      .throttled_ns = 0,
+      .stolen_ns = 0,
+      .resident_bytes = 0,
+      .private_bytes = 0,
+      .helpers_bytes = 0,
+      .gpu = {.allocated_bytes = 0, .reserved_bytes = 0, .peak_bytes = 0, .total_bytes = 0}};
 };
 
 }  // namespace

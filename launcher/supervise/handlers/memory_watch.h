@@ -1,6 +1,6 @@
-// MemoryWatch: whether the host memory of the ranks grows. The growth goes into run.json; a growth that will
-// reach the limit of the control group or of the host soon is said while the job runs. Event loop's thread
-// only.
+// MemoryWatch: whether the memory of the ranks grows, on the host and on their GPUs. The growth goes into
+// run.json; a growth that will soon reach the limit of the control group, of the host, or of a GPU is said
+// while the job runs. Event loop's thread only.
 #pragma once
 
 #include "common/model/rank_set.h"
@@ -15,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -37,21 +38,36 @@ class MemoryWatch {
   void add(base::Pid pid, const model::LoadSample& load);
 
  private:
-  struct Watched {
-    uint64_t start_ticks = 0;  // of the process
+  struct Kind {
     MemorySeries series;
     std::optional<MemorySeries::Growth> growth;
-    base::MonoNs latest = 0;  // sample
+  };
+  struct Watched {
+    uint64_t start_ticks = 0;  // of the process
+    Kind host;
+    Kind gpu;
+    model::GpuMemory gpu_memory;  // latest sample
+    base::MonoNs latest = 0;      // sample
+  };
+  struct Grower {
+    const TrackedProcess* process = nullptr;
+    const Watched* watched = nullptr;
   };
 
   void look(base::MonoNs now);
   void note(TrackedProcess& process, const Watched& watched, base::MonoNs now);
+  model::MemoryGrowth recorded(const MemorySeries::Growth& growth, base::MonoNs now) const;
+  void warn_of_host(const std::vector<Grower>& growers);
+  void warn_of_gpu(const std::vector<Grower>& growers);
+  // `sentence` words the warning in the language that is spoken.
+  void say(const std::function<std::string()>& sentence, const model::RankSet& ranks);
 
   Parts parts_;
   Hooks hooks_;
   std::map<base::Pid, Watched> watched_;
   base::MonoNs looked_ = 0;
-  bool said_ = false;
+  bool said_host_ = false;
+  bool said_gpu_ = false;
 };
 
 }  // namespace xpurun::launcher

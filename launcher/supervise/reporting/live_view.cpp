@@ -118,6 +118,7 @@ LiveStatus live_status(const LiveSources& sources) {
       added.step_s = sources.steps.rank(o.rank).step_s;
       if (const TrackedProcess* process = sources.table.find(o.pid)) {
         added.rss_bytes = process->record.rss_bytes;
+        added.gpu_bytes = process->record.gpu_memory.allocated_bytes;
       }
       const double late = sources.timing.lateness(o.rank).late_share;
       added.late_s = added.step_s >= 0 && late >= 0 ? late * added.step_s : -1;

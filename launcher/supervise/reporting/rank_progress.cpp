@@ -28,7 +28,8 @@ TimingService::RankProgress rank_progress(const ProgressSources& sources, base::
           .cpu = cpu_losses(load),
           .memory =
               load ? HostMemory{.resident_bytes = load->resident_bytes, .helpers_bytes = load->helpers_bytes}
-                   : HostMemory{}};
+                   : HostMemory{},
+          .gpu = load ? load->gpu : model::GpuMemory{}};
 }
 
 }  // namespace xpurun::launcher

@@ -94,6 +94,9 @@ std::string memory_words(const model::OutOfMemory& o) {
   add(o.allocated, later("allocated by PyTorch"));
   add(o.reserved, later("reserved and unused"));
   add(o.largest, later("in the largest free block"));
+  if (o.others) {
+    parts.push_back(tr("{} in other processes, most in pid {}", base::human_size(*o.others), o.other));
+  }
   return base::join(parts, tr(", "));
 }
 
@@ -189,6 +192,9 @@ std::string whole_traceback_words(const std::string& page) {
 std::string advice_on(const PythonException& exception) {
   const ExceptionLink& link = exception.chain.front();
   if (const auto memory = model::out_of_memory(link)) {
+    if (memory->others && memory->asked && *memory->others >= *memory->asked) {
+      return tr("end the other processes on this GPU: they hold {}", base::human_size(*memory->others));
+    }
     const bool fragmented = memory->reserved && memory->asked && *memory->reserved >= *memory->asked;
     return fragmented ? tr("the unused reserved memory would be enough: try "
                            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")

@@ -7,6 +7,7 @@
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/gpu_errors.h"
+#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
@@ -204,6 +205,10 @@ void add_exceptions(const Scene& scene, Verdict& verdict, std::vector<std::strin
     if (e.raised() && is_culprit(e.process->pid, e.process->node) && verdict.kind == VerdictKind::exception) {
       add_traceback(*e.exception, out);
       verdict.exception = for_verdict(*e.exception);
+      if (model::out_of_memory(e.exception->chain.front())) {
+        const auto words = gpu_memory_words(run, *e.process);
+        out.insert(out.end(), words.begin(), words.end());
+      }
     }
   }
   size_t shown = 0;

@@ -41,6 +41,42 @@ std::string last_seen_words(const Ending& e) {
                                       : tr("; it {} and {}", memory, at);
 }
 
+std::vector<std::string> gpu_memory_words(const model::RunManifest& run, const model::ProcessRecord& rank) {
+  std::vector<std::string> out;
+  const auto size = [](int64_t bytes) {
+    return base::human_size(static_cast<uint64_t>(std::max<int64_t>(bytes, 0)));
+  };
+  if (rank.gpu_memory.empty()) {
+    return out;
+  }
+  int64_t least = 0;
+  int64_t most = 0;
+  model::RankSet others;
+  for (const model::ProcessRecord& p : run.processes) {
+    if (p.role == model::ProcessRole::rank && p.rank != rank.rank && !p.gpu_memory.empty()) {
+      const int64_t peak = p.gpu_memory.peak_bytes;
+      least = others.empty() ? peak : std::min(least, peak);
+      most = std::max(most, peak);
+      others.insert(p.rank);
+    }
+  }
+  const std::string own = size(rank.gpu_memory.peak_bytes);
+  if (others.empty()) {
+    out.push_back(tr("before, PyTorch had allocated at most {} of the GPU's {}", own,
+                     size(rank.gpu_memory.total_bytes)));
+  } else {
+    out.push_back(tr("before, PyTorch had allocated at most {} of the GPU's {} on rank {}, and {} on {}", own,
+                     size(rank.gpu_memory.total_bytes), rank.rank,
+                     least == most ? size(most) : tr("{} to {}", size(least), size(most)),
+                     rank_words(others)));
+  }
+  if (!rank.gpu_memory.growth.empty()) {
+    out.push_back(
+        tr("the GPU memory of rank {} had grown by {}", rank.rank, growth_words(rank.gpu_memory.growth)));
+  }
+  return out;
+}
+
 std::string group_words(const model::RunManifest& run) {
   const model::MemoryGroup& group = run.memory;
   if (group.empty() || run.nodes.size() > 1) {

@@ -6,20 +6,23 @@
 
 namespace xpurun::report {
 
+void translate_speed(model::SpeedReport& speed) {
+  for (model::SpeedFinding& finding : speed.findings) {
+    finding.sentence = finding.spoken;
+    finding.next = next_step(finding);
+  }
+  for (model::StagePause& pause : speed.stage_pauses) {
+    pause.sentence = pause_sentence(pause);
+  }
+  for (model::CaptureReport& capture : speed.captures) {
+    capture.sentence = capture_sentence(capture);
+  }
+  speed.sentence = summary_sentence(speed);
+}
+
 void translate_speed(RunReport& report) {
   if (report.speed) {
-    model::SpeedReport& speed = *report.speed;
-    for (model::SpeedFinding& finding : speed.findings) {
-      finding.sentence = finding.spoken;
-      finding.next = next_step(finding);
-    }
-    for (model::StagePause& pause : speed.stage_pauses) {
-      pause.sentence = pause_sentence(pause);
-    }
-    for (model::CaptureReport& capture : speed.captures) {
-      capture.sentence = capture_sentence(capture);
-    }
-    speed.sentence = summary_sentence(speed);
+    translate_speed(*report.speed);
   }
   if (report.pipeline) {
     for (model::Pipeline& pipeline : report.pipeline->pipelines) {

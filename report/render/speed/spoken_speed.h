@@ -5,7 +5,8 @@
 
 namespace xpurun::report {
 
-// Words the sentences of both sections again. For people only: files for programs are written before.
+// Words the sentences again. For people only: files for programs are written before.
+void translate_speed(model::SpeedReport& speed);
 void translate_speed(RunReport& report);
 
 }  // namespace xpurun::report

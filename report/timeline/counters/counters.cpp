@@ -46,6 +46,8 @@ void add_load(Activity& activity, const model::SpanFile& file) {
     put_size("memory in RAM", load.resident_bytes);
     put_size("private memory", load.private_bytes);
     put_size("private memory of helpers", load.helpers_bytes);
+    put_size("GPU memory allocated", load.gpu.allocated_bytes);
+    put_size("GPU memory reserved", load.gpu.reserved_bytes);
   }
   for (size_t i = 0; i + 1 < file.loads.size(); ++i) {
     const model::LoadSample& a = file.loads[i];

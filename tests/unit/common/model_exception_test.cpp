@@ -97,6 +97,20 @@ TEST_CASE("PyTorch's figures when GPU memory is exhausted, before 2.1") {
   CHECK(o->reserved == 1024 * kMiB);
 }
 
+TEST_CASE("other processes on the GPU that is exhausted") {
+  const std::string others =
+      "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of "
+      "which 10.00 MiB is free. Process 4711 has 20.00 GiB memory in use. Process 12 has 512.00 MiB memory "
+      "in use. ";
+  const auto o = out_of_memory(
+      memory(others + "Including non-PyTorch memory, this process has 58.10 GiB memory in use. Of the ..."));
+  REQUIRE(o);
+  CHECK(o->others == (20 * 1024 + 512) * kMiB);
+  CHECK(o->other == 4711);
+  // Which of them is this process is not known.
+  CHECK_FALSE(out_of_memory(memory(others + "Of the allocated memory 57.00 GiB ..."))->others);
+}
+
 TEST_CASE("the largest free block comes from the allocator") {
   const auto e = exception_from_message(
       R"({"schema":"xpurun.exception/1","chain":[{"type":"torch.OutOfMemoryError",)"

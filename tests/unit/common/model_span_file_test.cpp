@@ -21,7 +21,9 @@ bool same(const LoadSample& a, const LoadSample& b) {
   return a.at_ns == b.at_ns && a.cpu_ns == b.cpu_ns && a.run_delay_ns == b.run_delay_ns &&
          a.major_faults == b.major_faults && a.throttled_ns == b.throttled_ns && a.stolen_ns == b.stolen_ns &&
          a.resident_bytes == b.resident_bytes && a.private_bytes == b.private_bytes &&
-         a.helpers_bytes == b.helpers_bytes;
+         a.helpers_bytes == b.helpers_bytes && a.gpu.allocated_bytes == b.gpu.allocated_bytes &&
+         a.gpu.reserved_bytes == b.gpu.reserved_bytes && a.gpu.peak_bytes == b.gpu.peak_bytes &&
+         a.gpu.total_bytes == b.gpu.total_bytes;
 }
 
 const EventFileHeader kHeader{
@@ -114,6 +116,8 @@ TEST_CASE("load samples, losses and equal names") {
   fourth.resident_bytes = 8'000;
   fourth.private_bytes = 5'000;
   fourth.helpers_bytes = 1;
+  third.gpu = {.allocated_bytes = 0, .reserved_bytes = 5, .peak_bytes = 7, .total_bytes = 85'899'345'920};
+  fourth.gpu = {.allocated_bytes = 3, .reserved_bytes = 4, .peak_bytes = 7, .total_bytes = 85'899'345'920};
   encoder.add(first);
   encoder.add(second);
   for (const LoadSample& one : {third, second, fourth}) {

@@ -453,3 +453,40 @@ TEST_CASE("the KeyboardInterrupt of the rank that stood still is no failure of i
   CHECK(v.id == "interrupted.while_hung");
   CHECK(v.ranks == RankSet{2});
 }
+
+TEST_CASE("out of GPU memory: the rank beside the others, its growth, and other processes") {
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  Job job = failed_rank();
+  for (model::ProcessRecord& p : job.facts.run.processes) {
+    if (p.role == model::ProcessRole::rank) {
+      p.gpu_memory = {.allocated_bytes = 50 * kGiB,
+                      .peak_bytes = (p.rank == 2 ? 78 : 60 + p.rank) * kGiB,
+                      .total_bytes = 80 * kGiB};
+      if (p.rank == 2) {
+        p.gpu_memory.growth = {.from_bytes = 50 * kGiB,
+                               .to_bytes = 60 * kGiB,
+                               .since_s = 1,
+                               .until_s = 11,
+                               .since_step = 100,
+                               .until_step = 1124};
+      }
+    }
+  }
+  tell(
+      job, 2, ExceptionKind::raised, 12.1, "torch.OutOfMemoryError",
+      "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 2 has a total capacity of 80.00 GiB of which 1.00 "
+      "GiB is free. Process 4711 has 4.00 GiB memory in use. Including non-PyTorch memory, this process has "
+      "75.00 GiB memory in use. Of the allocated memory 74.00 GiB is allocated by PyTorch, and 10.00 MiB is "
+      "reserved by PyTorch but unallocated.");
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "exit.exception");
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.sentence.find("4.0 GiB in other processes, most in pid 4711") != std::string::npos);
+  CHECK(v.next.text == "end the other processes on this GPU: they hold 4.0 GiB");
+  CHECK(has(v.evidence,
+            "before, PyTorch had allocated at most 78.0 GiB of the GPU's 80.0 GiB on rank 2, and 60.0 GiB to "
+            "63.0 GiB on ranks 0-1,3"));
+  CHECK(has(v.evidence,
+            "the GPU memory of rank 2 had grown by 10.0 MiB a step, from 50.0 GiB at step 100 to "
+            "60.0 GiB at step 1124"));
+}

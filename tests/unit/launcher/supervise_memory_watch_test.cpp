@@ -37,9 +37,49 @@ struct MemoryScene : test::JobScene {
       watch.add(test::kRank1, {.at_ns = loop.now(), .private_bytes = (1024 + grown) * kGrowMiB});
     }
   }
+
+  // Of PyTorch's allocator on the rank's GPU of 80 GiB.
+  void run_on_gpu(int seconds, int64_t leak_mib) {
+    for (int i = 0; i < seconds; ++i) {
+      run_for(1);
+      const int64_t allocated = 40 * 1024 + leak_mib * static_cast<int64_t>(now_s());
+      watch.add(test::kRank0, {.at_ns = loop.now(), .gpu = gpu(40 * 1024)});
+      watch.add(test::kRank1, {.at_ns = loop.now(), .gpu = gpu(allocated)});
+    }
+  }
+  static model::GpuMemory gpu(int64_t allocated_mib) {
+    return {.allocated_bytes = allocated_mib * kGrowMiB,
+            .reserved_bytes = 70 * 1024 * kGrowMiB,
+            .peak_bytes = (allocated_mib + 20 * 1024) * kGrowMiB,
+            .total_bytes = 80 * 1024 * kGrowMiB};
+  }
 };
 
 }  // namespace
+
+TEST_CASE("memory watch: GPU memory that grows is recorded, and said once before the GPU is full") {
+  MemoryScene s;
+  s.room.reset();
+  s.run_on_gpu(120, 40);
+  const model::GpuMemoryUse& kept = s.table.find(test::kRank1)->record.gpu_memory;
+  CHECK(kept.total_bytes == 80 * 1024 * kGrowMiB);
+  CHECK(kept.growth.to_bytes > kept.growth.from_bytes);
+  CHECK(s.table.find(test::kRank0)->record.gpu_memory.growth.empty());
+  CHECK(s.table.find(test::kRank1)->record.growth.empty());
+  CHECK(s.ranks == model::RankSet{1});
+  REQUIRE(s.lines.size() == 1);
+  CHECK(s.lines[0].starts_with("the GPU memory of rank 1 grows by 4.0 MiB a step"));
+  CHECK(s.lines[0].find("at this rate the 80.0 GiB of the GPU are used up in at most ") !=
+        std::string::npos);
+}
+
+TEST_CASE("memory watch: GPU memory that stays is no growth") {
+  MemoryScene s;
+  s.run_on_gpu(120, 0);
+  CHECK(s.lines.empty());
+  CHECK(s.table.find(test::kRank1)->record.gpu_memory.growth.empty());
+  CHECK_FALSE(s.table.find(test::kRank1)->record.gpu_memory.empty());
+}
 
 TEST_CASE("memory watch: the growth of one rank is recorded and said once") {
   MemoryScene s;
