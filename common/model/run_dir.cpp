@@ -136,7 +136,7 @@ std::string RunDir::dump_name(int n, DumpReason why) {
 std::vector<std::string> RunDir::dumps() const {
   std::vector<std::pair<int64_t, std::string>> found;
   std::error_code ec;
-  for (const auto& entry : fs::directory_iterator(dumps_dir(), ec)) {
+  for (const auto& entry : fs::directory_iterator(file("dumps"), ec)) {
     const std::string name = entry.path().filename();
     if (const auto n = base::parse_int(std::string_view(name).substr(0, name.find('-')))) {
       found.emplace_back(*n, entry.path());

@@ -521,12 +521,6 @@ base::Result<model::Verdict> judge_now(const model::RunDir& dir, const std::stri
   return judge(std::move(job), language, result).spoken;
 }
 
-base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir,
-                                       const BuildOptions& options) {
-  XPURUN_TRY_ASSIGN(const StackSet set, read_stack_set({dir}, Keep::nothing));
-  return write_stack_set(set, out_dir, options);
-}
-
 base::Result<BuildResult> write_stack_set(const StackSet& set, const std::string& out_dir,
                                           const BuildOptions& options) {
   BuildResult result;
