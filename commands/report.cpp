@@ -7,13 +7,13 @@
 #include "common/base/ascii_case.h"
 #include "common/base/os/host.h"
 #include "common/base/os/io.h"
+#include "common/base/os/random.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/language/verdict_translation.h"
 #include "common/model/run_manifest.h"
 #include "launcher/http/page_server.h"
-#include "launcher/http/token.h"
 #include "launcher/options/chosen_language.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
@@ -81,7 +81,7 @@ int port_of(const Invocation& call) {
 
 // Until it is killed; returns if it cannot listen.
 int serve_report(const std::string& page, int port) {
-  auto token = make_token();
+  auto token = base::random_token();
   if (!token) {
     return complain(token.error(), kExitFailure);
   }

@@ -52,15 +52,7 @@ bool Trace::wanted(const wire::Event& event, const wire::Segment& memory) const 
 }
 
 void Trace::open(RankTrace& rank, const EventFiles::Source& who) {
-  rank.file.emplace(*storage_, directory_, fmt::format("rank-{}.xev", who.rank),
-                    model::EventFileHeader{.rank = who.rank,
-                                           .local_rank = who.local_rank,
-                                           .pid = who.pid,
-                                           .host = who.host,
-                                           .gpu = who.gpu,
-                                           .gpu_uuid = who.gpu_uuid,
-                                           .mono_ns = base::mono_ns(),
-                                           .wall_ns = base::wall_ns()});
+  rank.file.emplace(*storage_, directory_, fmt::format("rank-{}.xev", who.rank), EventFiles::header_of(who));
   rank.pid = who.pid;
 }
 

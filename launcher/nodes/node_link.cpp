@@ -1,6 +1,7 @@
 #include "launcher/nodes/node_link.h"
 
 #include "common/base/os/program.h"
+#include "common/base/os/random.h"
 #include "common/base/output/log.h"
 #include "launcher/nodes/node_limits.h"
 #include "launcher/os/pidfd.h"
@@ -14,7 +15,6 @@
 #include <poll.h>
 #include <string_view>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,11 +44,8 @@ std::vector<std::string> helper_environment() {
 
 // The first helper's number; 0 without random numbers: then the helper chooses.
 uint64_t first_instance() {
-  uint32_t random = 0;
-  if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random) || random == 0) {
-    return 0;
-  }
-  return (uint64_t{random} << 32) + 1;
+  const auto random = base::random_number();
+  return random ? (*random >> 32 << 32) + 1 : 0;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "launcher/supervise/control_api.h"
 
 #include "common/base/clock.h"
+#include "common/base/os/random.h"
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
 #include "common/model/timing/op_names.h"
@@ -109,7 +110,7 @@ std::string ControlApi::token_path() const {
 base::Status ControlApi::listen_http() {
   if (parts_.options.control_token) {
     // Through the storage process, because a stalled file system must not block the start of the job.
-    XPURUN_TRY_ASSIGN(std::string token, make_token());
+    XPURUN_TRY_ASSIGN(std::string token, base::random_token());
     auto written = std::make_shared<base::Status>(base::fail("the file system does not answer"));
     parts_.storage.replace(token_path(), token + "\n",
                            [written](const base::Status& status) { *written = status; });

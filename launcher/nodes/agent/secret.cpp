@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <cerrno>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,26 +22,6 @@ constexpr size_t kLargestSecret = size_t{64} << 10;
 constexpr mode_t kOthers = 077;
 
 }  // namespace
-
-base::Result<std::string> random_token() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return base::fail_errno("cannot get random bytes for a token");
-  }
-  std::string out;
-  for (const unsigned char byte : bytes) {
-    out += fmt::format("{:02x}", byte);
-  }
-  return out;
-}
-
-base::Result<uint64_t> random_number() {
-  uint64_t out = 0;
-  if (::getrandom(&out, sizeof out, 0) != static_cast<ssize_t>(sizeof out)) {
-    return base::fail_errno("cannot get a random number");
-  }
-  return out == 0 ? 1 : out;
-}
 
 std::string default_secret_file(const std::string& run_directory, const std::string& run) {
   const std::string trimmed = run_directory.substr(0, run_directory.find_last_not_of('/') + 1);
