@@ -85,8 +85,9 @@ class NodeHandler {
   bool stall_changed(bool escalated);
   // True: ranks of other nodes are still stuck, and the stall stays open.
   bool stall_cleared();
-  // A process of the job has died; and, if that was the case: a rank of this node has failed by itself.
+  // A process of the job has died.
   void process_died();
+  // The dead process was this rank of this node, and the rank has failed by itself. After process_died().
   void rank_failed(base::Rank rank);
   void evidence_collected();
   // Acts on the verdict of all nodes in force, if that was not possible before.
