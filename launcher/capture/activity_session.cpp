@@ -81,7 +81,7 @@ void ActivitySession::start(Order order, Done done) {
       parts_.collector.request_capture(p->record.pid, count_);
     }
   }
-  timer_ = parts_.loop.after(kFirstPollS, [this] { poll(); });
+  timer_.after(kFirstPollS, [this] { poll(); });
 }
 
 void ActivitySession::attach(base::Pid pid, const std::function<void(int descriptor)>& answer) {
@@ -175,7 +175,7 @@ void ActivitySession::poll() {
   if (ended) {
     finish();
   } else {
-    timer_ = parts_.loop.after(current_->recording ? kPollS : kFirstPollS, [this] { poll(); });
+    timer_.after(current_->recording ? kPollS : kFirstPollS, [this] { poll(); });
   }
 }
 

@@ -36,10 +36,6 @@ DumpCoordinator::DumpCoordinator(Parts parts, Helpers helpers, Hooks hooks)
 DumpCoordinator::DumpCoordinator(Parts parts, Helpers helpers, Hooks hooks, Backend backend)
     : parts_(parts), helpers_(std::move(helpers)), hooks_(std::move(hooks)), backend_(std::move(backend)) {}
 
-DumpCoordinator::~DumpCoordinator() {
-  parts_.loop.cancel(patience_);
-}
-
 bool DumpCoordinator::dumped_within(double seconds) const {
   return dump_ != nullptr || !waiting_.empty() ||
          (ended_ != 0 && parts_.loop.now() - ended_ < base::s_to_ns(seconds));
@@ -190,7 +186,7 @@ void DumpCoordinator::start() {
       plan(directory), [this](base::Pid pid) { parts_.table.ignore(pid); },
       // Deferred to the event loop: the dump must not be destroyed inside its own handler.
       [this](const StackDumpOutcome& outcome) { parts_.loop.after(0, [this, outcome] { done(outcome); }); });
-  patience_ = parts_.loop.after(kDirectoryS, [this, n] {
+  patience_.after(kDirectoryS, [this, n] {
     base::log_warn("no stack dump: the file system of {} does not answer", parts_.journal.dir().path());
     begin(n, false);
   });
@@ -210,7 +206,7 @@ void DumpCoordinator::begin_if_ready() {
     return;
   }
   begun_ = true;
-  parts_.loop.cancel(patience_);
+  patience_.stop();
   if (*possible_) {
     dump_->start();
     if (hooks_.begun) {

@@ -51,7 +51,6 @@ uint64_t first_instance() {
 }  // namespace
 
 NodeLink::~NodeLink() {
-  parts_.loop.cancel(again_);
   disconnect();
   if (pid_ > 0) {
     ::kill(pid_, SIGKILL);
@@ -128,8 +127,7 @@ void NodeLink::fail(const std::string& reason) {
   const bool long_life = started_ != 0 && parts_.loop.now() - started_ >= base::s_to_ns(kLongLifeS);
   wait_s_ = wait_s_ == 0 || long_life ? kFirstWaitS : std::min(2 * wait_s_, kLongestWaitS);
   base::log_info("the helper for other nodes is started again in {} s: {}", wait_s_, reason);
-  parts_.loop.cancel(again_);
-  again_ = parts_.loop.after(wait_s_, [this] { spawn(); });
+  again_.after(wait_s_, [this] { spawn(); });
   hooks_.lost(reason);
 }
 
@@ -240,7 +238,7 @@ bool NodeLink::helper_ended(base::Pid pid, base::WaitStatus status) {
 
 void NodeLink::finish(int exit_status, double seconds) {
   given_up_ = true;
-  parts_.loop.cancel(again_);
+  again_.stop();
   if (!socket_) {
     return;
   }

@@ -78,8 +78,7 @@ void EventCommands::record(const model::EventCommand& what) {
 }
 
 void EventCommands::sweep_later() {
-  parts_.loop.cancel(sweep_);
-  sweep_ = parts_.loop.after(0, [this] {
+  sweep_.after(0, [this] {
     running_.remove_if([](const Run& run) { return run.ended; });
     while (!waiting_.empty() && running_.size() < kMostRunning) {
       const model::JobEvent next = std::move(waiting_.front());

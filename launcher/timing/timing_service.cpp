@@ -63,10 +63,6 @@ TimingService::TimingService(Parts parts, model::RunDir dir, std::string host, H
   }
 }
 
-TimingService::~TimingService() {
-  parts_.loop.cancel(drain_timer_);
-}
-
 wire::Level TimingService::default_level() const {
   return static_cast<wire::Level>(parts_.options.timing);
 }
@@ -161,8 +157,7 @@ void TimingService::drain() {
   event_files_.flush(now);
   trace_.end_if_complete();
   timelines_.tick();
-  parts_.loop.cancel(drain_timer_);
-  drain_timer_ = parts_.loop.after(kDrainS, [this] { drain(); });
+  drain_timer_.after(kDrainS, [this] { drain(); });
 }
 
 void TimingService::look_for_slow_ranks() {
@@ -287,7 +282,7 @@ std::vector<RankTiming> TimingService::timing_of_ranks() {
 // metrics.prom is what a scrape at the very end would have given, with the ranks that have ended.
 void TimingService::finish() {
   constexpr std::string_view kEnd = "end of the run";
-  parts_.loop.cancel(drain_timer_);
+  drain_timer_.stop();
   looks_.stop();
   timelines_.finish(!collector_.empty());
   if (collector_.empty()) {

@@ -192,8 +192,7 @@ void Agent::look_for_secret() {
     logic_->unreachable(fmt::format(
         "the node of rank 0 has not written {} yet, which all nodes must share (--nats-secret)", path));
   }
-  loop_.cancel(secret_timer_);
-  secret_timer_ = loop_.after(kSecretS, [this] { look_for_secret(); });
+  secret_timer_.after(kSecretS, [this] { look_for_secret(); });
 }
 
 void Agent::connect(const std::string& url, const std::string& token) {

@@ -65,7 +65,6 @@ Server::Server(launcher::EventLoop& loop, std::string address, std::string direc
       handlers_(std::move(handlers)) {}
 
 Server::~Server() {
-  loop_.cancel(timer_);
   if (pid_ > 0) {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
@@ -112,8 +111,7 @@ base::Status Server::spawn() {
                                                .before_exec = [] { ::prctl(PR_SET_PDEATHSIG, SIGTERM); }}));
   started_ = loop_.now();
   listens_ = false;
-  loop_.cancel(timer_);
-  timer_ = loop_.after(kLookS, [this] { look(); });
+  timer_.after(kLookS, [this] { look(); });
   return {};
 }
 
@@ -141,7 +139,7 @@ void Server::look() {
       return;
     }
     base::log_warn("nats-server has ended and is started again: {}", why);
-    timer_ = loop_.after(kLookLaterS, [this] {
+    timer_.after(kLookLaterS, [this] {
       if (const auto again = spawn(); !again) {
         handlers_.failed(to_line(again.error()));
       }
@@ -160,7 +158,7 @@ void Server::look() {
       return;
     }
   }
-  timer_ = loop_.after(listens_ ? kLookLaterS : kLookS, [this] { look(); });
+  timer_.after(listens_ ? kLookLaterS : kLookS, [this] { look(); });
 }
 
 }  // namespace xpurun::nodes
