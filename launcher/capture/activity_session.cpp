@@ -2,9 +2,9 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/model/documents/document_text.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -238,7 +238,7 @@ void ActivitySession::finish() {
   }
   const Current ended = std::move(*std::exchange(current_, std::nullopt));
   if (!out.ranks.empty()) {
-    parts_.storage.replace(ended.order.directory + "/gpu.json", to_json(out).dump(1) + "\n");
+    parts_.storage.replace(ended.order.directory + "/gpu.json", model::document_text(out, 1) + "\n");
   }
   ended.done(out);
 }

@@ -1,6 +1,7 @@
 #include "launcher/collect/trace.h"
 
 #include "common/base/clock.h"
+#include "common/model/json/json_text.h"
 #include "common/model/speed/trace_manifest.h"
 
 #include <fmt/format.h>
@@ -144,8 +145,7 @@ void Trace::finish(std::string_view ended) {
     rank.file.reset();
   }
   storage_->make_dirs(directory_);
-  storage_->replace(fmt::format("{}/{}", directory_, model::kTraceFile),
-                    to_json(out).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  storage_->replace(fmt::format("{}/{}", directory_, model::kTraceFile), model::json_text(to_json(out), 1));
 }
 
 }  // namespace xpurun::launcher

@@ -1,11 +1,10 @@
 #include "launcher/dumps/dump_coordinator.h"
 
 #include "common/base/output/log.h"
+#include "common/model/documents/document_text.h"
 #include "launcher/dumps/gpu_question.h"
 #include "launcher/spawn/install_paths.h"
 #include "report/diagnosis/collectives/analysis.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -344,7 +343,7 @@ bool DumpCoordinator::look_again(const std::string& dir, bool escalated) {
 }
 
 void DumpCoordinator::write_manifest(const std::string& dir, const model::DumpManifest& manifest) {
-  parts_.storage.replace(parts_.journal.dir().file(dir + "/dump.json"), to_json(manifest).dump(1));
+  parts_.storage.replace(parts_.journal.dir().file(dir + "/dump.json"), model::document_text(manifest, 1));
 }
 
 void DumpCoordinator::give_up(const std::string& why) {

@@ -2,10 +2,10 @@
 
 #include "common/base/os/io.h"
 #include "common/base/output/log.h"
+#include "common/model/documents/document_text.h"
 #include "launcher/machine/machine_helper.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -101,7 +101,7 @@ void MachineWatch::save() {
   spells_saved_ = spells_of(history_);
   if (!history_.empty()) {
     setup_.storage.replace(fmt::format("{}/{}", setup_.run_dir, model::kMachineFile),
-                           to_json(history_).dump() + "\n");
+                           model::document_text(history_) + "\n");
   }
 }
 

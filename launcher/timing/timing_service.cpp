@@ -6,7 +6,6 @@
 #include "launcher/metrics/exposition.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -259,8 +258,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
 void TimingService::save(const std::string& directory) {
   event_files_.flush_all();
   if (!collector_.empty()) {
-    parts_.storage.replace(directory + "/timing.json",
-                           timing_json(timing_of_ranks(), parts_.loop.now()).dump(1));
+    parts_.storage.replace(directory + "/timing.json", timing_json(timing_of_ranks(), parts_.loop.now()));
   }
 }
 
@@ -293,7 +291,7 @@ void TimingService::finish() {
   collector_.drain(parts_.loop.now());
   trace_.end(kEnd);
   event_files_.flush_all();
-  parts_.storage.replace(dir_.file("timing.json"), timing_json(timing_of_ranks(), parts_.loop.now()).dump(1));
+  parts_.storage.replace(dir_.file("timing.json"), timing_json(timing_of_ranks(), parts_.loop.now()));
   parts_.storage.replace(dir_.file("metrics.prom"),
                          expose(node_metrics(WhichRanks::all), MetricsFormat::prometheus));
 }

@@ -1,6 +1,7 @@
 #include "launcher/nodes/agent/secret.h"
 
 #include "common/base/os/io.h"
+#include "common/model/json/json_text.h"
 #include "launcher/nodes/agent/protocol/wire.h"
 #include "launcher/nodes/node_fields.h"
 
@@ -35,7 +36,7 @@ base::Status write_secret(const std::string& path, const Secret& secret) {
       {"schema", kSchema}, {"run", secret.run}, {"url", secret.url}, {"token", secret.token}};
   model::JsonWriter writer(j);
   writer("mark", secret.mark);
-  return base::write_file_atomic(path, j.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  return base::write_file_atomic(path, model::json_text(j, 1) + "\n");
 }
 
 void remove_secret(const std::string& path, const Secret& written) {

@@ -4,6 +4,7 @@
 #include "common/base/os/program.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 
 #include <fmt/format.h>
@@ -91,7 +92,7 @@ base::Status Server::spawn() {
   // The token is in a file of mode 0600, because all users can read a process's arguments.
   XPURUN_TRY(base::write_file_atomic(
       config, fmt::format("host: \"{}\"\nport: {}\nauthorization {{ token: \"{}\" }}\nports_file_dir: {}\n",
-                          address_, port_, token_, nlohmann::json(directory_).dump())));
+                          address_, port_, token_, model::json_text(nlohmann::json(directory_)))));
   const base::UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!out) {
     return base::fail_errno("cannot open " + log);
