@@ -76,6 +76,7 @@ constexpr std::string_view kFish = R"(# fish completion for xpurun, which knows 
 function __xpurun_complete
     set -l words (commandline -opc)
     set -l program $words[1]
+    type -q $program; or return
     set -e words[1]
     set -l current (commandline -ct)
     set -l lines ($program __complete fish $words "$current" 2>/dev/null)

@@ -37,6 +37,7 @@ TEST_CASE("completion offers the values of an option, however they are separated
   CHECK(words_of(offer({"--hang-timeout", "="})) == limits);
   CHECK(words_of(offer({"--hang-timeout", "=", "o"})) == limits);
   CHECK(words_of(offer({"--no-such-option", "=", "o"})).empty());
+  CHECK(words_of(offer({"stacks", "--format", "f"})).contains("folded"));
   CHECK(offer({"-o", ""}).also == Offered::directories);
   CHECK(offer({"ctl", "--run", ""}).also == Offered::runs);
   CHECK(offer({"stacks", "-p", "1"}).also == Offered::processes);
@@ -48,6 +49,8 @@ TEST_CASE("completion leaves the command that xpurun starts to the shell") {
   CHECK(offer({"--", "xprogram", "--gr"}).begin == 1);
   CHECK(offer({"--hang-timeout", "=", "5", "xprogram", "-"}).begin == 3);
   CHECK(offer({"run", "--name", "a", "xprogram", "s"}).begin == 3);
+  CHECK(offer({"--logs", "--", "git", "che"}).begin == 2);
+  CHECK(offer({"run", "-q", "git", "--gr"}).begin == 2);
   CHECK(offer({"doctor", "--json", "--", "xprogram", ""}).begin == 3);
   CHECK(offer({"report", "--", "x"}).also == Offered::nothing);
 }
