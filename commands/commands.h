@@ -4,6 +4,8 @@
 #include "launcher/options/argv_split.h"
 #include "launcher/options/settings.h"
 
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace xpurun::launcher {
@@ -38,6 +40,9 @@ int replay_command(const Invocation& call);
 int help_command(const Invocation& call);
 int version_command(const Invocation& call);
 int completions_command(const Invocation& call);
+// Answers a completion script: `words` is SHELL WORD... The first line says what the script adds: words,
+// file, directory or "command N"; each further line is a word, as the shell wants it.
+int complete(std::span<const std::string> words);
 
 // Writes all of `text` to standard output. A reader that has gone away is no error; any other failure is
 // reported.

@@ -5,6 +5,7 @@
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "common/model/rank_set.h"
 #include "common/model/run_dir.h"
@@ -252,7 +253,7 @@ base::Result<std::string> ask(const model::RunDir& dir, const ordered_json& requ
                     .id = "E-CONTROL",
                     .hint = "xpurun runs"});
   }
-  return ControlClient(run.control).ask(request.dump(), limit_s);
+  return ControlClient(run.control).ask(model::json_text(request), limit_s);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "commands/dispatch.h"
 
+#include "commands/cli/completion.h"
 #include "commands/cli/help.h"
 #include "commands/commands.h"
 #include "common/base/output/progress.h"
@@ -20,6 +21,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <span>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -138,6 +140,9 @@ int dispatch(const std::vector<std::string>& words) {
     }
     if (!words.empty() && words.front() == kMachineRole) {
       run_machine_helper(words);
+    }
+    if (!words.empty() && words.front() == kCompleteRole) {
+      return complete(std::span(words).subspan(1));
     }
     return dispatch_or_throw(words);
   } catch (const std::exception& e) {

@@ -4,6 +4,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 
@@ -49,7 +50,7 @@ std::string for_programs(const RunConfig& config, const std::vector<std::string>
     files.push_back({{"path", file.path}, {"found", file.found}, {"ignored", !file.ignored.empty()}});
   }
   j["warnings"] = warnings;
-  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return model::json_text(j, 2) + "\n";
 }
 
 }  // namespace

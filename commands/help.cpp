@@ -47,16 +47,8 @@ int help_command(const Invocation& call) {
 
 int completions_command(const Invocation& call) {
   const auto& shells = call.words.operands;
-  if (shells.size() == 1) {
-    if (shells.front() == "bash") {
-      return print(completion_script(Shell::bash));
-    }
-    if (shells.front() == "zsh") {
-      return print(completion_script(Shell::zsh));
-    }
-    if (shells.front() == "fish") {
-      return print(completion_script(Shell::fish));
-    }
+  if (const auto shell = shells.size() == 1 ? shell_named(shells.front()) : std::nullopt) {
+    return print(completion_script(*shell));
   }
   return complain_usage(call, base::cli_text("completions needs the name of one shell: bash, zsh or fish"));
 }

@@ -4,6 +4,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "report/build/capture_files.h"
@@ -105,9 +106,7 @@ class Answer {
         object[columns_[i]] = json_of(row[i]);
       }
     }
-    out_ += format_ == "csv"
-                ? base::join(cells, ",") + "\n"
-                : object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    out_ += format_ == "csv" ? base::join(cells, ",") + "\n" : model::json_text(object) + "\n";
     return true;
   }
 
@@ -170,7 +169,8 @@ std::string list_text() {
 std::string list_json() {
   std::string out;
   for (const report::ReadyQuestion& q : report::ready_questions()) {
-    out += nlohmann::ordered_json{{"question", q.name}, {"about", q.about}, {"sql", q.sql}}.dump() + "\n";
+    const nlohmann::ordered_json entry{{"question", q.name}, {"about", q.about}, {"sql", q.sql}};
+    out += model::json_text(entry) + "\n";
   }
   return out;
 }

@@ -7,13 +7,15 @@
 #include "common/base/ascii_case.h"
 #include "common/base/os/host.h"
 #include "common/base/os/io.h"
+#include "common/base/os/random.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/documents/document_text.h"
+#include "common/model/json/json_text.h"
 #include "common/model/language/verdict_translation.h"
 #include "common/model/run_manifest.h"
 #include "launcher/http/page_server.h"
-#include "launcher/http/token.h"
 #include "launcher/options/chosen_language.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
@@ -81,7 +83,7 @@ int port_of(const Invocation& call) {
 
 // Until it is killed; returns if it cannot listen.
 int serve_report(const std::string& page, int port) {
-  auto token = make_token();
+  auto token = base::random_token();
   if (!token) {
     return complain(token.error(), kExitFailure);
   }
@@ -136,7 +138,7 @@ int show(const Invocation& call, const model::RunDir& dir, const report::BuildRe
   }
   const Format format = format_of(call);
   if (format == Format::json) {
-    return print(to_json(built.verdict).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    return print(model::document_text(built.verdict, 2) + "\n");
   }
   if (call.words.settings.has("verdict-only")) {
     return print(built.verdict.sentence + "\n");
@@ -159,7 +161,7 @@ void print_verdict(const model::Verdict& english, const model::Verdict& spoken, 
   if (language != base::Language::english) {
     j["translation"] = translation_json(spoken, language);
   }
-  (void)print(j.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  (void)print(model::json_text(j) + "\n");
 }
 
 void print_verdict_first(const Invocation& call, report::BuildOptions& options) {

@@ -2,6 +2,7 @@
 #include "commands/commands.h"
 #include "common/base/tr.h"
 #include "common/model/dump_manifest.h"
+#include "common/model/json/json_text.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stacks/stack_file.h"
 #include "common/model/verdict.h"
@@ -77,7 +78,7 @@ int version_command(const Invocation& call) {
     for (const auto& [name, value] : facts) {
       j[name] = value;
     }
-    return print(j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    return print(model::json_text(j, 2) + "\n");
   }
   std::string out = fmt::format("xpurun {}\n", XPURUN_VERSION);
   for (const auto& [name, value] : facts) {

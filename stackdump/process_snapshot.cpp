@@ -3,6 +3,7 @@
 // host).
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "common/model/stacks/stack_file.h"
 #include "stackdump/cpython/locals/handled_exception.h"
@@ -229,7 +230,7 @@ base::Status ProcessDump::save(const std::string& path, const model::ProcessStac
   for (const ThreadCopy& t : threads_) {
     threads.push_back(thread_json(t, t.registers && t.registers->fs_base != 0 ? 0 : inner_tid_of(t)));
   }
-  content.meta = meta.dump(-1, ' ', false, json::error_handler_t::replace);
+  content.meta = model::json_text(meta);
   return base::write_file_atomic(path, encode_snapshot(content));
 }
 

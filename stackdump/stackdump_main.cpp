@@ -3,6 +3,7 @@
 #include "common/base/os/host.h"
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
 #include "common/model/stacks/stack_file.h"
@@ -97,7 +98,7 @@ int run_from_snapshot(const Options& options) {
 std::string core_facts(const xpurun::stackdump::CoreSource& core) {
   const auto kept = model::keep_environment(core.arguments.environment);
   const nlohmann::json facts{{"parent", core.file.notes().parent}, {"environment", kept.values}};
-  return facts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return model::json_text(facts);
 }
 
 int run_from_core(const Options& options) {
@@ -105,7 +106,7 @@ int run_from_core(const Options& options) {
   if (!dump) {
     const base::Error& e = dump.error();
     const nlohmann::json told{{"what", base::to_line(e)}, {"cause", e.cause}, {"hint", e.hint}, {"id", e.id}};
-    say(fmt::format("error {}\n", told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+    say(fmt::format("error {}\n", model::json_text(told)));
     return give_up(e);
   }
   model::ProcessStacks stacks = (*dump)->resolve(options.resolve);

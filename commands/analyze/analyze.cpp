@@ -5,6 +5,7 @@
 #include "commands/analyze/run_speed.h"
 #include "commands/commands.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/output/text_block.h"
@@ -29,7 +30,7 @@ std::string json_text(const model::SpeedReport& report, const std::optional<mode
   if (comparison) {
     j["comparison"] = to_json(*comparison);
   }
-  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return model::json_text(j, 2) + "\n";
 }
 
 std::string people_text(model::SpeedReport report, const std::optional<model::Comparison>& comparison) {

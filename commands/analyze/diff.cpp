@@ -4,6 +4,7 @@
 #include "commands/commands.h"
 #include "common/base/os/io.h"
 #include "common/base/tr.h"
+#include "common/model/documents/document_text.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/output/text_block.h"
@@ -11,7 +12,6 @@
 #include "report/render/comparison/comparison_page.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <optional>
 #include <unistd.h>
@@ -19,8 +19,6 @@
 namespace xpurun::launcher {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The ranks of an option, all if it was not given; nothing if it is no list of ranks.
 std::optional<model::RankSet> ranks_of(const Settings& settings, std::string_view option) {
@@ -34,7 +32,7 @@ std::optional<model::RankSet> ranks_of(const Settings& settings, std::string_vie
 
 std::string text_of(const model::Comparison& comparison, const std::string& format) {
   if (format == "json") {
-    return to_json(comparison).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return model::document_text(comparison, 2) + "\n";
   }
   if (format == "html") {
     return report::comparison_page(comparison);

@@ -6,6 +6,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/documents/document_text.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/output/text_block.h"
@@ -15,7 +16,6 @@
 #include "report/pipeline/view/wording.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -191,11 +191,9 @@ int pipeline_command(const Invocation& call) {
                                           report::kPaddlePerfettoFile, base::shell_quote(directory)));
     return status != 0 ? status : printed;
   }
-  base::Result<std::string> text =
-      format == "json"
-          ? to_json(*run.report).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-      : format == "svg" ? svg_text(*run.report, *steps)
-                        : people_text(*run.report, help_columns(STDOUT_FILENO));
+  base::Result<std::string> text = format == "json"  ? model::document_text(*run.report, 2) + "\n"
+                                   : format == "svg" ? svg_text(*run.report, *steps)
+                                                     : people_text(*run.report, help_columns(STDOUT_FILENO));
   if (!text) {
     return complain(text.error(), kExitFailure);
   }

@@ -5,6 +5,7 @@
 #include "commands/run_config.h"
 #include "common/base/os/io.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/output/text_block.h"
 
@@ -64,8 +65,7 @@ int doctor_command(const Invocation& call) {
     report(check(context));
   }
   if (json) {
-    printed =
-        print(to_json(all).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    printed = print(model::json_text(to_json(all), 2) + "\n");
   } else {
     printed |= print(findings_summary(all, help_columns(STDOUT_FILENO), Ink::for_stream(STDOUT_FILENO)));
   }

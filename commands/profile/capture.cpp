@@ -5,6 +5,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
@@ -89,7 +90,7 @@ base::Result<std::vector<CapturedNode>> capture(const model::RunDir& dir,
     XPURUN_TRY_ASSIGN(const std::string known, client.ask(R"({"cmd":"nodes"})", kListS));
     XPURUN_TRY_ASSIGN(list, node_list_from_json(known));
   }
-  XPURUN_TRY_ASSIGN(const std::string reply, client.ask(request.dump(), kLongestS));
+  XPURUN_TRY_ASSIGN(const std::string reply, client.ask(model::json_text(request), kLongestS));
   const bool all = nodes && request["node"] == "all";
   std::vector<CapturedNode> out = captured_nodes(reply, list, all, dir.path());
   if (all || out.empty()) {
@@ -124,7 +125,7 @@ int print_report(const model::CaptureReport& report, const std::vector<CapturedN
     if (settings.has("node")) {
       j["nodes"] = to_json(nodes);
     }
-    return print(j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    return print(model::json_text(j, 2) + "\n");
   }
   return report.dir.empty() ? 0 : print(capture_text(report, kShownOfCapture, help_columns(STDOUT_FILENO)));
 }

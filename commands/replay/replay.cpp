@@ -8,13 +8,13 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/documents/document_text.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/output/text_block.h"
 #include "report/build/replay_files.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -24,8 +24,6 @@
 namespace xpurun::launcher {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ReplayOptions {
   model::RankSet ranks;
@@ -179,9 +177,8 @@ int replay_command(const Invocation& call) {
   if (!result) {
     return complain(result.error(), kExitFailure);
   }
-  const int printed =
-      print(options->json ? to_json(*result).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-                          : replay_text(*result, help_columns(STDOUT_FILENO)));
+  const int printed = print(options->json ? model::document_text(*result, 2) + "\n"
+                                          : replay_text(*result, help_columns(STDOUT_FILENO)));
   return any_replayed(*result) ? printed : kExitFailure;
 }
 

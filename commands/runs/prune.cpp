@@ -6,6 +6,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "launcher/options/exit_status.h"
 
 #include <fmt/format.h>
@@ -60,7 +61,7 @@ std::string as_json(const std::vector<PruneChoice>& choices, std::string_view do
   for (const PruneChoice& choice : choices) {
     runs.push_back({{"id", choice.run->name}, {"bytes", choice.run->bytes}, {"why", choice.why}});
   }
-  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return model::json_text(j, 2) + "\n";
 }
 
 }  // namespace

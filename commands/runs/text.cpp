@@ -2,6 +2,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "launcher/output/text_block.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/title.h"
@@ -158,7 +159,7 @@ std::string runs_json(const std::vector<RunEntry>& runs) {
                     {"verdict", m.verdict.id},
                     {"sentence", m.verdict.sentence}});
   }
-  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return model::json_text(j, 2) + "\n";
 }
 
 std::string run_details(const RunEntry& run, size_t columns) {

@@ -3,6 +3,7 @@
 #include "commands/selftest/quiet_process.h"
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 #include "launcher/os/pidfd.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
@@ -35,7 +36,7 @@ base::WaitStatus wait_at_most(base::Pid pid, int limit_ms) {
 }  // namespace
 
 base::Result<TestHost> test_host_from_json(std::string_view text) {
-  const auto j = nlohmann::json::parse(text, nullptr, false);
+  const auto j = model::parse_json(text);
   if (!j.is_object()) {
     return base::fail(fmt::format("the probe of the selftest's job says '{}'",
                                   base::sanitize(base::trim(text.substr(0, 200)))));

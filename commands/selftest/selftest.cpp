@@ -8,6 +8,7 @@
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/os/interrupt_cleanup.h"
 #include "launcher/output/text_block.h"
@@ -34,7 +35,7 @@ constexpr double kHangTimeoutS = 3;
 constexpr double kGpuHangTimeoutS = 5;
 
 int print_json(const Json& j) {
-  return print(j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return print(model::json_text(j, 2) + "\n");
 }
 
 std::vector<std::string> names_of(const std::vector<Injection>& all) {

@@ -5,6 +5,7 @@
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/json_fields.h"
 #include "common/model/stacks/stack_file.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/os/interrupt_cleanup.h"
@@ -32,7 +33,7 @@ constexpr double kOneCoreS = 600;
 json reported(const std::string& output, std::string_view keyword) {
   for (const std::string_view line : base::split(output, '\n')) {
     if (line.starts_with(keyword) && line.substr(keyword.size()).starts_with(' ')) {
-      const json out = json::parse(line.substr(keyword.size() + 1), nullptr, false);
+      const json out = model::parse_json(line.substr(keyword.size() + 1));
       return out.is_object() ? out : json();
     }
   }

@@ -13,7 +13,6 @@
 #include "report/formats/motion.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <ctime>

@@ -26,6 +26,10 @@ struct GzipStream::Zlib {
   std::array<char, 64 * 1024> out{};
 };
 
+uint32_t crc32(std::string_view bytes) {
+  return static_cast<uint32_t>(::crc32(0, input_of(bytes), static_cast<uInt>(bytes.size())));
+}
+
 GzipStream::GzipStream(int level) : z_(std::make_unique<Zlib>()) {
   if (deflateInit2(&z_->stream, level, Z_DEFLATED, kGzipWindow, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
     z_.reset();

@@ -1,9 +1,10 @@
-// Data packed for files and pages: gzip by zlib, and base64 (RFC 4648).
+// Data packed for files and pages: gzip and CRC-32 by zlib, and base64 (RFC 4648).
 #pragma once
 
 #include "common/base/result.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +16,9 @@ namespace xpurun::base {
 std::string gzip(std::string_view bytes);
 // Fails if the bytes are not exactly one gzip stream, or if the result exceeds `limit` bytes.
 Result<std::string> gunzip(std::string_view packed, size_t limit);
+
+// IEEE 802.3, as gzip and .gnu_debuglink use it. Of less than 4 GiB.
+uint32_t crc32(std::string_view bytes);
 
 // One gzip stream, packed piece by piece. Not thread-safe.
 class GzipStream {

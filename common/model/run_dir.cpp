@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
+#include "common/base/os/random.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 
@@ -11,7 +12,6 @@
 #include <cerrno>
 #include <dirent.h>
 #include <filesystem>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,11 +38,7 @@ std::string safe_name(std::string_view name) {
 }
 
 uint32_t random_bits() {
-  uint32_t bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
-    bits = static_cast<uint32_t>(base::mono_ns());
-  }
-  return bits;
+  return static_cast<uint32_t>(base::random_number().value_or(static_cast<uint64_t>(base::mono_ns())));
 }
 
 // Losing this race to another run that starts at the same time is harmless: both runs are recent.
@@ -136,7 +132,7 @@ std::string RunDir::dump_name(int n, DumpReason why) {
 std::vector<std::string> RunDir::dumps() const {
   std::vector<std::pair<int64_t, std::string>> found;
   std::error_code ec;
-  for (const auto& entry : fs::directory_iterator(dumps_dir(), ec)) {
+  for (const auto& entry : fs::directory_iterator(file("dumps"), ec)) {
     const std::string name = entry.path().filename();
     if (const auto n = base::parse_int(std::string_view(name).substr(0, name.find('-')))) {
       found.emplace_back(*n, entry.path());

@@ -36,7 +36,6 @@ class RunDir {
   std::string report_json() const { return file("report.json"); }
   std::string log() const { return file("xpurun.log"); }
   std::string stacks_dir() const { return file("stacks"); }
-  std::string dumps_dir() const { return file("dumps"); }
   // "dumps/1-hang", relative to the run directory.
   static std::string dump_name(int n, DumpReason why);
   // Directories below dumps/, ordered by number.

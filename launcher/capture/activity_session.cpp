@@ -2,9 +2,9 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/model/documents/document_text.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -81,7 +81,7 @@ void ActivitySession::start(Order order, Done done) {
       parts_.collector.request_capture(p->record.pid, count_);
     }
   }
-  timer_ = parts_.loop.after(kFirstPollS, [this] { poll(); });
+  timer_.after(kFirstPollS, [this] { poll(); });
 }
 
 void ActivitySession::attach(base::Pid pid, const std::function<void(int descriptor)>& answer) {
@@ -175,7 +175,7 @@ void ActivitySession::poll() {
   if (ended) {
     finish();
   } else {
-    timer_ = parts_.loop.after(current_->recording ? kPollS : kFirstPollS, [this] { poll(); });
+    timer_.after(current_->recording ? kPollS : kFirstPollS, [this] { poll(); });
   }
 }
 
@@ -238,7 +238,7 @@ void ActivitySession::finish() {
   }
   const Current ended = std::move(*std::exchange(current_, std::nullopt));
   if (!out.ranks.empty()) {
-    parts_.storage.replace(ended.order.directory + "/gpu.json", to_json(out).dump(1) + "\n");
+    parts_.storage.replace(ended.order.directory + "/gpu.json", model::document_text(out, 1) + "\n");
   }
   ended.done(out);
 }

@@ -8,7 +8,7 @@
 #include "launcher/capture/activity_file.h"
 #include "launcher/capture/resource_writer.h"
 #include "launcher/collect/collector.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/processes/process_table.h"
 
 #include <functional>
@@ -42,7 +42,6 @@ class ActivitySession {
 
   ActivitySession(Parts parts, std::string host, Hooks hooks)
       : parts_(parts), host_(std::move(host)), hooks_(std::move(hooks)) {}
-  ~ActivitySession() { parts_.loop.cancel(timer_); }
   ActivitySession(const ActivitySession&) = delete;
   ActivitySession& operator=(const ActivitySession&) = delete;
 
@@ -85,7 +84,7 @@ class ActivitySession {
   Hooks hooks_;
   std::optional<Current> current_;
   uint32_t count_ = 0;
-  EventLoop::TimerId timer_ = 0;
+  Timer timer_{parts_.loop};
 };
 
 }  // namespace xpurun::launcher

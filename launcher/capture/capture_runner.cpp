@@ -101,7 +101,7 @@ bool CaptureRunner::capture_by_itself(double seconds, std::string_view reason) {
 // requested capture are sampled while it records. In a slow job the timed calls are traced first, and a job
 // in which no step ends may end soon.
 void CaptureRunner::begin() {
-  deadline_ = parts_.loop.after(current_->request.seconds + kTimeToBeginS + kTimeToWriteS, [this] {
+  deadline_.after(current_->request.seconds + kTimeToBeginS + kTimeToWriteS, [this] {
     helper_.kill();
     clocks_.kill();
     finish("the recording does not end");
@@ -248,7 +248,7 @@ bool CaptureRunner::helper_ended(base::Pid pid, base::WaitStatus status) {
 }
 
 void CaptureRunner::finish(const std::string& problem) {
-  parts_.loop.cancel(deadline_);
+  deadline_.stop();
   const Current ended = std::move(*std::exchange(current_, std::nullopt));
   if (!problem.empty()) {
     base::log_info("no capture: {}", problem);

@@ -7,7 +7,7 @@
 #include "common/base/os/wait_status.h"
 #include "common/model/rank_set.h"
 #include "launcher/capture/activity_session.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/spawn/helper_process.h"
 #include "launcher/storage/storage.h"
 #include "launcher/timing/trace_session.h"
@@ -60,7 +60,6 @@ class CaptureRunner {
         mask_(mask),
         stderr_fd_(stderr_fd),
         hooks_(std::move(hooks)) {}
-  ~CaptureRunner() { parts_.loop.cancel(deadline_); }
   CaptureRunner(const CaptureRunner&) = delete;
   CaptureRunner& operator=(const CaptureRunner&) = delete;
 
@@ -107,7 +106,7 @@ class CaptureRunner {
   std::optional<Current> current_;
   HelperProcess helper_;
   HelperProcess clocks_;  // reads the GPUs' clocks
-  EventLoop::TimerId deadline_ = 0;
+  Timer deadline_{parts_.loop};
   int count_ = 0;       // of captures in this run
   int slow_count_ = 0;  // number of automatic captures
 };

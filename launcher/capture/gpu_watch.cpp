@@ -2,9 +2,8 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/model/documents/document_text.h"
 #include "launcher/evidence/clock_helper.h"
-
-#include <nlohmann/json.hpp>
 
 #include <limits>
 #include <sys/epoll.h>
@@ -77,7 +76,7 @@ std::vector<GpuThrottling> GpuWatch::throttling() const {
 void GpuWatch::save() {
   saved_ = setup_.loop.now();
   if (!health_.gpus.empty()) {
-    setup_.storage.replace(setup_.file, to_json(health_).dump() + "\n");
+    setup_.storage.replace(setup_.file, model::document_text(health_) + "\n");
   }
 }
 

@@ -66,17 +66,20 @@ bool EventFiles::ready(RankFiles& files, const Source& who) {
     files.closed.pop_front();
   }
   files.open.emplace(storage_, fmt::format("{}/{}", ranks_dir_, who.rank),
-                     fmt::format("events-{}.xev", files.next++),
-                     model::EventFileHeader{.rank = who.rank,
-                                            .local_rank = who.local_rank,
-                                            .pid = who.pid,
-                                            .host = who.host,
-                                            .gpu = who.gpu,
-                                            .gpu_uuid = who.gpu_uuid,
-                                            .mono_ns = base::mono_ns(),
-                                            .wall_ns = base::wall_ns()});
+                     fmt::format("events-{}.xev", files.next++), header_of(who));
   files.flushed = base::mono_ns();
   return !has_failed(files);
+}
+
+model::EventFileHeader EventFiles::header_of(const Source& who) {
+  return {.rank = who.rank,
+          .local_rank = who.local_rank,
+          .pid = who.pid,
+          .host = who.host,
+          .gpu = who.gpu,
+          .gpu_uuid = who.gpu_uuid,
+          .mono_ns = base::mono_ns(),
+          .wall_ns = base::wall_ns()};
 }
 
 void EventFiles::write(RankFiles& files, base::MonoNs now) {

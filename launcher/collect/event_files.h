@@ -27,6 +27,9 @@ class EventFiles {
     std::string gpu;
     std::string gpu_uuid;
   };
+  // The first block of a file that begins now.
+  static model::EventFileHeader header_of(const Source& who);
+
   // `dropped`: events lost so far because the ring was full. The table entries of all events must be ready.
   // Processes without a rank get no files.
   void add(const Source& who, std::span<const wire::Event> events, const wire::Segment& memory,

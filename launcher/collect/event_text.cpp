@@ -1,6 +1,7 @@
 #include "launcher/collect/event_text.h"
 
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "common/model/timing/op_names.h"
 
 #include <fmt/format.h>
@@ -66,7 +67,7 @@ std::string details(const model::EventFile& file, const Entry& entry) {
 }
 
 std::string dump(const ordered_json& j) {
-  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return model::json_text(j) + "\n";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "launcher/collect/timing_json.h"
 
+#include "common/model/json/json_text.h"
 #include "common/model/timing/op_names.h"
 #include "common/model/timing/timing_schema.h"
 #include "launcher/collect/gpu_time.h"
@@ -159,14 +160,14 @@ ordered_json rank_json(const RankTiming& t, base::MonoNs now) {
 
 }  // namespace
 
-ordered_json timing_json(const std::vector<RankTiming>& ranks, base::MonoNs now) {
+std::string timing_json(const std::vector<RankTiming>& ranks, base::MonoNs now) {
   ordered_json j;
   j["schema"] = model::kTimingSchema;
   auto& all = j["ranks"] = ordered_json::array();
   for (const RankTiming& rank : ranks) {
     all.push_back(rank_json(rank, now));
   }
-  return j;
+  return model::json_text(j, 1);
 }
 
 }  // namespace xpurun::launcher

@@ -4,12 +4,11 @@
 
 #include "launcher/collect/rank_timing.h"
 
-#include <nlohmann/json_fwd.hpp>
-
+#include <string>
 #include <vector>
 
 namespace xpurun::launcher {
 
-nlohmann::ordered_json timing_json(const std::vector<RankTiming>& ranks, base::MonoNs now);
+std::string timing_json(const std::vector<RankTiming>& ranks, base::MonoNs now);
 
 }  // namespace xpurun::launcher

@@ -1,6 +1,7 @@
 #include "launcher/collect/trace.h"
 
 #include "common/base/clock.h"
+#include "common/model/json/json_text.h"
 #include "common/model/speed/trace_manifest.h"
 
 #include <fmt/format.h>
@@ -52,15 +53,7 @@ bool Trace::wanted(const wire::Event& event, const wire::Segment& memory) const 
 }
 
 void Trace::open(RankTrace& rank, const EventFiles::Source& who) {
-  rank.file.emplace(*storage_, directory_, fmt::format("rank-{}.xev", who.rank),
-                    model::EventFileHeader{.rank = who.rank,
-                                           .local_rank = who.local_rank,
-                                           .pid = who.pid,
-                                           .host = who.host,
-                                           .gpu = who.gpu,
-                                           .gpu_uuid = who.gpu_uuid,
-                                           .mono_ns = base::mono_ns(),
-                                           .wall_ns = base::wall_ns()});
+  rank.file.emplace(*storage_, directory_, fmt::format("rank-{}.xev", who.rank), EventFiles::header_of(who));
   rank.pid = who.pid;
 }
 
@@ -152,8 +145,7 @@ void Trace::finish(std::string_view ended) {
     rank.file.reset();
   }
   storage_->make_dirs(directory_);
-  storage_->replace(fmt::format("{}/{}", directory_, model::kTraceFile),
-                    to_json(out).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  storage_->replace(fmt::format("{}/{}", directory_, model::kTraceFile), model::json_text(to_json(out), 1));
 }
 
 }  // namespace xpurun::launcher

@@ -2,6 +2,7 @@
 
 #include "common/base/ascii_case.h"
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 
 #include <fmt/format.h>
@@ -72,11 +73,7 @@ ControlCall control_call(const HttpRequest& request, const std::string& token) {
 }
 
 HttpResponse control_response(const nlohmann::ordered_json& reply) {
-  HttpResponse out{
-      .content_type = "application/json",
-      // The reply holds names of files and processes, which need not be UTF-8: without `replace`, dump()
-      // would throw.
-      .body = reply.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"};
+  HttpResponse out{.content_type = "application/json", .body = model::json_text(reply) + "\n"};
   if (!reply.contains("ok") || reply["ok"] == true) {
     return out;
   }

@@ -1,5 +1,6 @@
 #include "launcher/control/control_server.h"
 
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "launcher/os/unix_socket.h"
 
@@ -19,7 +20,7 @@ constexpr size_t kMaxUnanswered = 16;
 constexpr double kIdleS = 30;
 
 std::string line_of(const nlohmann::ordered_json& reply) {
-  return reply.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return model::json_text(reply) + "\n";
 }
 
 nlohmann::ordered_json error_reply(const char* code, const std::string& text) {

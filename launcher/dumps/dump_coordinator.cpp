@@ -1,11 +1,10 @@
 #include "launcher/dumps/dump_coordinator.h"
 
 #include "common/base/output/log.h"
+#include "common/model/documents/document_text.h"
 #include "launcher/dumps/gpu_question.h"
 #include "launcher/spawn/install_paths.h"
 #include "report/diagnosis/collectives/analysis.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -35,10 +34,6 @@ DumpCoordinator::DumpCoordinator(Parts parts, Helpers helpers, Hooks hooks)
 
 DumpCoordinator::DumpCoordinator(Parts parts, Helpers helpers, Hooks hooks, Backend backend)
     : parts_(parts), helpers_(std::move(helpers)), hooks_(std::move(hooks)), backend_(std::move(backend)) {}
-
-DumpCoordinator::~DumpCoordinator() {
-  parts_.loop.cancel(patience_);
-}
 
 bool DumpCoordinator::dumped_within(double seconds) const {
   return dump_ != nullptr || !waiting_.empty() ||
@@ -190,7 +185,7 @@ void DumpCoordinator::start() {
       plan(directory), [this](base::Pid pid) { parts_.table.ignore(pid); },
       // Deferred to the event loop: the dump must not be destroyed inside its own handler.
       [this](const StackDumpOutcome& outcome) { parts_.loop.after(0, [this, outcome] { done(outcome); }); });
-  patience_ = parts_.loop.after(kDirectoryS, [this, n] {
+  patience_.after(kDirectoryS, [this, n] {
     base::log_warn("no stack dump: the file system of {} does not answer", parts_.journal.dir().path());
     begin(n, false);
   });
@@ -210,7 +205,7 @@ void DumpCoordinator::begin_if_ready() {
     return;
   }
   begun_ = true;
-  parts_.loop.cancel(patience_);
+  patience_.stop();
   if (*possible_) {
     dump_->start();
     if (hooks_.begun) {
@@ -348,7 +343,7 @@ bool DumpCoordinator::look_again(const std::string& dir, bool escalated) {
 }
 
 void DumpCoordinator::write_manifest(const std::string& dir, const model::DumpManifest& manifest) {
-  parts_.storage.replace(parts_.journal.dir().file(dir + "/dump.json"), to_json(manifest).dump(1));
+  parts_.storage.replace(parts_.journal.dir().file(dir + "/dump.json"), model::document_text(manifest, 1));
 }
 
 void DumpCoordinator::give_up(const std::string& why) {

@@ -8,7 +8,7 @@
 #include "launcher/dumps/known_dumps.h"
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/stacks/dump_job.h"
 #include "launcher/storage/storage.h"
@@ -82,7 +82,6 @@ class DumpCoordinator {
 
   DumpCoordinator(Parts parts, Helpers helpers, Hooks hooks);
   DumpCoordinator(Parts parts, Helpers helpers, Hooks hooks, Backend backend);
-  ~DumpCoordinator();
   DumpCoordinator(const DumpCoordinator&) = delete;
   DumpCoordinator& operator=(const DumpCoordinator&) = delete;
 
@@ -149,7 +148,7 @@ class DumpCoordinator {
   std::optional<bool> possible_;  // its directory was created; empty: not known yet
   bool begun_ = false;
   bool without_stacks_ = false;
-  EventLoop::TimerId patience_ = 0;
+  Timer patience_{parts_.loop};
   base::MonoNs started_ = 0;
   base::MonoNs ended_ = 0;  // end of the last dump; 0: no dump yet
   double last_duration_s_ = 0;

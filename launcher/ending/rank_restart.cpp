@@ -50,7 +50,7 @@ std::string RankRestart::obstacle() const {
 }
 
 void RankRestart::begin(double grace_s) {
-  parts_.loop.cancel(timer_);
+  timer_.stop();
   ended_.clear();
   pending_ = true;
   parts_.table.refresh();
@@ -72,7 +72,7 @@ void RankRestart::begin(double grace_s) {
     (void)rank->pidfd.send_signal(SIGCONT);
   }
   if (grace_s < kForever) {
-    timer_ = parts_.loop.after(grace_s, [this] { kill_rest(); });
+    timer_.after(grace_s, [this] { kill_rest(); });
   }
 }
 

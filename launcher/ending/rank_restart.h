@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/base/os/procfs.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/processes/death_ledger.h"
 #include "launcher/processes/process_table.h"
 
@@ -25,7 +25,6 @@ class RankRestart {
   // `restarted`: the launcher has restarted the first of the ranks.
   explicit RankRestart(Parts parts, std::function<void()> restarted, base::ProcFs proc = base::ProcFs())
       : parts_(parts), restarted_(std::move(restarted)), proc_(std::move(proc)) {}
-  ~RankRestart() { parts_.loop.cancel(timer_); }
   RankRestart(const RankRestart&) = delete;
   RankRestart& operator=(const RankRestart&) = delete;
 
@@ -47,7 +46,7 @@ class RankRestart {
   base::ProcFs proc_;
   std::set<base::Pid> ended_;  // ranks and their workers
   bool pending_ = false;
-  EventLoop::TimerId timer_ = 0;
+  Timer timer_{parts_.loop};
 };
 
 }  // namespace xpurun::launcher

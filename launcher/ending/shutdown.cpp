@@ -40,21 +40,21 @@ void Shutdown::terminate(double grace_s) {
   active_ = true;
   signal_all(SIGTERM);
   if (grace_s < kForever) {
-    timer_ = loop_.after(grace_s, [this] { kill_now(); });
+    timer_.after(grace_s, [this] { kill_now(); });
   }
 }
 
 void Shutdown::kill_now() {
   active_ = true;
-  loop_.cancel(timer_);
+  timer_.stop();
   killed_at_ = killed_at_ != 0 ? killed_at_ : loop_.now();
   signal_all(SIGKILL);
-  timer_ = loop_.after(kKillRepeatS, [this] { kill_now(); });
+  timer_.after(kKillRepeatS, [this] { kill_now(); });
 }
 
 bool Shutdown::has_work(base::MonoNs now) const {
   const bool given_up = killed_at_ != 0 && now - killed_at_ > base::s_to_ns(kLastWaitS);
-  return active_ && timer_ != 0 && !given_up && !table_.living().empty();
+  return active_ && timer_.running() && !given_up && !table_.living().empty();
 }
 
 }  // namespace xpurun::launcher

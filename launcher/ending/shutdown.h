@@ -2,7 +2,7 @@
 // the event loop; nothing here blocks.
 #pragma once
 
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/processes/process_table.h"
 
 namespace xpurun::launcher {
@@ -10,7 +10,6 @@ namespace xpurun::launcher {
 class Shutdown {
  public:
   Shutdown(EventLoop& loop, ProcessTable& table) : loop_(loop), table_(table) {}
-  ~Shutdown() { loop_.cancel(timer_); }
   Shutdown(const Shutdown&) = delete;
   Shutdown& operator=(const Shutdown&) = delete;
 
@@ -28,7 +27,7 @@ class Shutdown {
 
   EventLoop& loop_;
   ProcessTable& table_;
-  EventLoop::TimerId timer_ = 0;
+  Timer timer_{loop_};
   bool active_ = false;
   base::MonoNs killed_at_ = 0;  // 0: not yet
 };

@@ -4,6 +4,8 @@
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
+#include "common/model/json_fields.h"
 #include "launcher/evidence/nvml.h"
 
 #include <fmt/format.h>
@@ -122,7 +124,7 @@ void run_clock_helper(const std::vector<std::string>& words) {
     ::_exit(2);
   }
   const auto samples = sample_clocks(*seconds, std::string(kNvmlLibrary));
-  const auto written = base::write_file_atomic(words[2], to_json(samples).dump(1) + "\n");
+  const auto written = base::write_file_atomic(words[2], model::json_text(to_json(samples), 1) + "\n");
   ::_exit(written ? 0 : 1);
 }
 
@@ -146,13 +148,13 @@ std::string watched_line(const std::vector<GpuDevice>& gpus) {
                     {"reasons", std::move(reasons)},
                     {"pids", std::move(pids)}});
   }
-  return list.dump() + "\n";
+  return model::json_text(list) + "\n";
 }
 
 std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line) {
   std::vector<model::GpuClockReading> out;
   try {
-    for (const nlohmann::json& one : nlohmann::json::parse(line)) {
+    for (const nlohmann::json& one : model::parse_json(line)) {
       model::GpuClockReading reading{.uuid = one.at("uuid").get<std::string>(),
                                      .sm_mhz = one.at("mhz").get<int>()};
       for (const auto& name : one.at("reasons")) {

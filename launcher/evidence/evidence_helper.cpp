@@ -2,6 +2,7 @@
 
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
+#include "common/model/json/json_text.h"
 #include "launcher/evidence/evidence_request.h"
 #include "launcher/evidence/kernel_log.h"
 #include "launcher/evidence/nvml.h"
@@ -43,7 +44,7 @@ struct Outcome {
 };
 
 base::Status write_json(const std::string& path, const Json& json) {
-  return base::write_file_atomic(path, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  return base::write_file_atomic(path, model::json_text(json, 1) + "\n");
 }
 
 class Helper {

@@ -6,10 +6,6 @@
 
 namespace xpurun::launcher {
 
-EvidenceJob::~EvidenceJob() {
-  setup_.loop.cancel(deadline_);
-}
-
 void EvidenceJob::start(const EvidenceRequest& request, Done done) {
   give_up("a newer dump needs its evidence");
   done_ = std::move(done);
@@ -18,7 +14,7 @@ void EvidenceJob::start(const EvidenceRequest& request, Done done) {
   auto helper = HelperProcess::start(argv, setup_.signal_mask, setup_.stderr_fd);
   if (!helper) {
     base::log_warn("no evidence: {}", base::to_line(helper.error()));
-    deadline_ = setup_.loop.after(0, [this] { finish(); });
+    deadline_.after(0, [this] { finish(); });
     return;
   }
   helper_ = std::move(*helper);
@@ -41,9 +37,9 @@ void EvidenceJob::hurry(double seconds) {
 }
 
 void EvidenceJob::set_deadline(base::MonoNs when) {
-  setup_.loop.cancel(deadline_);
+  deadline_.stop();
   deadline_at_ = when;
-  deadline_ = setup_.loop.at(when, [this] { give_up("the helper has not ended in time"); });
+  deadline_.at(when, [this] { give_up("the helper has not ended in time"); });
 }
 
 void EvidenceJob::give_up(const std::string& why) {
@@ -67,7 +63,7 @@ bool EvidenceJob::helper_ended(base::Pid pid, base::WaitStatus status) {
 }
 
 void EvidenceJob::finish() {
-  setup_.loop.cancel(deadline_);
+  deadline_.stop();
   // A killed helper still has to be reaped, but by then this job has released it.
   helper_ = HelperProcess();
   if (const Done done = std::exchange(done_, nullptr)) {

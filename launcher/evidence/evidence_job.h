@@ -4,7 +4,7 @@
 
 #include "common/base/os/wait_status.h"
 #include "launcher/evidence/evidence_request.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/spawn/helper_process.h"
 
 #include <functional>
@@ -29,7 +29,6 @@ class EvidenceJob {
   using Done = std::function<void()>;
 
   explicit EvidenceJob(Setup setup) : setup_(std::move(setup)) {}
-  ~EvidenceJob();
   EvidenceJob(const EvidenceJob&) = delete;
   EvidenceJob& operator=(const EvidenceJob&) = delete;
 
@@ -51,7 +50,7 @@ class EvidenceJob {
   Setup setup_;
   HelperProcess helper_;
   Done done_;
-  EventLoop::TimerId deadline_ = 0;
+  Timer deadline_{setup_.loop};
   base::MonoNs deadline_at_ = 0;
 };
 

@@ -1,8 +1,7 @@
 #include "launcher/journal/journal.h"
 
 #include "common/base/output/log.h"
-
-#include <nlohmann/json.hpp>
+#include "common/model/documents/document_text.h"
 
 #include <algorithm>
 #include <utility>
@@ -39,15 +38,12 @@ void Journal::save_now() {
   scheduled_ = false;
   saved_ = loop_.now();
   manifest_.elapsed_s = elapsed_s();
-  storage_.replace(dir_.run_json(),
-                   to_json(manifest_).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
-                   [this](const base::Status& written) {
-                     if (!written && !complained_) {
-                       complained_ = true;
-                       base::log_warn("cannot record the run, the job goes on: {}",
-                                      base::to_line(written.error()));
-                     }
-                   });
+  storage_.replace(dir_.run_json(), model::document_text(manifest_, 1), [this](const base::Status& written) {
+    if (!written && !complained_) {
+      complained_ = true;
+      base::log_warn("cannot record the run, the job goes on: {}", base::to_line(written.error()));
+    }
+  });
 }
 
 model::CrashNotice* Journal::find_crash(base::Pid pid) {

@@ -2,10 +2,10 @@
 
 #include "common/base/os/io.h"
 #include "common/base/output/log.h"
+#include "common/model/documents/document_text.h"
 #include "launcher/machine/machine_helper.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -29,18 +29,17 @@ size_t spells_of(const model::MachineHistory& history) {
 }  // namespace
 
 MachineWatch::~MachineWatch() {
-  setup_.loop.cancel(timer_);
   stop();
 }
 
 void MachineWatch::start() {
   if (!std::exchange(begun_, true)) {
-    timer_ = setup_.loop.after(setup_.first_s, [this] { tick(); });
+    timer_.after(setup_.first_s, [this] { tick(); });
   }
 }
 
 void MachineWatch::tick() {
-  timer_ = setup_.loop.after(setup_.interval_s, [this] { tick(); });
+  timer_.after(setup_.interval_s, [this] { tick(); });
   if (helper_.pid() > 0 || launch()) {
     ask();
   }
@@ -52,7 +51,7 @@ bool MachineWatch::launch() {
   auto helper = HelperProcess::start(words, setup_.signal_mask, setup_.stderr_fd);
   if (!helper) {
     base::log_info("the host is not watched: {}", base::to_line(helper.error()));
-    setup_.loop.cancel(timer_);
+    timer_.stop();
     return false;
   }
   helper_ = std::move(*helper);
@@ -102,12 +101,12 @@ void MachineWatch::save() {
   spells_saved_ = spells_of(history_);
   if (!history_.empty()) {
     setup_.storage.replace(fmt::format("{}/{}", setup_.run_dir, model::kMachineFile),
-                           to_json(history_).dump() + "\n");
+                           model::document_text(history_) + "\n");
   }
 }
 
 void MachineWatch::finish() {
-  setup_.loop.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   if (helper_.output() >= 0) {
     readable();
   }
@@ -132,7 +131,7 @@ bool MachineWatch::helper_ended(base::Pid pid, base::WaitStatus) {
     readable();
   }
   helper_.forget();
-  setup_.loop.cancel(std::exchange(timer_, 0));  // a helper that failed once fails again
+  timer_.stop();  // a helper that failed once fails again
   return true;
 }
 

@@ -6,7 +6,7 @@
 #include "common/base/os/wait_status.h"
 #include "common/model/evidence/machine.h"
 #include "launcher/machine/places.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/spawn/helper_process.h"
 #include "launcher/storage/storage.h"
 
@@ -61,7 +61,7 @@ class MachineWatch {
   Setup setup_;
   bool begun_ = false;
   bool asked_ = false;  // and not answered
-  EventLoop::TimerId timer_ = 0;
+  Timer timer_{setup_.loop};
   HelperProcess helper_;
   std::string text_;  // of the line that is not complete yet
   model::MachineHistory history_;

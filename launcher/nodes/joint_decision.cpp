@@ -19,14 +19,6 @@ constexpr double kFarthestMomentS = 5;
 
 }  // namespace
 
-JointDecision::~JointDecision() {
-  loop_.cancel(order_timer_);
-  loop_.cancel(limit_timer_);
-  for (const EventLoop::TimerId id : moments_) {
-    loop_.cancel(id);
-  }
-}
-
 void JointDecision::joined(const JoinedMessage& message) {
   joined_ = true;
   server_ = message.server;
@@ -71,7 +63,7 @@ bool JointDecision::claim(ClaimReason why, std::vector<base::Rank> ranks) {
   failure_ = failure_ || is_failure(why);
   hooks_.send(claim_);
   if (first && why == ClaimReason::hang) {
-    order_timer_ = loop_.after(limits_.order_s, [this] {
+    order_timer_.after(limits_.order_s, [this] {
       if (open_ && request_.empty()) {
         hooks_.dump({.why = claim_.why, .node = node_, .ranks = claim_.ranks});
       }
@@ -95,13 +87,13 @@ void JointDecision::open() {
 }
 
 void JointDecision::restart_limit() {
-  loop_.cancel(limit_timer_);
+  limit_timer_.stop();
   base::MonoNs end = loop_.now() + base::s_to_ns(limits_.verdict_s);
   if (hurried_until_ != 0) {
     end = std::min(end, hurried_until_);
   }
   const double seconds = base::ns_to_s(end - loop_.now());
-  limit_timer_ = loop_.at(end, [this, seconds] {
+  limit_timer_.at(end, [this, seconds] {
     give_up(fmt::format("no verdict of the job within {}", base::human_duration(seconds)));
   });
 }
@@ -120,8 +112,8 @@ void JointDecision::close() {
   failure_ = false;
   claimed_ = false;
   merging_ = false;
-  loop_.cancel(order_timer_);
-  loop_.cancel(limit_timer_);
+  order_timer_.stop();
+  limit_timer_.stop();
 }
 
 void JointDecision::give_up(const std::string& why) {
@@ -135,19 +127,18 @@ void JointDecision::ordered(const DumpMessage& order) {
   open();
   failure_ = failure_ || is_failure(order.why);
   request_ = order.request;
-  loop_.cancel(order_timer_);
+  order_timer_.stop();
   restart_limit();
   const double ahead_s = base::ns_to_s(order.at_wall_ns - base::wall_ns());
   if (ahead_s > kFarthestMomentS) {
     base::log_warn("{} asks for a dump in {}: taken now", order.node, base::human_duration(ahead_s));
   }
   const double wait_s = ahead_s > kFarthestMomentS ? 0 : std::max(0.0, ahead_s);
-  const auto id = std::make_shared<EventLoop::TimerId>(0);
-  *id = loop_.after(wait_s, [this, order, id] {
-    moments_.erase(*id);
+  const auto moment = moments_.emplace(moments_.end(), loop_);
+  moment->after(wait_s, [this, order, moment] {
+    moments_.erase(moment);
     hooks_.dump(order);
   });
-  moments_.insert(*id);
 }
 
 void JointDecision::dumped(const std::string& request, const std::string& directory) {

@@ -4,11 +4,11 @@
 #pragma once
 
 #include "launcher/nodes/node_messages.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 
 #include <functional>
+#include <list>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +37,6 @@ class JointDecision {
 
   JointDecision(EventLoop& loop, Limits limits, Hooks hooks)
       : loop_(loop), limits_(limits), hooks_(std::move(hooks)) {}
-  ~JointDecision();
   JointDecision(const JointDecision&) = delete;
   JointDecision& operator=(const JointDecision&) = delete;
 
@@ -103,9 +102,9 @@ class JointDecision {
   std::string request_;   // of the last order
   bool merging_ = false;
   base::MonoNs hurried_until_ = 0;  // 0: no hurry
-  EventLoop::TimerId order_timer_ = 0;
-  EventLoop::TimerId limit_timer_ = 0;
-  std::set<EventLoop::TimerId> moments_;  // ordered dumps that are to come
+  Timer order_timer_{loop_};
+  Timer limit_timer_{loop_};
+  std::list<Timer> moments_;  // ordered dumps that are to come
 };
 
 }  // namespace xpurun::launcher

@@ -1,5 +1,6 @@
 #include "launcher/nodes/node_fields.h"
 
+#include "common/model/json/json_text.h"
 #include "common/model/verdict_fields.h"
 #include "launcher/nodes/node_limits.h"
 
@@ -179,7 +180,7 @@ std::string line_of(const Variant& message) {
         fields(writer, m);
       },
       message);
-  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return model::json_text(j) + "\n";
 }
 
 // Reads `j` as T if T is named `type`.

@@ -1,6 +1,7 @@
 #include "launcher/nodes/node_link.h"
 
 #include "common/base/os/program.h"
+#include "common/base/os/random.h"
 #include "common/base/output/log.h"
 #include "launcher/nodes/node_limits.h"
 #include "launcher/os/pidfd.h"
@@ -14,7 +15,6 @@
 #include <poll.h>
 #include <string_view>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,17 +44,13 @@ std::vector<std::string> helper_environment() {
 
 // The first helper's number; 0 without random numbers: then the helper chooses.
 uint64_t first_instance() {
-  uint32_t random = 0;
-  if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random) || random == 0) {
-    return 0;
-  }
-  return (uint64_t{random} << 32) + 1;
+  const auto random = base::random_number();
+  return random ? (*random >> 32 << 32) + 1 : 0;
 }
 
 }  // namespace
 
 NodeLink::~NodeLink() {
-  parts_.loop.cancel(again_);
   disconnect();
   if (pid_ > 0) {
     ::kill(pid_, SIGKILL);
@@ -131,8 +127,7 @@ void NodeLink::fail(const std::string& reason) {
   const bool long_life = started_ != 0 && parts_.loop.now() - started_ >= base::s_to_ns(kLongLifeS);
   wait_s_ = wait_s_ == 0 || long_life ? kFirstWaitS : std::min(2 * wait_s_, kLongestWaitS);
   base::log_info("the helper for other nodes is started again in {} s: {}", wait_s_, reason);
-  parts_.loop.cancel(again_);
-  again_ = parts_.loop.after(wait_s_, [this] { spawn(); });
+  again_.after(wait_s_, [this] { spawn(); });
   hooks_.lost(reason);
 }
 
@@ -243,7 +238,7 @@ bool NodeLink::helper_ended(base::Pid pid, base::WaitStatus status) {
 
 void NodeLink::finish(int exit_status, double seconds) {
   given_up_ = true;
-  parts_.loop.cancel(again_);
+  again_.stop();
   if (!socket_) {
     return;
   }

@@ -6,7 +6,7 @@
 
 #include "common/base/os/fd.h"
 #include "launcher/nodes/node_channel.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 
 #include <deque>
 #include <signal.h>
@@ -67,7 +67,7 @@ class NodeLink final : public NodeChannel {
   bool given_up_ = false;
   double wait_s_ = 0;  // before the next start
   base::MonoNs started_ = 0;
-  EventLoop::TimerId again_ = 0;
+  Timer again_{parts_.loop};
 };
 
 }  // namespace xpurun::launcher

@@ -2,9 +2,8 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/model/documents/document_text.h"
 #include "templates/templates.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -47,7 +46,7 @@ void EventCommands::report(const model::JobEvent& event) {
 
 void EventCommands::start(const model::JobEvent& event) {
   Run& run = running_.emplace_back(setup_, event);
-  const std::string input = to_json(event).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string input = model::document_text(event, 1);
   run.program.start(argv_of(command_), input + "\n", limit_s_,
                     {.line =
                          [kind = run.kind](std::string_view line) {
@@ -78,8 +77,7 @@ void EventCommands::record(const model::EventCommand& what) {
 }
 
 void EventCommands::sweep_later() {
-  parts_.loop.cancel(sweep_);
-  sweep_ = parts_.loop.after(0, [this] {
+  sweep_.after(0, [this] {
     running_.remove_if([](const Run& run) { return run.ended; });
     while (!waiting_.empty() && running_.size() < kMostRunning) {
       const model::JobEvent next = std::move(waiting_.front());

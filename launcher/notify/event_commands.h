@@ -5,6 +5,7 @@
 #include "common/model/notify/job_event.h"
 #include "launcher/journal/journal.h"
 #include "launcher/notify/limited_program.h"
+#include "launcher/os/timer.h"
 
 #include <deque>
 #include <list>
@@ -21,7 +22,6 @@ class EventCommands {
 
   EventCommands(Parts parts, LimitedProgram::Setup setup, std::string command, double limit_s)
       : parts_(parts), setup_(std::move(setup)), command_(std::move(command)), limit_s_(limit_s) {}
-  ~EventCommands() { parts_.loop.cancel(sweep_); }
   EventCommands(const EventCommands&) = delete;
   EventCommands& operator=(const EventCommands&) = delete;
 
@@ -59,7 +59,7 @@ class EventCommands {
   std::list<Run> running_;
   std::deque<model::JobEvent> waiting_;
   std::function<void()> idle_;
-  EventLoop::TimerId sweep_ = 0;
+  Timer sweep_{parts_.loop};
 };
 
 }  // namespace xpurun::launcher

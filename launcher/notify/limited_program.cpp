@@ -42,7 +42,6 @@ base::Result<base::UniqueFd> input_of(const std::string& text) {
 }  // namespace
 
 LimitedProgram::~LimitedProgram() {
-  setup_.loop.cancel(deadline_);
   if (output_) {
     setup_.loop.remove(output_.get());
   }
@@ -81,12 +80,12 @@ void LimitedProgram::start(const std::vector<std::string>& argv, const std::stri
   handlers_ = std::move(handlers);
   started_ = setup_.loop.now();
   if (const auto launched = launch(argv, input); !launched) {
-    deadline_ = setup_.loop.after(
+    deadline_.after(
         0, [this, why = base::to_line(launched.error())] { finish(model::ProgramStatus::not_run, why); });
     return;
   }
   setup_.started(pid_);
-  deadline_ = setup_.loop.after(limit_s, [this, limit_s] {
+  deadline_.after(limit_s, [this, limit_s] {
     give_up(fmt::format("has not ended within {}", base::human_duration(limit_s)));
   });
 }
@@ -152,7 +151,7 @@ bool LimitedProgram::helper_ended(base::Pid pid, base::WaitStatus status) {
 }
 
 void LimitedProgram::finish(model::ProgramStatus status, std::string reason) {
-  setup_.loop.cancel(deadline_);
+  deadline_.stop();
   // After a normal end too: processes that the program has left behind must not outlive it.
   kill_all();
   pid_ = 0;

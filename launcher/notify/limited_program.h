@@ -9,7 +9,7 @@
 #include "common/base/os/fd.h"
 #include "common/base/os/wait_status.h"
 #include "common/model/vocabulary.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 
 #include <functional>
 #include <signal.h>
@@ -66,7 +66,7 @@ class LimitedProgram {
   std::string pending_;    // the last line, not ended yet
   size_t read_bytes_ = 0;  // so far
   base::MonoNs started_ = 0;
-  EventLoop::TimerId deadline_ = 0;
+  Timer deadline_{setup_.loop};
 };
 
 }  // namespace xpurun::launcher

@@ -45,8 +45,8 @@ void Notifier::end(std::function<void()> done) {
                    parts_.options.event_limit_s, [this] { end_if_idle(); });
   }
   if (busy()) {
-    deadline_ = parts_.loop.after(parts_.options.event_limit_s + kAfterTheLimitS,
-                                  [this] { give_up("the time limit at the end of the run came first"); });
+    deadline_.after(parts_.options.event_limit_s + kAfterTheLimitS,
+                    [this] { give_up("the time limit at the end of the run came first"); });
   }
   end_if_idle();
 }
@@ -58,7 +58,7 @@ void Notifier::give_up(const std::string& why) {
 
 void Notifier::end_if_idle() {
   if (done_ != nullptr && !busy()) {
-    parts_.loop.cancel(deadline_);
+    deadline_.stop();
     say_results();
     const auto done = std::exchange(done_, nullptr);
     done();

@@ -6,6 +6,7 @@
 #include "launcher/notify/event_commands.h"
 #include "launcher/notify/job_events.h"
 #include "launcher/notify/plugins.h"
+#include "launcher/os/timer.h"
 #include "launcher/output/messages.h"
 
 #include <functional>
@@ -26,7 +27,6 @@ class Notifier {
 
   // `directory` of the run is absolute.
   Notifier(Parts parts, LimitedProgram::Setup setup, std::string directory);
-  ~Notifier() { parts_.loop.cancel(deadline_); }
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
 
@@ -53,7 +53,7 @@ class Notifier {
   JobEvents events_;
   Plugins plugins_;
   std::function<void()> done_;
-  EventLoop::TimerId deadline_ = 0;
+  Timer deadline_{parts_.loop};
 };
 
 }  // namespace xpurun::launcher

@@ -38,12 +38,11 @@ base::Status Acceptor::start(base::UniqueFd listener) {
 }
 
 base::Status Acceptor::watch() {
-  rest_ = 0;
   return loop_.add(listener_.get(), EPOLLIN, [this](uint32_t) { accept_some(); });
 }
 
 void Acceptor::close() {
-  loop_.cancel(rest_);
+  rest_.stop();
   if (listener_) {
     loop_.remove(listener_.get());
     listener_.reset();
@@ -63,7 +62,7 @@ void Acceptor::accept_some() {
       // The connection stays in the backlog and keeps the listener readable, so the listener leaves the loop
       // for a moment.
       loop_.remove(listener_.get());
-      rest_ = loop_.after(kRestS, [this] { (void)watch(); });
+      rest_.after(kRestS, [this] { (void)watch(); });
     }
     if (!result.again) {
       return;

@@ -4,7 +4,7 @@
 
 #include "common/base/os/fd.h"
 #include "common/base/result.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 
 #include <functional>
 
@@ -42,7 +42,7 @@ class Acceptor {
   EventLoop& loop_;
   Handler handler_;
   base::UniqueFd listener_;
-  EventLoop::TimerId rest_ = 0;
+  Timer rest_{loop_};
 };
 
 }  // namespace xpurun::launcher

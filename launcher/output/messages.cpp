@@ -48,10 +48,6 @@ Messages::Messages(EventLoop& loop, int fd)
   }
 }
 
-Messages::~Messages() {
-  loop_.cancel(retry_);
-}
-
 ssize_t Messages::put(std::string_view bytes) const {
   if (way_ == Way::socket) {
     return ::send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -67,14 +63,13 @@ ssize_t Messages::put(std::string_view bytes) const {
 }
 
 void Messages::pump() {
-  loop_.cancel(retry_);
-  retry_ = 0;
+  retry_.stop();
   while (!kept_.empty()) {
     const ssize_t n = put(kept_);
     if (n > 0) {
       kept_.erase(0, static_cast<size_t>(n));
     } else if (n < 0 && errno == EAGAIN) {
-      retry_ = loop_.after(kRetryS, [this] { pump(); });
+      retry_.after(kRetryS, [this] { pump(); });
       return;
     } else if (n == 0 || errno != EINTR) {
       // The reader is gone or the disk is full. xpurun.log has the messages.

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/base/os/fd.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/output/ink.h"
 
 #include <optional>
@@ -18,7 +18,6 @@ class Messages {
  public:
   // The caller owns `fd` and keeps it open.
   Messages(EventLoop& loop, int fd);
-  ~Messages();
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
@@ -52,7 +51,7 @@ class Messages {
   bool may_block_ = false;
   std::string kept_;
   size_t dropped_ = 0;  // lines
-  EventLoop::TimerId retry_ = 0;
+  Timer retry_{loop_};
 };
 
 }  // namespace xpurun::launcher

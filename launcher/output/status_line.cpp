@@ -9,7 +9,7 @@ constexpr double kRedrawS = 0.5;
 }  // namespace
 
 void StatusLine::start() {
-  timer_ = loop_.after(kFirstDrawS, [this] { draw(); });
+  timer_.after(kFirstDrawS, [this] { draw(); });
 }
 
 void StatusLine::draw() {
@@ -18,11 +18,11 @@ void StatusLine::draw() {
       footer_.show(text);
     }
   }
-  timer_ = loop_.after(kRedrawS, [this] { draw(); });
+  timer_.after(kRedrawS, [this] { draw(); });
 }
 
 void StatusLine::stop() {
-  loop_.cancel(timer_);
+  timer_.stop();
   footer_.hide();
 }
 

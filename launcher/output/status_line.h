@@ -1,7 +1,7 @@
 // StatusLine: draws the job's state at the bottom of the terminal twice a second. Event loop's thread only.
 #pragma once
 
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/output/footer.h"
 
 #include <functional>
@@ -15,7 +15,7 @@ class StatusLine {
   // not, nothing is drawn.
   using Text = std::function<std::string(size_t columns)>;
   StatusLine(EventLoop& loop, int fd, FooterRecord& record, Text text)
-      : loop_(loop), footer_(fd, record), text_(std::move(text)) {}
+      : timer_(loop), footer_(fd, record), text_(std::move(text)) {}
   ~StatusLine() { stop(); }
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
@@ -30,10 +30,9 @@ class StatusLine {
  private:
   void draw();
 
-  EventLoop& loop_;
+  Timer timer_;
   Footer footer_;
   Text text_;
-  EventLoop::TimerId timer_ = 0;
 };
 
 }  // namespace xpurun::launcher

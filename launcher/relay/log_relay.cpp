@@ -1,6 +1,7 @@
 #include "launcher/relay/log_relay.h"
 
 #include "common/base/os/child.h"
+#include "common/base/os/random.h"
 #include "common/base/output/log.h"
 #include "launcher/relay/relay_keeper.h"
 
@@ -10,7 +11,6 @@
 #include <cstddef>
 #include <cstring>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -26,11 +26,8 @@ constexpr int kBacklog = 1024;
 // An abstract socket needs no file system and leaves nothing behind. Its name is random, so that no other
 // user can guess it.
 base::Result<base::UniqueFd> listen_abstract(std::string& name) {
-  uint64_t random[2] = {};
-  if (::getrandom(random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) {
-    return base::fail_errno("cannot read random bytes");
-  }
-  name = fmt::format("xpurun-logs-{:016x}{:016x}", random[0], random[1]);
+  XPURUN_TRY_ASSIGN(const std::string token, base::random_token());
+  name = "xpurun-logs-" + token;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data(), name.size());

@@ -22,10 +22,6 @@ SpanService::SpanService(Parts parts, const std::string& run_dir, std::string ho
       files_(parts.storage, run_dir + "/ranks", limits.span_bytes),
       functions_(parts.storage, run_dir + "/ranks", limits.function_bytes, model::kFunctionFilePrefix) {}
 
-SpanService::~SpanService() {
-  parts_.loop.cancel(timer_);
-}
-
 void SpanService::before_attach(base::Pid pid) {
   drain(pid, parts_.loop.now());
   parts_.segments.record_spans(wanted_());
@@ -33,13 +29,12 @@ void SpanService::before_attach(base::Pid pid) {
 }
 
 void SpanService::attached() {
-  if (timer_ == 0) {
-    timer_ = parts_.loop.after(kDrainS, [this] { tick(); });
+  if (!timer_.running()) {
+    timer_.after(kDrainS, [this] { tick(); });
   }
 }
 
 void SpanService::tick() {
-  timer_ = 0;
   parts_.segments.record_spans(wanted_());
   parts_.mpi.record_times(wanted_());
   const base::MonoNs now = parts_.loop.now();

@@ -7,7 +7,7 @@
 #include "launcher/mpi/call_places.h"
 #include "launcher/mpi/mpi_segments.h"
 #include "launcher/mpi/mpi_spans.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/spans/process_load.h"
 #include "launcher/spans/span_files.h"
@@ -46,7 +46,6 @@ class SpanService {
   // `wanted`: whether spans are being recorded.
   SpanService(Parts parts, const std::string& run_dir, std::string host, Limits limits,
               std::function<bool()> wanted);
-  ~SpanService();
   SpanService(const SpanService&) = delete;
   SpanService& operator=(const SpanService&) = delete;
 
@@ -102,7 +101,7 @@ class SpanService {
   LoadConsumer load_consumer_;
   std::map<base::Pid, Reader> readers_;
   StolenCpu stolen_;
-  EventLoop::TimerId timer_ = 0;
+  Timer timer_{parts_.loop};
 };
 
 }  // namespace xpurun::launcher

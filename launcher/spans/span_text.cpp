@@ -1,6 +1,7 @@
 #include "launcher/spans/span_text.h"
 
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "common/model/timing/span_file.h"
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ ordered_json rank_of(const model::SpanFile& file) {
 }
 
 std::string dump_line(const ordered_json& j) {
-  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return model::json_text(j) + "\n";
 }
 
 std::string details(const model::SpanFile& file, const model::Span& span) {

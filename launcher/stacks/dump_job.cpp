@@ -45,10 +45,6 @@ DumpJob::DumpJob(EventLoop& loop, DumpPlan request, HelperStarted started, Done 
 }
 
 DumpJob::~DumpJob() {
-  loop_.cancel(prepare_timer_);
-  loop_.cancel(deadline_timer_);
-  loop_.cancel(abandon_timer_);
-  loop_.cancel(written_timer_);
   for (const auto& e : entries_) {
     if (e->output_open) {
       loop_.remove(e->helper.output());
@@ -57,8 +53,8 @@ DumpJob::~DumpJob() {
 }
 
 void DumpJob::start() {
-  prepare_timer_ = loop_.after(request_.prepare_s, [this] { release_ready(); });
-  deadline_timer_ = loop_.after(request_.deadline_s, [this] { expire(); });
+  prepare_timer_.after(request_.prepare_s, [this] { release_ready(); });
+  deadline_timer_.after(request_.deadline_s, [this] { expire(); });
   for (const auto& e : entries_) {
     if (e->first_wave) {
       start_entry(*e);
@@ -205,7 +201,7 @@ void DumpJob::release_if_all_ready() {
 
 void DumpJob::release_ready() {
   released_ = true;
-  loop_.cancel(prepare_timer_);
+  prepare_timer_.stop();
   for (const auto& e : entries_) {
     if (e->stage == Stage::ready) {
       e->stage = Stage::released;
@@ -285,7 +281,7 @@ void DumpJob::expire() {
 }
 
 void DumpJob::give_up(const std::string& why) {
-  if (reported_ || abandon_timer_ != 0) {
+  if (reported_ || abandon_timer_.running()) {
     return;
   }
   base::log_warn("stack dump: {}, ending what is left", why);
@@ -301,7 +297,7 @@ void DumpJob::give_up(const std::string& why) {
       e->stage = Stage::finished;
     }
   }
-  abandon_timer_ = loop_.after(kLastWaitS, [this] { abandon(); });
+  abandon_timer_.after(kLastWaitS, [this] { abandon(); });
   finish_if_done();
 }
 
@@ -321,8 +317,8 @@ void DumpJob::abandon() {
 void DumpJob::all_written() {
   const bool all = std::all_of(entries_.begin(), entries_.end(),
                                [](const auto& e) { return e->wrote || e->stage == Stage::finished; });
-  if (all && written_timer_ == 0 && request_.stacks_written) {
-    written_timer_ = loop_.after(kDebuggerS, [this] { request_.stacks_written(outcome()); });
+  if (all && !written_timer_.running() && request_.stacks_written) {
+    written_timer_.after(kDebuggerS, [this] { std::exchange(request_.stacks_written, nullptr)(outcome()); });
   }
 }
 
@@ -351,10 +347,10 @@ void DumpJob::finish_if_done() {
     return;
   }
   reported_ = true;
-  loop_.cancel(prepare_timer_);
-  loop_.cancel(deadline_timer_);
-  loop_.cancel(abandon_timer_);
-  loop_.cancel(written_timer_);
+  prepare_timer_.stop();
+  deadline_timer_.stop();
+  abandon_timer_.stop();
+  written_timer_.stop();
   done_(outcome());
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/model/dump_manifest.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/spawn/helper_process.h"
 #include "launcher/stacks/stack_dump.h"
 
@@ -112,10 +112,10 @@ class DumpJob final : public StackDump {
   std::vector<std::unique_ptr<Entry>> entries_;
   bool released_ = false;
   bool reported_ = false;
-  EventLoop::TimerId abandon_timer_ = 0;
-  EventLoop::TimerId prepare_timer_ = 0;
-  EventLoop::TimerId deadline_timer_ = 0;
-  EventLoop::TimerId written_timer_ = 0;
+  Timer abandon_timer_{loop_};
+  Timer prepare_timer_{loop_};
+  Timer deadline_timer_{loop_};
+  Timer written_timer_{loop_};
 };
 
 }  // namespace xpurun::launcher

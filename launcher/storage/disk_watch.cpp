@@ -13,7 +13,7 @@ void DiskWatch::start(double patience_s, std::function<void()> stalled) {
   started_ = true;
   patience_s_ = patience_s;
   stalled_ = std::move(stalled);
-  timer_ = loop_.after(kBetweenS, [this] { ask(); });
+  timer_.after(kBetweenS, [this] { ask(); });
 }
 
 void DiskWatch::ask() {
@@ -22,7 +22,7 @@ void DiskWatch::ask() {
     if (how == Written::stalled) {
       stalled_();
     } else {
-      timer_ = loop_.after(kBetweenS, [this] { ask(); });
+      timer_.after(kBetweenS, [this] { ask(); });
     }
   });
 }

@@ -2,7 +2,7 @@
 // read and write there: xpurun does not wait for helpers on a stalled file system.
 #pragma once
 
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/storage/storage.h"
 
 #include <functional>
@@ -14,8 +14,7 @@ class DiskWatch {
  public:
   // `directory`: place for a temporary probe file.
   DiskWatch(EventLoop& loop, Storage& storage, std::string directory)
-      : loop_(loop), storage_(storage), probe_(std::move(directory) + "/.probe") {}
-  ~DiskWatch() { loop_.cancel(timer_); }
+      : timer_(loop), storage_(storage), probe_(std::move(directory) + "/.probe") {}
   DiskWatch(const DiskWatch&) = delete;
   DiskWatch& operator=(const DiskWatch&) = delete;
 
@@ -25,12 +24,11 @@ class DiskWatch {
  private:
   void ask();
 
-  EventLoop& loop_;
+  Timer timer_;
   Storage& storage_;
   std::string probe_;
   double patience_s_ = 0;
   std::function<void()> stalled_;
-  EventLoop::TimerId timer_ = 0;
   bool started_ = false;
 };
 

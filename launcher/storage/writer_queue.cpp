@@ -37,7 +37,6 @@ WriterQueue::WriterQueue(EventLoop& loop, WriterProcess writer, size_t most_byte
 }
 
 WriterQueue::~WriterQueue() {
-  loop_.cancel(complaint_timer_);
   for (const auto& [id, barrier] : barriers_) {
     loop_.cancel(barrier.timer);
   }
@@ -111,8 +110,8 @@ void WriterQueue::submit(FileOperation operation, Done done) {
   if (in_flight_.empty() && queue_.size() == 1) {
     last_answer_ = base::mono_ns();
   }
-  if (complaint_timer_ == 0) {
-    complaint_timer_ = loop_.after(kComplainS, [this] { complain_if_stalled(); });
+  if (!complaint_timer_.running()) {
+    complaint_timer_.after(kComplainS, [this] { complain_if_stalled(); });
   }
   send_some();
 }
@@ -288,7 +287,6 @@ void WriterQueue::settle(uint64_t id, Written how) {
 }
 
 void WriterQueue::complain_if_stalled() {
-  complaint_timer_ = 0;
   if (!dead_) {
     receive();  // xpurun itself may have been busy since the answers arrived
   }
@@ -303,7 +301,7 @@ void WriterQueue::complain_if_stalled() {
     complained_ = true;
     return;
   }
-  complaint_timer_ = loop_.at(last_answer_ + base::s_to_ns(kComplainS), [this] { complain_if_stalled(); });
+  complaint_timer_.at(last_answer_ + base::s_to_ns(kComplainS), [this] { complain_if_stalled(); });
 }
 
 bool WriterQueue::wait_for_socket(base::MonoNs until) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/storage/failed_files.h"
 #include "launcher/storage/storage.h"
 #include "launcher/storage/writer_process.h"
@@ -81,7 +81,7 @@ class WriterQueue final : public Storage {
   std::map<uint64_t, Barrier> barriers_;
   uint64_t next_barrier_ = 1;
   bool complained_ = false;  // about this stall
-  EventLoop::TimerId complaint_timer_ = 0;
+  Timer complaint_timer_{loop_};
 };
 
 }  // namespace xpurun::launcher

@@ -1,7 +1,9 @@
 #include "launcher/supervise/control_api.h"
 
 #include "common/base/clock.h"
+#include "common/base/os/random.h"
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "common/model/timing/op_names.h"
 #include "launcher/control/control_http.h"
@@ -109,7 +111,7 @@ std::string ControlApi::token_path() const {
 base::Status ControlApi::listen_http() {
   if (parts_.options.control_token) {
     // Through the storage process, because a stalled file system must not block the start of the job.
-    XPURUN_TRY_ASSIGN(std::string token, make_token());
+    XPURUN_TRY_ASSIGN(std::string token, base::random_token());
     auto written = std::make_shared<base::Status>(base::fail("the file system does not answer"));
     parts_.storage.replace(token_path(), token + "\n",
                            [written](const base::Status& status) { *written = status; });
@@ -133,13 +135,12 @@ void ControlApi::handle_text(const std::string& request, const std::function<voi
   nlohmann::json parsed = model::parse_json(request);
   const nlohmann::json* cmd = parsed.is_object() ? model::member(parsed, "cmd") : nullptr;
   if (cmd == nullptr || !cmd->is_string()) {
-    reply(refusal("bad_request", "not a JSON object with \"cmd\"").dump());
+    reply(model::json_text(refusal("bad_request", "not a JSON object with \"cmd\"")));
     return;
   }
   parsed.erase("node");  // the request has reached its node
-  handle(parsed, [this, reply](const ordered_json& answer) {
-    reply(with_run_dir(answer).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-  });
+  handle(parsed,
+         [this, reply](const ordered_json& answer) { reply(model::json_text(with_run_dir(answer))); });
 }
 
 // A client of another node does not know where this node's run directory is.
@@ -195,7 +196,7 @@ void ControlApi::ask_nodes(const nlohmann::json& request, const std::string& who
   hooks_.ask(
       {.node = all ? "" : node,
        .verb = bare["cmd"].get<std::string>(),
-       .arguments = bare.dump(),
+       .arguments = model::json_text(bare),
        .limit_s = answer_limit_s(bare)},
       [answers, arrived](const std::vector<AnswersMessage>& others) {
         for (const AnswersMessage& a : others) {
@@ -282,7 +283,7 @@ void ControlApi::report_status(const nlohmann::json& request, const ControlServe
     return;
   }
   const ordered_json question = {{"cmd", "status"}, {"job", true}, {"here", true}};
-  AskMessage ask{.node = informed, .verb = "status", .arguments = question.dump()};
+  AskMessage ask{.node = informed, .verb = "status", .arguments = model::json_text(question)};
   hooks_.ask(std::move(ask), [this, report](const std::vector<AnswersMessage>& answers) {
     LiveStatus status = hooks_.status();
     const auto other = answers.empty() ? base::Result<LiveStatus>(base::fail("no answer"))

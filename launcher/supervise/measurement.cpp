@@ -1,12 +1,12 @@
 #include "launcher/supervise/measurement.h"
 
+#include "common/model/documents/document_text.h"
 #include "common/model/run_dir.h"
 #include "launcher/speed/gpu_starts.h"
 #include "launcher/supervise/reporting/rank_progress.h"
 #include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -81,7 +81,7 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
                    .keep =
                        [this](const model::CollectiveFacts& calls) {
                          parts_.storage.replace(parts_.journal.dir().file(model::kMismatchFile),
-                                                to_json(calls).dump(1));
+                                                model::document_text(calls, 1));
                        },
                    .report =
                        [this](const std::string& sentence, const model::RankSet& ranks) {

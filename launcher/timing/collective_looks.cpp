@@ -1,7 +1,6 @@
 #include "launcher/timing/collective_looks.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace xpurun::launcher {
 
@@ -23,8 +22,8 @@ double look_seconds(double step_s) {
 }
 
 void CollectiveLooks::start() {
-  if (timer_ == 0) {
-    timer_ = loop_.after(kPollS, [this] { wait_for_steps(); });
+  if (!timer_.running()) {
+    timer_.after(kPollS, [this] { wait_for_steps(); });
   }
 }
 
@@ -32,18 +31,18 @@ void CollectiveLooks::wait_for_steps() {
   if (hooks_.step_s() >= 0 || ++waited_ >= kMostPolls) {
     begin();
   } else {
-    timer_ = loop_.after(kPollS, [this] { wait_for_steps(); });
+    timer_.after(kPollS, [this] { wait_for_steps(); });
   }
 }
 
 void CollectiveLooks::stop() {
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   looking_ = false;
 }
 
 void CollectiveLooks::look_now() {
-  if (timer_ != 0 && !looking_) {
-    loop_.cancel(timer_);
+  if (timer_.running() && !looking_) {
+    timer_.stop();
     begin();
   }
 }
@@ -51,13 +50,13 @@ void CollectiveLooks::look_now() {
 void CollectiveLooks::begin() {
   looking_ = true;
   hooks_.changed();
-  timer_ = loop_.after(look_seconds(hooks_.step_s()), [this] { end(); });
+  timer_.after(look_seconds(hooks_.step_s()), [this] { end(); });
 }
 
 void CollectiveLooks::end() {
   looking_ = false;
   hooks_.changed();
-  timer_ = loop_.after(base::ns_to_s(kEveryNs - hooks_.wall_ns() % kEveryNs), [this] { begin(); });
+  timer_.after(base::ns_to_s(kEveryNs - hooks_.wall_ns() % kEveryNs), [this] { begin(); });
 }
 
 }  // namespace xpurun::launcher

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 
 #include <functional>
 
@@ -22,8 +22,7 @@ class CollectiveLooks {
     std::function<int64_t()> wall_ns = [] { return base::wall_ns(); };
   };
 
-  CollectiveLooks(EventLoop& loop, Hooks hooks) : loop_(loop), hooks_(std::move(hooks)) {}
-  ~CollectiveLooks() { stop(); }
+  CollectiveLooks(EventLoop& loop, Hooks hooks) : timer_(loop), hooks_(std::move(hooks)) {}
   CollectiveLooks(const CollectiveLooks&) = delete;
   CollectiveLooks& operator=(const CollectiveLooks&) = delete;
 
@@ -39,11 +38,10 @@ class CollectiveLooks {
   void begin();
   void end();
 
-  EventLoop& loop_;
+  Timer timer_;
   Hooks hooks_;
   bool looking_ = false;
   int waited_ = 0;  // seconds
-  EventLoop::TimerId timer_ = 0;
 };
 
 }  // namespace xpurun::launcher

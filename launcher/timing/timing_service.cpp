@@ -6,7 +6,6 @@
 #include "launcher/metrics/exposition.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -61,10 +60,6 @@ TimingService::TimingService(Parts parts, model::RunDir dir, std::string host, H
   if (parts.options.shape_metrics) {
     collector_.keep_shapes();
   }
-}
-
-TimingService::~TimingService() {
-  parts_.loop.cancel(drain_timer_);
 }
 
 wire::Level TimingService::default_level() const {
@@ -161,8 +156,7 @@ void TimingService::drain() {
   event_files_.flush(now);
   trace_.end_if_complete();
   timelines_.tick();
-  parts_.loop.cancel(drain_timer_);
-  drain_timer_ = parts_.loop.after(kDrainS, [this] { drain(); });
+  drain_timer_.after(kDrainS, [this] { drain(); });
 }
 
 void TimingService::look_for_slow_ranks() {
@@ -265,8 +259,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
 void TimingService::save(const std::string& directory) {
   event_files_.flush_all();
   if (!collector_.empty()) {
-    parts_.storage.replace(directory + "/timing.json",
-                           timing_json(timing_of_ranks(), parts_.loop.now()).dump(1));
+    parts_.storage.replace(directory + "/timing.json", timing_json(timing_of_ranks(), parts_.loop.now()));
   }
 }
 
@@ -288,7 +281,7 @@ std::vector<RankTiming> TimingService::timing_of_ranks() {
 // metrics.prom is what a scrape at the very end would have given, with the ranks that have ended.
 void TimingService::finish() {
   constexpr std::string_view kEnd = "end of the run";
-  parts_.loop.cancel(drain_timer_);
+  drain_timer_.stop();
   looks_.stop();
   timelines_.finish(!collector_.empty());
   if (collector_.empty()) {
@@ -299,7 +292,7 @@ void TimingService::finish() {
   collector_.drain(parts_.loop.now());
   trace_.end(kEnd);
   event_files_.flush_all();
-  parts_.storage.replace(dir_.file("timing.json"), timing_json(timing_of_ranks(), parts_.loop.now()).dump(1));
+  parts_.storage.replace(dir_.file("timing.json"), timing_json(timing_of_ranks(), parts_.loop.now()));
   parts_.storage.replace(dir_.file("metrics.prom"),
                          expose(node_metrics(WhichRanks::all), MetricsFormat::prometheus));
 }

@@ -9,7 +9,7 @@
 #include "launcher/collect/event_files.h"
 #include "launcher/metrics/node_metrics.h"
 #include "launcher/options/run_options.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/storage/storage.h"
 #include "launcher/timing/collective_looks.h"
@@ -76,7 +76,6 @@ class TimingService {
   enum class WhichRanks { living, all };
 
   TimingService(Parts parts, model::RunDir dir, std::string host, Hooks hooks);
-  ~TimingService();
   TimingService(const TimingService&) = delete;
   TimingService& operator=(const TimingService&) = delete;
 
@@ -141,7 +140,7 @@ class TimingService {
     uint64_t batches = 0;
   };
   std::map<base::Rank, Counts> python_;
-  EventLoop::TimerId drain_timer_ = 0;
+  Timer drain_timer_{parts_.loop};
 };
 
 }  // namespace xpurun::launcher

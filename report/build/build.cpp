@@ -4,6 +4,7 @@
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/documents/document_text.h"
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
 #include "report/build/dump_evidence.h"
@@ -31,7 +32,6 @@
 #include "report/tree/folded.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -284,10 +284,7 @@ base::Status add_source(RunReport& report, const JobRuns& job, const model::RunD
   if (use == SourceLines::read) {
     read_source(text, places, report.classes, report.run);
     if (!text.empty()) {
-      using Json = nlohmann::ordered_json;
-      XPURUN_TRY(base::write_file_atomic(
-          out.source_json(),
-          to_json(text.record()).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
+      XPURUN_TRY(base::write_file_atomic(out.source_json(), model::document_text(text.record(), 1) + "\n"));
     }
   }
   add_source_lines(text, report.classes);
@@ -519,12 +516,6 @@ base::Result<model::Verdict> judge_now(const model::RunDir& dir, const std::stri
   }
   BuildResult result;
   return judge(std::move(job), language, result).spoken;
-}
-
-base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir,
-                                       const BuildOptions& options) {
-  XPURUN_TRY_ASSIGN(const StackSet set, read_stack_set({dir}, Keep::nothing));
-  return write_stack_set(set, out_dir, options);
 }
 
 base::Result<BuildResult> write_stack_set(const StackSet& set, const std::string& out_dir,

@@ -27,9 +27,4 @@ base::Result<BuildResult> build_report(const std::vector<model::RunDir>& dirs, c
 base::Result<model::Verdict> judge_now(const model::RunDir& dir, const std::string& dump,
                                        base::Language language);
 
-// Merges every *.stacks.json below `dir` into out_dir: {merged,python,native}.{svg,folded} and stacks.txt. Of
-// several dumps of the same processes only the latest is used. Dumps of several hosts are merged.
-base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir,
-                                       const BuildOptions& options);
-
 }  // namespace xpurun::report

@@ -29,7 +29,7 @@ struct BuildOptions {
 };
 
 struct BuildResult {
-  model::Verdict verdict;          // build_stacks: empty
+  model::Verdict verdict;          // write_stack_set(): empty
   std::vector<std::string> notes;  // files that could not be read, with the reason
   std::string spoken_report;       // report.json in the language of the options; empty: English
   std::vector<std::string> files;  // written, absolute or as the directory was given

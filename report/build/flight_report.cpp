@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/documents/document_text.h"
 #include "common/model/run_dir.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/flight_recorder/dump_files.h"
@@ -12,15 +13,12 @@
 #include "report/run/run_report.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace xpurun::report {
 
 using base::tr;
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The known facts of the run: it hung, else there would be no dumps, and its size.
 model::RunManifest manifest_of(const std::string& dir, const FlightFacts& flight) {
@@ -99,8 +97,7 @@ base::Result<BuildResult> build_flight_report(const std::string& dir, const std:
     result.files.push_back(path);
     return {};
   };
-  XPURUN_TRY(write(out.file("collectives.json"),
-                   to_json(facts.collectives).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
+  XPURUN_TRY(write(out.file("collectives.json"), model::document_text(facts.collectives, 1) + "\n"));
   XPURUN_TRY(write(out.verdict_json(), verdict_json(result.verdict)));
   RunReport report{
       .dir = out_dir, .run = std::move(facts.run), .verdict = result.verdict, .notes = result.notes};

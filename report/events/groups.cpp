@@ -2,6 +2,7 @@
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -66,7 +67,7 @@ base::Result<GroupOrder> GroupOrder::parse_domains(std::string_view json) {
   using Domains = std::map<std::string, std::vector<std::vector<base::Rank>>>;
   Domains domains;
   try {
-    domains = nlohmann::json::parse(json).get<Domains>();
+    domains = model::parse_json(json).get<Domains>();
   } catch (const nlohmann::json::exception&) {
     return base::fail("the file does not have the form {\"tp\": [[0,1], [2,3]], \"dp\": [[0,2], [1,3]]}");
   }

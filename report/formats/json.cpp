@@ -1,3 +1,4 @@
+#include "common/model/json/json_text.h"
 #include "common/model/stacks/stack_file.h"
 #include "report/formats/formats.h"
 
@@ -28,7 +29,7 @@ std::string stack_set_json(const StackSet& set) {
       processes.push_back(to_json(p));
     }
   }
-  return j.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return model::json_text(j, 1) + '\n';
 }
 
 }  // namespace xpurun::report

@@ -1,5 +1,6 @@
 // py-spy's JSON, field by field as py-spy 0.4 prints it.
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "report/formats/formats.h"
 
 #include <fmt/format.h>
@@ -233,7 +234,7 @@ std::string pyspy_json(const StackSet& set, View view) {
       out.push_back(thread_json(p, *t, view, native, names));
     }
   }
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return model::json_text(out, 2) + '\n';
 }
 
 }  // namespace xpurun::report

@@ -1,5 +1,6 @@
 // speedscope.app's file format: a shared frame table, and per thread a sampled profile with one sample.
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "report/formats/formats.h"
 
 #include <fmt/format.h>
@@ -83,7 +84,7 @@ std::string speedscope_json(const StackSet& set, View view) {
   out["name"] = fmt::format("{}, {}", ranks_title(set.collected), set.about);
   out["activeProfileIndex"] = 0;
   out["exporter"] = "xpurun@" XPURUN_VERSION;
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return model::json_text(out) + '\n';
 }
 
 }  // namespace xpurun::report

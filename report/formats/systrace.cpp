@@ -1,6 +1,7 @@
 #include "report/formats/systrace.h"
 
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -132,9 +133,7 @@ Json slow_nodes(const model::SpeedReport& report) {
 }  // namespace
 
 std::string systrace_results(const model::SpeedReport& report) {
-  constexpr auto kReplace = Json::error_handler_t::replace;
-  return slow_steps(report).dump(-1, ' ', false, kReplace) + "\n" +
-         slow_nodes(report).dump(-1, ' ', false, kReplace) + "\n";
+  return model::json_text(slow_steps(report)) + "\n" + model::json_text(slow_nodes(report)) + "\n";
 }
 
 }  // namespace xpurun::report

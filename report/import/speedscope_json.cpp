@@ -1,5 +1,6 @@
 // Sampled profiles of speedscope: every different stack is a thread.
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 #include "report/import/readers.h"
 
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ std::vector<model::Frame> frames_of(const json& shared) {
 }  // namespace
 
 base::Result<Imported> read_speedscope(std::string_view text, const ImportHint& hint) {
-  const json j = json::parse(text, nullptr, false);
+  const json j = model::parse_json(text);
   if (!j.is_object() || !j.contains("shared") || !j["shared"].is_object() ||
       !j["shared"].value("frames", json()).is_array() || !j.value("profiles", json()).is_array()) {
     return base::fail("it is no profile of speedscope");

@@ -1,5 +1,6 @@
 // The profile as files of other tools.
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "report/flamegraph/palette.h"
 #include "report/profile/profile.h"
 #include "report/tree/folded.h"
@@ -105,7 +106,7 @@ std::string profile_speedscope(const Profile& profile, const model::RankSet& com
   out["name"] = profile.about;
   out["activeProfileIndex"] = 0;
   out["exporter"] = "xpurun@" XPURUN_VERSION;
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return model::json_text(out) + '\n';
 }
 
 }  // namespace xpurun::report

@@ -1,4 +1,5 @@
 // The profile as JSON of xpurun, schema "xpurun.profile/1".
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "common/model/speed/capture_report.h"
 #include "report/profile/profile.h"
@@ -146,7 +147,7 @@ std::string profile_json(const Profile& profile) {
                       {"thread", t.thread},
                       {"stacks", std::move(stacks)}});
   }
-  return j.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return model::json_text(j) + "\n";
 }
 
 base::Result<Profile> profile_from_json(std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/model/frame_text.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "report/render/json_access.h"
 #include "report/run/findings.h"
@@ -21,7 +22,7 @@ constexpr size_t kMaxStacks = 2000;
 // Text of a traced process may hold any bytes; what is not UTF-8 is replaced.
 std::string dump(const ordered_json& j, JsonLayout layout) {
   const int indent = layout == JsonLayout::indented ? 1 : -1;
-  return j.dump(indent, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return model::json_text(j, indent) + "\n";
 }
 
 ordered_json class_json(const StackClass& c) {

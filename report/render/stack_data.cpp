@@ -1,6 +1,7 @@
 #include "report/render/stack_data.h"
 
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -85,7 +86,7 @@ class Columns {
     j["sets"] = std::move(sets_);
     j["stacks"] = std::move(at_);
     j["left_out"] = left_out_;
-    return {.json = j.dump(-1, ' ', false, ordered_json::error_handler_t::replace), .left_out = left_out_};
+    return {.json = model::json_text(j), .left_out = left_out_};
   }
 
  private:

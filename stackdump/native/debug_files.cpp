@@ -1,10 +1,10 @@
 #include "stackdump/native/debug_files.h"
 
+#include "common/base/packing.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstring>
 
 namespace xpurun::stackdump {
@@ -50,25 +50,6 @@ std::vector<std::string> roots(const ModuleFiles& files) {
 
 }  // namespace
 
-uint32_t debuglink_crc(std::span<const std::byte> bytes) {
-  static const auto table = [] {
-    std::array<uint32_t, 256> t{};
-    for (uint32_t i = 0; i < t.size(); ++i) {
-      uint32_t c = i;
-      for (int bit = 0; bit < 8; ++bit) {
-        c = (c & 1) != 0 ? 0xedb88320U ^ (c >> 1) : c >> 1;
-      }
-      t[i] = c;
-    }
-    return t;
-  }();
-  uint32_t crc = ~uint32_t{0};
-  for (std::byte b : bytes) {
-    crc = table[(crc ^ static_cast<uint32_t>(b)) & 0xff] ^ (crc >> 8);
-  }
-  return ~crc;
-}
-
 std::optional<ElfImage> find_debug_file(const ModuleFiles& files, const std::string& path,
                                         const ElfImage& image) {
   const std::string id = image.build_id();
@@ -105,9 +86,10 @@ std::optional<ElfImage> find_debug_file(const ModuleFiles& files, const std::str
       // A file of the right name may be of another build: the build ids decide, else the checksum of
       // .gnu_debuglink.
       const std::string its_id = found->build_id();
-      const bool same = !id.empty() && !its_id.empty() ? id == its_id
-                                                       : link && found->file().size() <= kMaxChecksummed &&
-                                                             debuglink_crc(found->file()) == link->crc;
+      const std::string_view bytes(reinterpret_cast<const char*>(found->file().data()), found->file().size());
+      const bool same = !id.empty() && !its_id.empty()
+                            ? id == its_id
+                            : link && bytes.size() <= kMaxChecksummed && base::crc32(bytes) == link->crc;
       if (same) {
         return std::move(*found);
       }

@@ -12,7 +12,4 @@ namespace xpurun::stackdump {
 std::optional<ElfImage> find_debug_file(const ModuleFiles& files, const std::string& path,
                                         const ElfImage& image);
 
-// CRC-32 of .gnu_debuglink (IEEE 802.3).
-uint32_t debuglink_crc(std::span<const std::byte> bytes);
-
 }  // namespace xpurun::stackdump

@@ -29,7 +29,6 @@ constexpr timespec kPollPause{.tv_nsec = 100'000};
 TracedProcess::TracedProcess(TracedProcess&& other) noexcept
     : pid_(other.pid_),
       deadline_(other.deadline_),
-      only_(other.only_),
       first_stop_ns_(other.first_stop_ns_),
       attach_errno_(other.attach_errno_),
       threads_(std::exchange(other.threads_, {})),
@@ -37,12 +36,6 @@ TracedProcess::TracedProcess(TracedProcess&& other) noexcept
 
 base::Result<TracedProcess> TracedProcess::stop(base::Pid pid, base::MonoNs deadline) {
   return TracedProcess(pid, deadline).stopped();
-}
-
-base::Result<TracedProcess> TracedProcess::stop_thread(base::Pid pid, base::Tid tid, base::MonoNs deadline) {
-  TracedProcess p(pid, deadline);
-  p.only_ = tid;
-  return std::move(p).stopped();
 }
 
 base::Result<TracedProcess> TracedProcess::stopped() && {
@@ -66,7 +59,7 @@ base::Result<TracedProcess> TracedProcess::stopped() && {
 size_t TracedProcess::attach_new() {
   const size_t first_new = threads_.size();
   for (base::Tid tid : base::ProcFs().threads(pid_)) {
-    if (index_.contains(tid) || (only_ != 0 && tid != only_)) {
+    if (index_.contains(tid)) {
       continue;
     }
     // PTRACE_SEIZE, unlike PTRACE_ATTACH, sends no SIGSTOP: no stop signal stays pending in the target if

@@ -33,8 +33,6 @@ class TracedProcess {
   // Attaches to all threads and waits until each is stopped, asleep or gone, at most until `deadline`.
   // Fails only if not a single thread could be attached.
   static base::Result<TracedProcess> stop(base::Pid pid, base::MonoNs deadline);
-  // The same for one thread.
-  static base::Result<TracedProcess> stop_thread(base::Pid pid, base::Tid tid, base::MonoNs deadline);
   ~TracedProcess() { resume(); }
   TracedProcess(TracedProcess&& other) noexcept;
   TracedProcess& operator=(TracedProcess&&) = delete;
@@ -59,7 +57,6 @@ class TracedProcess {
 
   base::Pid pid_;
   base::MonoNs deadline_;
-  base::Tid only_ = 0;  // 0: all threads
   base::MonoNs first_stop_ns_ = 0;
   int attach_errno_ = 0;
   std::vector<TracedThread> threads_;

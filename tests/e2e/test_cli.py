@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 
 import xpurun_test
@@ -206,70 +205,6 @@ class CommandLine(xpurun_test.Case):
         self.assertEqual(process.stderr.read(), b"")
         process.stderr.close()
         process.wait()
-
-
-class Completions(xpurun_test.Case):
-    def script(self, shell):
-        path = self.dir / f"completion.{shell}"
-        path.write_bytes(subprocess.run([PROGRAM, "completions", shell], check=True, capture_output=True).stdout)
-        return path
-
-    def need(self, shell):
-        if shutil.which(shell) is None:
-            self.skipTest(f"{shell} is not installed")
-
-    def bash(self, *words):
-        """Bash's completions for the last word; @N if bash completes for the command at word N."""
-        text = f"""
-            _command_offset() {{ COMPREPLY=("@$1"); }}
-            compopt() {{ :; }}
-            source {self.script("bash")}
-            COMP_WORDS=("$@") COMP_CWORD=$(( $# - 1 ))
-            _xpurun
-            printf '%s\\n' "${{COMPREPLY[@]}}"
-        """
-        result = subprocess.run(["bash", "-c", text, "bash", "xpurun", *words], capture_output=True, text=True)
-        self.assertEqual(result.stderr, "")
-        return result.stdout.split()
-
-    def test_bash(self):
-        self.assertEqual(self.bash("--gr"), ["--grace"])
-        self.assertEqual(self.bash("--on-hang", ""), ["report", "kill", "restart"])
-        self.assertEqual(self.bash("--on-hang", "=", "k"), ["kill"])
-        self.assertEqual(self.bash("--on-hang", "="), ["report", "kill", "restart"])
-        self.assertEqual(self.bash("report", "--j"), ["--json"])
-        self.assertEqual(self.bash("stacks", "--format", "f"), ["folded"])
-        self.assertEqual(self.bash("completions", ""), ["bash", "zsh", "fish"])
-        self.assertEqual(self.bash("--logs", "--", "git", "che"), ["@3"])
-        self.assertEqual(self.bash("run", "-q", "git", "--gr"), ["@3"])
-        self.assertEqual(self.bash("--name", "a", "git", ""), ["@3"])
-        self.assertEqual(self.bash("--name", "=", "a", "git", ""), ["@4"])
-
-    def test_fish(self):
-        self.need("fish")
-        script = self.script("fish")
-
-        def offered(line):
-            env = {**os.environ, "HOME": str(self.dir), "XDG_CONFIG_HOME": str(self.dir)}
-            result = subprocess.run(
-                ["fish", "-c", f"source {script}; complete -c prog -l speed; complete -C '{line}'"],
-                env=env,
-                capture_output=True,
-                text=True,
-            )
-            self.assertEqual(result.stderr, "")
-            return {entry.split("\t")[0] for entry in result.stdout.splitlines()}
-
-        self.assertEqual(offered("xpurun --gr"), {"--grace"})
-        self.assertEqual(offered("xpurun --on-hang "), {"report", "kill", "restart"})
-        self.assertEqual(offered("xpurun report --js"), {"--json"})
-        self.assertEqual(offered("xpurun --name a -- prog --sp"), {"--speed"})
-        self.assertEqual(offered("xpurun run prog --sp"), {"--speed"})
-        self.assertEqual(offered("xpurun --sp"), set())
-
-    def test_zsh_reads_it(self):
-        self.need("zsh")
-        subprocess.run(["zsh", "-f", "-n", self.script("zsh")], check=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // Input: the calls of all ranks as a dump keeps them (collectives.json). Readable input can be judged and
 // reported, and written facts read back the same.
 #include "common/model/collectives.h"
+#include "common/model/json/json_text.h"
 #include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/run/run_report.h"
@@ -12,7 +13,6 @@
 #include <cstdlib>
 
 using namespace xpurun;
-using nlohmann::ordered_json;
 
 namespace {
 
@@ -23,7 +23,7 @@ void require(bool good) {
 }
 
 std::string text_of(const model::CollectiveFacts& facts) {
-  return to_json(facts).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return model::json_text(to_json(facts));
 }
 
 report::Facts hang_of(const model::CollectiveFacts& calls) {

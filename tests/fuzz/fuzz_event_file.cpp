@@ -1,5 +1,6 @@
 // Input: an event file behind its two lines, without sizes and checksums, which would keep almost everything
 // out: records as one block; or, behind an 'r', the bytes of a whole file. What is read must be printable.
+#include "common/base/packing.h"
 #include "common/model/timing/event_encoder.h"
 #include "common/model/timing/event_records.h"
 #include "launcher/collect/event_text.h"
@@ -36,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   std::string file = model::EventEncoder::header({.rank = 1});
   model::records::put_fixed(file, text.size(), 4);
-  model::records::put_fixed(file, model::records::checksum(text), 4);
+  model::records::put_fixed(file, base::crc32(text), 4);
   file += text;
   read(file);
   return 0;

@@ -9,6 +9,7 @@
 #include "common/model/evidence/kernel_events.h"
 #include "common/model/evidence/machine.h"
 #include "common/model/evidence/source_record.h"
+#include "common/model/json/json_text.h"
 #include "common/model/speed/capture_report.h"
 #include "common/model/speed/gpu_health.h"
 #include "report/build/capture_files.h"
@@ -36,7 +37,7 @@ void check(bool holds) {
 }
 
 std::string text_of(const nlohmann::ordered_json& value) {
-  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return model::json_text(value);
 }
 
 // The second reading must give the written value.

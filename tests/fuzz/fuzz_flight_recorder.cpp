@@ -1,5 +1,6 @@
 // Input: a dump of PyTorch's Flight Recorder, pickle or JSON. What can be read becomes facts that can be
 // written and read again.
+#include "common/model/json/json_text.h"
 #include "report/flight_recorder/rank_facts.h"
 
 #include <nlohmann/json.hpp>
@@ -25,9 +26,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     facts.ranks.push_back(r.collectives);
   }
   using Json = nlohmann::ordered_json;
-  const std::string written = to_json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string written = model::json_text(to_json(facts));
   const auto again = model::collective_facts_from_json(nlohmann::json::parse(written));
-  if (!again || to_json(*again).dump(-1, ' ', false, Json::error_handler_t::replace) != written) {
+  if (!again || model::json_text(to_json(*again)) != written) {
     std::abort();
   }
   return 0;

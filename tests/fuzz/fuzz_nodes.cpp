@@ -1,6 +1,7 @@
 // Input, separated by NUL bytes: nodes.json, run.json of this node, run.json of another node, and what both
 // have recorded of their calls (collectives.json). Whatever can be read is put together, judged and rendered.
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/nodes/job_dump.h"
@@ -17,7 +18,6 @@
 
 using namespace xpurun;
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 namespace {
 
@@ -74,9 +74,9 @@ void check_owners(const report::JobRuns& job, const report::RankOwners& owners,
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto listed = read(part_of(text, 0), model::nodes_from_json)) {
-    const std::string written = to_json(*listed).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    const std::string written = model::json_text(to_json(*listed));
     const auto again = read(written, model::nodes_from_json);
-    require(again && to_json(*again).dump(-1, ' ', false, ordered_json::error_handler_t::replace) == written);
+    require(again && model::json_text(to_json(*again)) == written);
   }
   const report::JobRuns job = job_of(text);
   const std::vector<double> shifts = report::shifts_of(job);

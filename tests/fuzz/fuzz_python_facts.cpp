@@ -2,6 +2,7 @@
 // or 'p', then texts and spans of a segment in the same way. Readable input can be shown and written, and
 // written facts read back the same.
 #include "common/model/exception.h"
+#include "common/model/json/json_text.h"
 #include "common/model/run_manifest.h"
 #include "launcher/collect/python_segments.h"
 #include "launcher/spans/span_reader.h"
@@ -35,7 +36,7 @@ void exception(std::string_view text) {
   (void)model::out_of_memory(read->chain.front());
   model::RunManifest run;
   run.exceptions.push_back(*read);
-  const std::string written = to_json(run).dump(1, ' ', false, json::error_handler_t::replace);
+  const std::string written = model::json_text(to_json(run), 1);
   const auto again = model::run_manifest_from_json(json::parse(written));
   require(again && again->exceptions.size() == 1);
   model::drop_details(*read);

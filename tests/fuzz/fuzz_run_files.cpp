@@ -4,6 +4,7 @@
 // diagnosed, rendered and written, and reading the written file gives the same.
 #include "common/base/strings.h"
 #include "common/model/evidence/error_file.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/speed/trace_manifest.h"
@@ -25,7 +26,6 @@
 
 using namespace xpurun;
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 namespace {
 
@@ -42,7 +42,7 @@ void check_bytes(const std::string& text) {
 
 template <typename T>
 std::string text_of(const T& value) {
-  return to_json(value).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return model::json_text(to_json(value));
 }
 
 // Reads, writes and reads again; the second reading must give the written value.

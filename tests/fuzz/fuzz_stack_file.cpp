@@ -1,4 +1,5 @@
 // Input: a stacks file of either version. A process that was read survives being written and read again.
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "common/model/stacks/stack_file.h"
 
@@ -21,7 +22,7 @@ std::string full_text(model::ProcessStacks p) {
       }
     }
   }
-  return to_json(p).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return model::json_text(to_json(p));
 }
 
 }  // namespace

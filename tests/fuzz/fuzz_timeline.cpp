@@ -1,6 +1,7 @@
 // Input of the time line, by the first byte: 'j' JSON of torch.profiler, 'x' a trace of xpu_timer (the names
 // of its kernels behind a byte 0xff), 's' records of a span file, else records of an event file. What is read
 // must be in order and go through both writers.
+#include "common/base/packing.h"
 #include "common/model/timing/event_encoder.h"
 #include "common/model/timing/event_records.h"
 #include "common/model/timing/span_encoder.h"
@@ -32,7 +33,7 @@ void expect(bool is_right) {
 
 std::string framed(std::string header, std::string_view records) {
   model::records::put_fixed(header, records.size(), 4);
-  model::records::put_fixed(header, model::records::checksum(records), 4);
+  model::records::put_fixed(header, base::crc32(records), 4);
   return header + std::string(records);
 }
 

@@ -11,7 +11,6 @@ import sys
 
 import lint_support
 
-SHELLS = ["bash", "zsh", "fish"]
 VALUE = r"(?P<value>[A-Z]+(?:\[\.[A-Z]+\])?)"  # "DURATION", "JOB[.STEP]"
 OPTION_LINE = re.compile(rf"^ {{2}}(?:-(?P<short>\w), | {{4}})--(?P<name>[a-z-]+)(?: {VALUE})?(?= |$)")
 MAN_OPTION = re.compile(rf"^\.It (?:Fl (?P<short>\w) , )?Fl -(?P<name>[a-z-]+)(?: Ar {VALUE})?$")
@@ -94,15 +93,17 @@ def check_commands(man, program):
     yield from differences("xpurun(1)", commands, set(re.findall(r"^\.It Cm ([a-z]+)", page, re.M)))
 
 
+def offered(program, *words):
+    """What completion offers for the last of these words."""
+    return set(output_of(program, "__complete", "bash", *words).splitlines()[1:])
+
+
 def check_completions(program):
-    for shell in SHELLS:
-        script = output_of(program, "completions", shell)
-        for command in commands_of(program):
-            if not re.search(rf"\b{command}\b", script):
-                yield f"completions for {shell}: {command} is missing"
-            for name in options_in(output_of(program, "help", command), OPTION_LINE):
-                if not re.search(rf"-l {name}\b|--{name}\b", script):
-                    yield f"completions for {shell}: --{name} of {command} is missing"
+    commands = commands_of(program)
+    yield from differences("completions", set(commands), offered(program, ""))
+    for command in commands:
+        options = {f"--{name}" for name in options_in(output_of(program, "help", command), OPTION_LINE)}
+        yield from differences(f"completions of {command}", options, offered(program, command, "-"))
 
 
 def check_error_ids(root, man):

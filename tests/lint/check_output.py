@@ -1,5 +1,6 @@
 """Text for people reaches standard output and standard error through common/base/output/terminal.h alone, which
-makes it safe.
+makes it safe. JSON becomes text in common/model/json/json_text.h alone: nlohmann's dump() throws on a name that is not
+UTF-8.
 
 Usage: check_output.py SOURCE_ROOT
 """
@@ -9,6 +10,7 @@ import re
 import sys
 
 DIRECT = re.compile(r"\bwrite(?:_all)?\(\s*STD(?:OUT|ERR)_FILENO|\bf?puts\(|\bstd::(?:cout|cerr|clog)\b|\bfmt::print\(")
+JSON_DUMP = re.compile(r"\.dump\((?:-?\d[^)]*)?\)")
 # Draws on the whole screen; live_status.cpp has sanitised the text.
 ALLOWED = {"launcher/output/screen.cpp"}
 # The check runs in a child process: one byte through a pipe that stands in for its standard output.
@@ -16,13 +18,15 @@ ALLOWED |= {"commands/doctor/ptrace_check.cpp"}
 
 
 def direct_output(root):
-    for room in ("commands", "launcher", "report"):
+    for room in ("commands", "launcher", "report", "stackdump"):
         for path in sorted((root / room).rglob("*.cpp")):
             name = path.relative_to(root).as_posix()
             if name in ALLOWED:
                 continue
             for number, line in enumerate(path.read_text().splitlines(), 1):
-                if DIRECT.search(line.split("//")[0]):
+                if JSON_DUMP.search(line):
+                    yield f"{name}:{number}: use model::json_text(): {line.strip()}"
+                if room != "stackdump" and DIRECT.search(line.split("//")[0]):
                     yield f"{name}:{number}: use base::write_stderr() or base::put_out(): {line.strip()}"
 
 

@@ -1,5 +1,5 @@
-// Test program: `report_tool report DIR [LANGUAGE]` and `report_tool stacks DIR OUT` call the report library
-// as the product does and print the notes. Tests of the content of the files are written in Python.
+// Test program: `report_tool report DIR [LANGUAGE]` calls the report library as the product does and prints
+// the notes. Tests of the content of the files are written in Python.
 // `report_tool page DIR` prints the page of stacks without a run. `report_tool forest DIR` prints the data of
 // the page and, for each layer, the boxes of the static picture as JSON.
 #include "report/build/build.h"
@@ -73,19 +73,16 @@ int main(int argc, char** argv) {
   if (what == "page" && argc == 3) {
     return print_page(argv[2]);
   }
-  if (!(what == "report" && (argc == 3 || argc == 4)) && !(what == "stacks" && argc == 4)) {
+  if (!(what == "report" && (argc == 3 || argc == 4))) {
     std::fprintf(
-        stderr,
-        "usage: report_tool report DIR [LANGUAGE] | report_tool stacks DIR OUT | report_tool forest DIR | "
-        "report_tool page DIR\n");
+        stderr, "usage: report_tool report DIR [LANGUAGE] | report_tool forest DIR | report_tool page DIR\n");
     return 2;
   }
   report::BuildOptions options;
   if (what == "report" && argc == 4) {
     options.language = base::language_named(argv[3]).value_or(base::Language::english);
   }
-  const auto built = what == "report" ? report::build_report(model::RunDir(argv[2]), options)
-                                      : report::build_stacks(argv[2], argv[3], {});
+  const auto built = report::build_report(model::RunDir(argv[2]), options);
   if (!built) {
     std::fprintf(stderr, "%s", base::to_text(built.error()).c_str());
     return 1;

@@ -1,5 +1,7 @@
 #include "common/model/evidence/machine.h"
 
+#include "common/model/json/json_text.h"
+#include "common/model/json_fields.h"
 #include "common/model/json_visitors.h"
 
 #include <algorithm>
@@ -255,16 +257,14 @@ void fields(V& visit, H& h) {
 }
 
 std::string line_of(const MachineReading& reading) {
-  return write_object(kReadingSchema, reading)
-             .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-         "\n";
+  return json_text(write_object(kReadingSchema, reading)) + "\n";
 }
 
 base::Result<MachineReading> machine_reading_from(std::string_view line) {
   if (line.size() > kLongestLine) {
     return base::fail("a reading of the machine is too long");
   }
-  const auto j = nlohmann::json::parse(line, nullptr, false);
+  const auto j = parse_json(line);
   if (j.is_discarded()) {
     return base::fail("a reading of the machine is no JSON");
   }

@@ -32,8 +32,4 @@ nlohmann::ordered_json to_json(const JobEvent& event) {
   return write_object(kJobEventSchema, event);
 }
 
-base::Result<JobEvent> job_event_from_json(const nlohmann::json& j) {
-  return read_object<JobEvent>(kJobEventSchema, "job event", j);
-}
-
 }  // namespace xpurun::model

@@ -40,6 +40,5 @@ struct JobEvent {
 };
 
 nlohmann::ordered_json to_json(const JobEvent& event);
-base::Result<JobEvent> job_event_from_json(const nlohmann::json& j);
 
 }  // namespace xpurun::model

@@ -1,6 +1,7 @@
 #include "common/model/stacks/stack_file.h"
 
 #include "common/base/hash.h"
+#include "common/model/json/json_text.h"
 #include "common/model/secrets/redact.h"
 #include "common/model/stacks/frame_columns.h"
 #include "common/model/stacks/stack_fields.h"
@@ -156,7 +157,7 @@ ordered_json to_json(const ProcessStacks& p) {
 }
 
 std::string stacks_file(ProcessStacks p) {
-  return to_json(compact(std::move(p))).dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+  return json_text(to_json(compact(std::move(p)))) + '\n';
 }
 
 base::Result<CompactStacks> compact_stacks_from_json(const json& j) {

@@ -1,13 +1,6 @@
 #include "common/model/timing/event_records.h"
 
-#include <zlib.h>
-
 namespace xpurun::model::records {
-
-uint32_t checksum(std::string_view bytes) {
-  return static_cast<uint32_t>(
-      ::crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
-}
 
 void put_varint(std::string& out, uint64_t n) {
   for (; n >= 0x80; n >>= 7) {

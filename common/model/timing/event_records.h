@@ -21,9 +21,6 @@ inline constexpr uint8_t kLost = 0x82;
 inline constexpr uint8_t kClocks = 0x83;
 inline constexpr uint8_t kHow = 0x84;
 
-// zlib's CRC-32.
-uint32_t checksum(std::string_view bytes);
-
 // Seven bits per byte, lowest first; at most ten bytes.
 void put_varint(std::string& out, uint64_t n);
 // Small numbers of either sign take few bytes.

@@ -1,5 +1,6 @@
 #include "common/model/timing/record_file.h"
 
+#include "common/base/packing.h"
 #include "common/model/json_fields.h"
 
 #include <fmt/format.h>
@@ -84,7 +85,7 @@ std::string block_of(std::string_view payload) {
   if (!payload.empty()) {
     out.reserve(payload.size() + 8);
     put_fixed(out, payload.size(), 4);
-    put_fixed(out, checksum(payload), 4);
+    put_fixed(out, base::crc32(payload), 4);
     out += payload;
   }
   return out;
@@ -96,7 +97,8 @@ bool each_record(std::string_view blocks, const std::function<bool(uint8_t tag, 
     uint64_t size = 0;
     uint64_t sum = 0;
     const bool framed = take_fixed(blocks, 4, size) && take_fixed(blocks, 4, sum) && size <= blocks.size();
-    if (!framed || checksum(blocks.substr(0, size)) != sum || !records_of(blocks.substr(0, size), record)) {
+    if (!framed || base::crc32(blocks.substr(0, size)) != sum ||
+        !records_of(blocks.substr(0, size), record)) {
       return false;
     }
     blocks.remove_prefix(size);

@@ -214,8 +214,4 @@ nlohmann::ordered_json to_json(const SpeedReport& report) {
   return write_object(kSpeedSchema, report);
 }
 
-base::Result<SpeedReport> speed_report_from_json(const nlohmann::json& j) {
-  return read_object<SpeedReport>(kSpeedSchema, "analysis of speed", j);
-}
-
 }  // namespace xpurun::model

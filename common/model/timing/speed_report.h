@@ -191,7 +191,7 @@ struct HeatMap {
 struct SpeedReport {
   StepSource source = StepSource::none;
   ClockSource clock = ClockSource::none;
-  double clock_steps = 0;  // so many steps, in the mean, have one measured length together
+  double clock_steps = 0;  // the mean number of steps that share one measured length
   Confidence confidence = Confidence::none;
   std::string why;  // why there are no steps, or the confidence is not high
   int64_t steps = 0;
@@ -216,7 +216,5 @@ struct SpeedReport {
 };
 
 nlohmann::ordered_json to_json(const SpeedReport& report);
-// An error means that the content does not match the schema.
-base::Result<SpeedReport> speed_report_from_json(const nlohmann::json& j);
 
 }  // namespace xpurun::model

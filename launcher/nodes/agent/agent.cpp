@@ -1,6 +1,7 @@
 #include "launcher/nodes/agent/agent.h"
 
 #include "common/base/os/host.h"
+#include "common/base/os/random.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "launcher/nodes/agent/secret.h"
@@ -113,7 +114,7 @@ base::Status Agent::prepare(const StartMessage& start) {
     return base::fail("a TLS certificate needs its key, and a key its certificate");
   }
   if (instance_ = start.instance; instance_ == 0) {
-    XPURUN_TRY_ASSIGN(instance_, random_number());
+    XPURUN_TRY_ASSIGN(instance_, base::random_number());
   }
   return {};
 }
@@ -152,7 +153,7 @@ void Agent::begin(const StartMessage& start) {
 }
 
 void Agent::start_server() {
-  const auto token = random_token();
+  const auto token = base::random_token();
   if (!token) {
     fail(to_line(token.error()));
     return;
@@ -191,8 +192,7 @@ void Agent::look_for_secret() {
     logic_->unreachable(fmt::format(
         "the node of rank 0 has not written {} yet, which all nodes must share (--nats-secret)", path));
   }
-  loop_.cancel(secret_timer_);
-  secret_timer_ = loop_.after(kSecretS, [this] { look_for_secret(); });
+  secret_timer_.after(kSecretS, [this] { look_for_secret(); });
 }
 
 void Agent::connect(const std::string& url, const std::string& token) {

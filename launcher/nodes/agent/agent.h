@@ -8,7 +8,7 @@
 #include "launcher/nodes/agent/server.h"
 #include "launcher/nodes/agent/supervisor_channel.h"
 #include "launcher/nodes/agent/transport.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 
 #include <memory>
 #include <optional>
@@ -57,7 +57,7 @@ class Agent {
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<NodeLogic> logic_;
   std::unique_ptr<Background> background_;
-  launcher::EventLoop::TimerId secret_timer_ = 0;
+  launcher::Timer secret_timer_{loop_};
   bool hears_all_ = false;
   bool ever_connected_ = false;
   bool leaving_ = false;

@@ -1,15 +1,14 @@
 #include "launcher/nodes/agent/secret.h"
 
 #include "common/base/os/io.h"
+#include "common/model/json/json_text.h"
 #include "launcher/nodes/agent/protocol/wire.h"
 #include "launcher/nodes/node_fields.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <cerrno>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,26 +24,6 @@ constexpr mode_t kOthers = 077;
 
 }  // namespace
 
-base::Result<std::string> random_token() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return base::fail_errno("cannot get random bytes for a token");
-  }
-  std::string out;
-  for (const unsigned char byte : bytes) {
-    out += fmt::format("{:02x}", byte);
-  }
-  return out;
-}
-
-base::Result<uint64_t> random_number() {
-  uint64_t out = 0;
-  if (::getrandom(&out, sizeof out, 0) != static_cast<ssize_t>(sizeof out)) {
-    return base::fail_errno("cannot get a random number");
-  }
-  return out == 0 ? 1 : out;
-}
-
 std::string default_secret_file(const std::string& run_directory, const std::string& run) {
   const std::string trimmed = run_directory.substr(0, run_directory.find_last_not_of('/') + 1);
   const size_t slash = trimmed.rfind('/');
@@ -57,7 +36,7 @@ base::Status write_secret(const std::string& path, const Secret& secret) {
       {"schema", kSchema}, {"run", secret.run}, {"url", secret.url}, {"token", secret.token}};
   model::JsonWriter writer(j);
   writer("mark", secret.mark);
-  return base::write_file_atomic(path, j.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  return base::write_file_atomic(path, model::json_text(j, 1) + "\n");
 }
 
 void remove_secret(const std::string& path, const Secret& written) {

@@ -4,7 +4,6 @@
 #include "common/base/result.h"
 #include "launcher/nodes/job_mark.h"
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -16,10 +15,6 @@ struct Secret {
   std::string url;
   std::string token;
 };
-
-// 32 random hexadecimal digits.
-base::Result<std::string> random_token();
-base::Result<uint64_t> random_number();
 
 // Where the file lies if the user has named none: beside the run directory, which all nodes must share then.
 std::string default_secret_file(const std::string& run_directory, const std::string& run);

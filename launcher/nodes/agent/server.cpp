@@ -4,6 +4,7 @@
 #include "common/base/os/program.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 
 #include <fmt/format.h>
@@ -65,7 +66,6 @@ Server::Server(launcher::EventLoop& loop, std::string address, std::string direc
       handlers_(std::move(handlers)) {}
 
 Server::~Server() {
-  loop_.cancel(timer_);
   if (pid_ > 0) {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
@@ -92,7 +92,7 @@ base::Status Server::spawn() {
   // The token is in a file of mode 0600, because all users can read a process's arguments.
   XPURUN_TRY(base::write_file_atomic(
       config, fmt::format("host: \"{}\"\nport: {}\nauthorization {{ token: \"{}\" }}\nports_file_dir: {}\n",
-                          address_, port_, token_, nlohmann::json(directory_).dump())));
+                          address_, port_, token_, model::json_text(nlohmann::json(directory_)))));
   const base::UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!out) {
     return base::fail_errno("cannot open " + log);
@@ -112,8 +112,7 @@ base::Status Server::spawn() {
                                                .before_exec = [] { ::prctl(PR_SET_PDEATHSIG, SIGTERM); }}));
   started_ = loop_.now();
   listens_ = false;
-  loop_.cancel(timer_);
-  timer_ = loop_.after(kLookS, [this] { look(); });
+  timer_.after(kLookS, [this] { look(); });
   return {};
 }
 
@@ -141,7 +140,7 @@ void Server::look() {
       return;
     }
     base::log_warn("nats-server has ended and is started again: {}", why);
-    timer_ = loop_.after(kLookLaterS, [this] {
+    timer_.after(kLookLaterS, [this] {
       if (const auto again = spawn(); !again) {
         handlers_.failed(to_line(again.error()));
       }
@@ -160,7 +159,7 @@ void Server::look() {
       return;
     }
   }
-  timer_ = loop_.after(listens_ ? kLookLaterS : kLookS, [this] { look(); });
+  timer_.after(listens_ ? kLookLaterS : kLookS, [this] { look(); });
 }
 
 }  // namespace xpurun::nodes

@@ -5,7 +5,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 
 #include <functional>
 #include <string>
@@ -45,7 +45,7 @@ class Server {
   base::MonoNs started_ = 0;
   bool listens_ = false;
   bool ever_listened_ = false;
-  launcher::EventLoop::TimerId timer_ = 0;
+  launcher::Timer timer_{loop_};
 };
 
 }  // namespace xpurun::nodes

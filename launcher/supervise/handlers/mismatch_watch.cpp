@@ -12,7 +12,7 @@
 namespace xpurun::launcher {
 
 void MismatchWatch::look_after(double seconds) {
-  timer_ = loop_.after(seconds, [this] {
+  timer_.after(seconds, [this] {
     const base::MonoNs before = base::thread_cpu_ns();
     look();
     look_after(std::max(kShortestS, kShare * base::ns_to_s(base::thread_cpu_ns() - before)));

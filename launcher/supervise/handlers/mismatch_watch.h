@@ -5,7 +5,7 @@
 
 #include "common/base/tr.h"
 #include "common/model/collectives.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "report/diagnosis/collectives/call_finding.h"
 
 #include <functional>
@@ -25,13 +25,12 @@ class MismatchWatch {
   };
 
   MismatchWatch(EventLoop& loop, base::Language language, Hooks hooks)
-      : loop_(loop), language_(language), hooks_(std::move(hooks)) {}
-  ~MismatchWatch() { stop(); }
+      : timer_(loop), language_(language), hooks_(std::move(hooks)) {}
   MismatchWatch(const MismatchWatch&) = delete;
   MismatchWatch& operator=(const MismatchWatch&) = delete;
 
   void start() { look_after(kShortestS); }
-  void stop() { loop_.cancel(timer_); }
+  void stop() { timer_.stop(); }
   // Says a mismatch that two looks in a row have found, once for each communicator.
   void look();
   // The job has ended, and its calls do not change any more.
@@ -48,10 +47,9 @@ class MismatchWatch {
 
   void say(const report::CallFinding& found, const model::CollectiveFacts& calls);
 
-  EventLoop& loop_;
+  Timer timer_;
   base::Language language_;
   Hooks hooks_;
-  EventLoop::TimerId timer_ = 0;
   std::string seen_;            // by the latest look: communicator and number
   std::set<std::string> said_;  // communicators
 };

@@ -1,8 +1,7 @@
 #include "launcher/supervise/handlers/recorded_calls.h"
 
+#include "common/model/documents/document_text.h"
 #include "launcher/collect/calls/call_lanes.h"
-
-#include <nlohmann/json.hpp>
 
 #include <vector>
 
@@ -22,7 +21,7 @@ model::CollectiveFacts RecordedCalls::all() const {
 model::CollectiveFacts RecordedCalls::save(const std::string& path) const {
   model::CollectiveFacts calls = all();
   if (!calls.empty()) {
-    parts_.storage.replace(path, to_json(calls).dump(1));
+    parts_.storage.replace(path, model::document_text(calls, 1));
   }
   return calls;
 }

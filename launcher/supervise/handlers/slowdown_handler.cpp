@@ -24,8 +24,8 @@ void SlowdownHandler::add(base::Rank rank, uint64_t process, std::span<const mod
   if (!watch_.uses_gpu()) {
     stragglers_.add(rank, spans);
   }
-  if (timer_ == 0 && (options_.slow_capture_s > 0 || options_.slow_capture_steps > 0)) {
-    timer_ = loop_.after(kLookS, [this] { look_for_silence(); });
+  if (!timer_.running() && (options_.slow_capture_s > 0 || options_.slow_capture_steps > 0)) {
+    timer_.after(kLookS, [this] { look_for_silence(); });
   }
 }
 
@@ -43,7 +43,7 @@ void SlowdownHandler::capture_slow_steps() {
 }
 
 void SlowdownHandler::look_for_silence() {
-  timer_ = loop_.after(kLookS, [this] { look_for_silence(); });
+  timer_.after(kLookS, [this] { look_for_silence(); });
   if (try_until_ > 0) {
     capture_slow_steps();
   }
@@ -95,7 +95,7 @@ void SlowdownHandler::look_at_silence() {
 
 void SlowdownHandler::found_slow_rank(base::Rank rank, double share) {
   slow_ranks_.insert(rank);
-  if (timer_ == 0 || try_until_ > 0 || watch_.slow_events() > 0) {
+  if (!timer_.running() || try_until_ > 0 || watch_.slow_events() > 0) {
     return;  // no captures are wanted, or a slowdown has started one
   }
   const auto sentence = [&] {

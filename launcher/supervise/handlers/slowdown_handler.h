@@ -5,7 +5,7 @@
 
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/speed/silence_watch.h"
 #include "launcher/speed/step_watch.h"
 #include "launcher/speed/straggler_watch.h"
@@ -40,7 +40,6 @@ class SlowdownHandler {
             [this](const auto& change, base::MonoNs begin) { became_slower(change, begin); },
             [this](const auto& change, base::MonoNs /*begin*/) { became_as_fast(change); }),
         silences_(options.hang_timeout_s) {}
-  ~SlowdownHandler() { loop_.cancel(timer_); }
   SlowdownHandler(const SlowdownHandler&) = delete;
   SlowdownHandler& operator=(const SlowdownHandler&) = delete;
 
@@ -68,7 +67,7 @@ class SlowdownHandler {
   StepWatch watch_;
   SilenceWatch silences_;
   StragglerWatch stragglers_;
-  EventLoop::TimerId timer_ = 0;
+  Timer timer_{loop_};
   model::RankSet slow_ranks_;
   base::MonoNs silent_since_ = 0;  // the end of the last step before the silence; 0: there is none
   base::MonoNs look_from_ = 0;     // the capture of the silence is over by then

@@ -1,7 +1,5 @@
 #include "launcher/supervise/nodes/end_wait.h"
 
-#include <utility>
-
 namespace xpurun::launcher {
 
 namespace {
@@ -13,7 +11,7 @@ constexpr double kStayS = 3;
 
 void EndWait::begin() {
   if (!active() && decision_.others_work()) {
-    timer_ = loop_.after(kStayS, [this] { end(); });
+    timer_.after(kStayS, [this] { end(); });
   }
 }
 
@@ -25,7 +23,7 @@ void EndWait::look() {
 }
 
 void EndWait::end() {
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   loop_.after(0, [over = over_] { over(); });
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "launcher/nodes/joint_decision.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 
 #include <functional>
 
@@ -15,7 +15,6 @@ class EndWait {
   // `over` is called from the loop, once for each wait that has begun.
   EndWait(EventLoop& loop, const JointDecision& decision, std::function<void()> over)
       : loop_(loop), decision_(decision), over_(std::move(over)) {}
-  ~EndWait() { loop_.cancel(timer_); }
   EndWait(const EndWait&) = delete;
   EndWait& operator=(const EndWait&) = delete;
 
@@ -23,7 +22,7 @@ class EndWait {
   void begin();
   // States of other nodes have arrived, or the connection is lost.
   void look();
-  bool active() const { return timer_ != 0; }
+  bool active() const { return timer_.running(); }
 
  private:
   void end();
@@ -31,7 +30,7 @@ class EndWait {
   EventLoop& loop_;
   const JointDecision& decision_;
   std::function<void()> over_;
-  EventLoop::TimerId timer_ = 0;
+  Timer timer_{loop_};
 };
 
 }  // namespace xpurun::launcher

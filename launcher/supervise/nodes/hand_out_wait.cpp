@@ -1,7 +1,5 @@
 #include "launcher/supervise/nodes/hand_out_wait.h"
 
-#include <utility>
-
 namespace xpurun::launcher {
 
 namespace {
@@ -22,8 +20,8 @@ void HandOutWait::command_ended() {
 }
 
 void HandOutWait::look() {
-  if (ended_ && !request_.empty() && timer_ == 0) {
-    timer_ = loop_.after(kHandOutAfterTheEndS, [this] { end(); });
+  if (ended_ && !request_.empty() && !timer_.running()) {
+    timer_.after(kHandOutAfterTheEndS, [this] { end(); });
   }
 }
 
@@ -42,7 +40,7 @@ void HandOutWait::lost() {
 
 void HandOutWait::end() {
   request_.clear();
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   loop_.after(0, [over = over_] { over(); });
 }
 

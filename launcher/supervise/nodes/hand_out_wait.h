@@ -2,7 +2,7 @@
 // handed out: the node that has judged sends them, each other node receives them. Event loop's thread only.
 #pragma once
 
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 
 #include <functional>
 #include <string>
@@ -13,7 +13,6 @@ class HandOutWait {
  public:
   // `over` is called from the loop, once for each wait that has begun.
   HandOutWait(EventLoop& loop, std::function<void()> over) : loop_(loop), over_(std::move(over)) {}
-  ~HandOutWait() { loop_.cancel(timer_); }
   HandOutWait(const HandOutWait&) = delete;
   HandOutWait& operator=(const HandOutWait&) = delete;
 
@@ -25,7 +24,7 @@ class HandOutWait {
   // The connection to the other nodes is lost.
   void lost();
   // The end of the run has to wait.
-  bool active() const { return timer_ != 0; }
+  bool active() const { return timer_.running(); }
 
  private:
   void look();
@@ -35,7 +34,7 @@ class HandOutWait {
   std::function<void()> over_;
   std::string request_;  // empty: nothing is expected
   bool ended_ = false;
-  EventLoop::TimerId timer_ = 0;
+  Timer timer_{loop_};
 };
 
 }  // namespace xpurun::launcher

@@ -2,13 +2,13 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/model/documents/document_text.h"
 #include "common/model/job/nodes.h"
 #include "common/model/run_dir.h"
 #include "launcher/nodes/node_state.h"
 #include "launcher/options/exit_status.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <map>
 #include <string_view>
@@ -46,7 +46,7 @@ void JobVerdict::merge(const GatheredMessage& message) {
       entry.silent_s = found->second;
     }
   }
-  parts_.storage.replace(parts_.journal.dir().file(model::kNodesFile), to_json(nodes).dump(1) + "\n");
+  parts_.storage.replace(parts_.journal.dir().file(model::kNodesFile), model::document_text(nodes, 1) + "\n");
   has_nodes_file_ = true;
   merging_ = true;
   // A report that is under way began before nodes.json existed. Its result is skipped.
@@ -201,7 +201,7 @@ void JobVerdict::files_came(const JobFilesMessage& message) {
   }
   const model::Nodes nodes =
       nodes_file({.request = message.request, .nodes = message.nodes}, parts_.decision.node(), judge_.node);
-  parts_.storage.replace(parts_.journal.dir().file(model::kNodesFile), to_json(nodes).dump(1) + "\n");
+  parts_.storage.replace(parts_.journal.dir().file(model::kNodesFile), model::document_text(nodes, 1) + "\n");
   has_nodes_file_ = true;
   has_files_ = true;
   if (parts_.options.report) {

@@ -207,13 +207,12 @@ base::MonoNs NodeHandler::aftermath_end() const {
 // True if a stall has to wait, because its ranks may only be waiting for a failed rank. The verdict on the
 // failure then stays. If they still wait after that time, the stall is claimed.
 bool NodeHandler::in_aftermath() {
-  parts_.loop.cancel(std::exchange(aftermath_, 0));
+  aftermath_.stop();
   const base::MonoNs end = aftermath_end();
   if (!verdict_.is_failure() || parts_.loop.now() >= end) {
     return false;
   }
-  aftermath_ = parts_.loop.at(end, [this] {
-    aftermath_ = 0;
+  aftermath_.at(end, [this] {
     if (!state_.stalled() || parts_.job.is_ending() || decision_.is_open() || in_aftermath()) {
       return;
     }
@@ -263,7 +262,7 @@ bool NodeHandler::stall_changed(bool escalated) {
 
 bool NodeHandler::stall_cleared() {
   state_.set_stalled(false);
-  parts_.loop.cancel(std::exchange(aftermath_, 0));
+  aftermath_.stop();
   escalated_ = false;
   claim_again_ = false;
   state_.report();

@@ -11,6 +11,7 @@
 #include "launcher/nodes/node_questions.h"
 #include "launcher/nodes/node_state.h"
 #include "launcher/options/run_options.h"
+#include "launcher/os/timer.h"
 #include "launcher/output/live_status.h"
 #include "launcher/output/node_list.h"
 #include "launcher/processes/process_table.h"
@@ -72,7 +73,6 @@ class NodeHandler {
 
   NodeHandler(Parts parts, Setup setup, Hooks hooks);
   NodeHandler(Parts parts, Setup setup, Hooks hooks, const Backend& backend);
-  ~NodeHandler() { parts_.loop.cancel(aftermath_); }
   NodeHandler(const NodeHandler&) = delete;
   NodeHandler& operator=(const NodeHandler&) = delete;
 
@@ -85,8 +85,9 @@ class NodeHandler {
   bool stall_changed(bool escalated);
   // True: ranks of other nodes are still stuck, and the stall stays open.
   bool stall_cleared();
-  // A process of the job has died; and, if that was the case: a rank of this node has failed by itself.
+  // A process of the job has died.
   void process_died();
+  // The dead process was this rank of this node, and the rank has failed by itself. After process_died().
   void rank_failed(base::Rank rank);
   void evidence_collected();
   // Acts on the verdict of all nodes in force, if that was not possible before.
@@ -157,7 +158,7 @@ class NodeHandler {
 
   base::MonoNs failed_at_ = 0;  // when a verdict on a failure came into force
   base::MonoNs last_death_ = 0;
-  EventLoop::TimerId aftermath_ = 0;
+  Timer aftermath_{parts_.loop};
   bool escalated_ = false;         // this node's stall has outlasted --busy-timeouts
   bool claim_again_ = false;       // the stall has outlasted --busy-timeouts during a round
   bool failure_reported_ = false;  // the other nodes know of a failed rank of this node

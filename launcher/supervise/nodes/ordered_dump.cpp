@@ -34,7 +34,7 @@ model::DumpReason dump_reason(ClaimReason why) {
 
 void OrderedDump::take(const DumpMessage& order, bool escalated) {
   base::log_info("a dump of all nodes, asked for by {}: {}", order.node, model::name_of(order.why));
-  parts_.loop.cancel(settling_);
+  settling_.stop();
   request_ = order.request;
   directory_.clear();
   sent_ = false;
@@ -78,8 +78,7 @@ bool OrderedDump::failures_are_known() const {
 void OrderedDump::wait_for_failures() {
   const base::MonoNs end = std::min(ordered_ + base::s_to_ns(kLongestStoryS),
                                     std::max(ordered_, last_death_) + base::s_to_ns(kQuietS));
-  parts_.loop.cancel(settling_);
-  settling_ = parts_.loop.at(end, [this] { send_if_ready(); });
+  settling_.at(end, [this] { send_if_ready(); });
 }
 
 // The other nodes also read run.json, so it is saved in its present state first.
@@ -91,7 +90,7 @@ void OrderedDump::send_if_ready() {
     wait_for_failures();
     return;
   }
-  parts_.loop.cancel(settling_);
+  settling_.stop();
   sent_ = true;
   if (!parts_.job.is_recorded()) {
     parts_.journal.manifest().processes = parts_.table.records();

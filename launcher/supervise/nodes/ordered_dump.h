@@ -8,7 +8,7 @@
 #include "launcher/ending/job_state.h"
 #include "launcher/journal/journal.h"
 #include "launcher/nodes/node_messages.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/storage/storage.h"
 
@@ -35,7 +35,6 @@ class OrderedDump {
   };
 
   OrderedDump(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
-  ~OrderedDump() { parts_.loop.cancel(settling_); }
   OrderedDump(const OrderedDump&) = delete;
   OrderedDump& operator=(const OrderedDump&) = delete;
 
@@ -63,7 +62,7 @@ class OrderedDump {
   bool of_failure_ = false;
   base::MonoNs ordered_ = 0;
   base::MonoNs last_death_ = 0;  // 0: none since the order
-  EventLoop::TimerId settling_ = 0;
+  Timer settling_{parts_.loop};
 };
 
 }  // namespace xpurun::launcher

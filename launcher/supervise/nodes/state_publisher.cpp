@@ -2,8 +2,6 @@
 
 #include "launcher/nodes/node_limits.h"
 
-#include <utility>
-
 namespace xpurun::launcher {
 
 // The helper itself sends "ended" as its last message: until then this node takes part in rounds and may
@@ -16,7 +14,7 @@ NodePhase StatePublisher::phase() const {
 }
 
 void StatePublisher::report() {
-  parts_.loop.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   if (!hooks_.heard()) {
     return;
   }
@@ -28,7 +26,7 @@ void StatePublisher::report() {
                .still_s = longest_still_s(ranks),
                .exit_status = parts_.journal.manifest().exit_status,
                .ranks = ranks_on_node(ranks, hooks_.calls())});
-  timer_ = parts_.loop.after(kStateIntervalS, [this] { report(); });
+  timer_.after(kStateIntervalS, [this] { report(); });
 }
 
 }  // namespace xpurun::launcher

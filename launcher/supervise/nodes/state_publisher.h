@@ -5,7 +5,7 @@
 #include "launcher/ending/job_state.h"
 #include "launcher/journal/journal.h"
 #include "launcher/nodes/node_state.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/watch/watcher.h"
 
 #include <functional>
@@ -27,13 +27,12 @@ class StatePublisher {
   };
 
   StatePublisher(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
-  ~StatePublisher() { stop(); }
   StatePublisher(const StatePublisher&) = delete;
   StatePublisher& operator=(const StatePublisher&) = delete;
 
   // Sends now, then every 2 s while the helper runs.
   void report();
-  void stop() { parts_.loop.cancel(timer_); }
+  void stop() { timer_.stop(); }
   void set_stalled(bool stalled) { stalled_ = stalled; }
   bool stalled() const { return stalled_; }
 
@@ -43,7 +42,7 @@ class StatePublisher {
   Parts parts_;
   Hooks hooks_;
   bool stalled_ = false;  // ranks of this node have been still for the timeout
-  EventLoop::TimerId timer_ = 0;
+  Timer timer_{parts_.loop};
 };
 
 }  // namespace xpurun::launcher

@@ -45,7 +45,6 @@ ReportRunner::ReportRunner(Parts parts, std::string run_dir, sigset_t mask)
       mask_(mask) {}
 
 ReportRunner::~ReportRunner() {
-  loop_.cancel(deadline_);
   if (reading_) {
     loop_.remove(helper_.output());
   }
@@ -108,7 +107,7 @@ void ReportRunner::start() {
   helper_.close_input();
   reading_ = loop_.add(helper_.output(), EPOLLIN, [this](uint32_t) { read_output(); }).has_value();
   started_(helper_.pid());
-  deadline_ = loop_.after(kDeadlineS, [this] { expire(); });
+  deadline_.after(kDeadlineS, [this] { expire(); });
 }
 
 void ReportRunner::read_output() {
@@ -144,7 +143,7 @@ void ReportRunner::expire() {
   helper_.kill();
   // SIGKILL has no effect on a process in uninterruptible sleep (a stalled disk), so the wait for its end is
   // bounded.
-  deadline_ = loop_.after(kLastWaitS, [this, why] { give_up(why); });
+  deadline_.after(kLastWaitS, [this, why] { give_up(why); });
 }
 
 void ReportRunner::give_up(const std::string& why) {
@@ -171,7 +170,7 @@ bool ReportRunner::helper_ended(base::Pid pid, base::WaitStatus status) {
 }
 
 void ReportRunner::finish(std::string problem) {
-  loop_.cancel(deadline_);
+  deadline_.stop();
   waiting_ = false;
   if (std::exchange(reading_, false)) {
     loop_.remove(helper_.output());

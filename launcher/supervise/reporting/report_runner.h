@@ -7,7 +7,7 @@
 #include "common/base/language.h"
 #include "common/base/os/wait_status.h"
 #include "common/model/verdict.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/spawn/helper_complaints.h"
 #include "launcher/spawn/helper_process.h"
 #include "launcher/storage/storage.h"
@@ -85,7 +85,7 @@ class ReportRunner {
   bool waiting_ = false;      // waiting for the storage
   uint64_t round_ = 0;        // tells a stale answer of the storage from the current one
   bool again_ = false;
-  EventLoop::TimerId deadline_ = 0;
+  Timer deadline_{loop_};
   std::function<void(base::Pid)> started_;
   std::function<void(const ReportResult&)> judged_;
   std::function<void(const ReportResult&)> ended_;

@@ -64,7 +64,7 @@ int64_t begin_of(const json& collective) {
 }
 
 std::optional<Line> line_of(std::string_view text) {
-  const json j = json::parse(text, nullptr, false);
+  const json j = model::parse_json(text);
   const auto part = [&](const char* name) -> const json* {
     const auto found = j.is_object() ? j.find(name) : j.end();
     return found != j.end() && found->is_object() ? &*found : nullptr;

@@ -2,6 +2,7 @@
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 #include "report/events/op_facts.h"
 
 #include <fmt/format.h>
@@ -113,11 +114,11 @@ base::Result<RecordOwner> owner_of_otlp_trace(const std::string& path) {
 base::Status parse_otlp_trace(Activity& out, std::string_view text) {
   OtlpReader reader(out);
   const size_t before = out.slices.size();
-  if (const json whole = json::parse(text, nullptr, false); !whole.is_discarded()) {
+  if (const json whole = model::parse_json(text); !whole.is_discarded()) {
     reader.read(whole);
   } else {
     for (const std::string_view line : base::split(text, '\n')) {
-      const json one = json::parse(line, nullptr, false);
+      const json one = model::parse_json(line);
       out.complete = out.complete && (!one.is_discarded() || base::trim(line).empty());
       reader.read(one);
     }

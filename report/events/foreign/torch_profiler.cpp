@@ -2,6 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 #include "common/model/timing/op_names.h"
 #include "report/events/foreign/operation_names.h"
 #include "report/events/foreign/trace_events.h"
@@ -162,7 +163,7 @@ class Handler {
     if (m.key == "baseTimeNanoseconds" && n && *n >= 0 && *n < kLatestNs / 2) {
       base_ns_ = *n;
     } else if (m.key == "deviceProperties" && out_.gpu.empty()) {
-      const auto devices = nlohmann::json::parse(m.value, nullptr, false);
+      const auto devices = model::parse_json(m.value);
       if (devices.is_array() && !devices.empty() && devices[0].is_object() && devices[0].contains("name") &&
           devices[0]["name"].is_string()) {
         out_.gpu = base::sanitize(devices[0]["name"].get<std::string>());

@@ -1,5 +1,7 @@
 #include "report/pipeline/paddle/trace.h"
 
+#include "common/model/json/json_text.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -65,7 +67,7 @@ class Writer {
   void put(const Json& event, int64_t at_ns) {
     out_.write(first_ ? "" : ", ");
     first_ = false;
-    std::string text = event.dump(-1, ' ', false, Json::error_handler_t::replace);
+    std::string text = model::json_text(event);
     text.pop_back();
     // Microseconds. As a double, the time of day would lose its fraction.
     out_.write(fmt::format("{},\"ts\":{}.{:03}}}", text, at_ns / 1'000, at_ns % 1'000));

@@ -2,6 +2,7 @@
 
 #include "common/base/packing.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "report/flamegraph/escape.h"
 
 #include <fmt/format.h>
@@ -88,7 +89,7 @@ PageScripts page_scripts(const std::vector<templates::Script>& scripts) {
     out.sources += fmt::format("{}{}", out.sources.empty() ? "" : " ", script.source);
   }
   if (base::spoken() != base::Language::english) {
-    out.elements = data_block(kWordsId, words.dump(), Packing::automatic) + "\n" + out.elements;
+    out.elements = data_block(kWordsId, model::json_text(words), Packing::automatic) + "\n" + out.elements;
   }
   return out;
 }

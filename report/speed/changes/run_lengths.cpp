@@ -102,11 +102,4 @@ double RunLengths::recent(size_t length) const {
   return out;
 }
 
-size_t RunLengths::most_probable() const {
-  return std::max_element(
-             hypotheses_.begin(), hypotheses_.end(),
-             [](const Hypothesis& a, const Hypothesis& b) { return a.probability < b.probability; })
-      ->length;
-}
-
 }  // namespace xpurun::report

@@ -20,8 +20,6 @@ class RunLengths {
   void add(double value);
   // Probability that the last change is at most `length` values ago.
   double recent(size_t length) const;
-  // The most probable number of values since the last change.
-  size_t most_probable() const;
 
  private:
   // One hypothesis: the values of the last `length` steps have one level.

@@ -1,6 +1,7 @@
 #include "report/timeline/output/chrome_writer.h"
 
 #include "common/base/strings.h"
+#include "common/model/json/json_text.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,7 +19,7 @@ constexpr uint32_t kFirstStream = 1;
 constexpr int64_t kUnknownCallNs = 1'000;  // shown duration of a call whose end is not known
 
 std::string dump(const ordered_json& j) {
-  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return model::json_text(j);
 }
 
 template <typename T>

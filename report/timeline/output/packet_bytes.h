@@ -28,7 +28,7 @@ class PacketBytes {
   // `out` outlives this object.
   explicit PacketBytes(OutputFile& out) : out_(out) {}
 
-  // Makes room for so many bytes, which are written next, without another check.
+  // Makes room for `most` bytes. The writes that follow do not check again.
   void reserve(size_t most) {
     if (most > bytes_.size() - used_) {
       make_room(most);

@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/json/json_text.h"
 #include "report/events/job_clocks.h"
 #include "report/timeline/inputs.h"
 #include "report/timeline/page/page_files.h"
@@ -201,7 +202,7 @@ class Builder {
                      {"tick_ns", kTick}};
     names_.put(all);
     all["rows"] = std::move(rows);
-    return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    return model::json_text(all);
   }
 
   PageTimelineLimits limits_;

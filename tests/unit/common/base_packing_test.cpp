@@ -23,6 +23,10 @@ TEST_CASE("a stream that was packed in pieces is one gzip stream") {
   }
 }
 
+TEST_CASE("the checksum is the usual CRC-32") {
+  CHECK(crc32("123456789") == 0xcbf43926);
+}
+
 TEST_CASE("base64 conforms to RFC 4648") {
   CHECK(base64("") == "");
   CHECK(base64("f") == "Zg==");

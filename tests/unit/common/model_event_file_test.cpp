@@ -1,3 +1,4 @@
+#include "common/base/packing.h"
 #include "common/model/timing/event_encoder.h"
 #include "common/model/timing/event_records.h"
 
@@ -205,7 +206,7 @@ void put_record(std::string& to, uint8_t tag, const std::string& body) {
 std::string block_of(const std::string& payload) {
   std::string out;
   records::put_fixed(out, payload.size(), 4);
-  records::put_fixed(out, records::checksum(payload), 4);
+  records::put_fixed(out, base::crc32(payload), 4);
   return out + payload;
 }
 

@@ -9,7 +9,6 @@
 #include "common/model/evidence/source_record.h"
 #include "common/model/job/nodes.h"
 #include "common/model/json_visitors.h"
-#include "common/model/notify/job_event.h"
 #include "common/model/run_manifest.h"
 #include "common/model/speed/comparison.h"
 #include "common/model/stacks/stack_file.h"
@@ -161,25 +160,6 @@ TEST_CASE("every field of run.json survives writing and reading") {
   check_round_trip(j, run_manifest_from_json);
 }
 
-TEST_CASE("every field of a job event survives writing and reading") {
-  JobEvent e;
-  e.ranks = RankSet{1};
-  e.pid = 1;
-  e.signal = 1;
-  e.has_verdict = true;
-  e.has_exception = true;
-  e.exception.chain.push_back({});
-  json j = filled(e);
-  j["event"] = "crash";
-  j["time"] = json::parse(to_json(*job_event_from_json(j)).dump())["time"];
-  j["exception"]["kind"] = "thread";
-  j["verdict"]["kind"] = "interrupted";
-  j["verdict"]["state"] = "silent";
-  j["verdict"]["next"] =
-      j["verdict"]["next_text"].get<std::string>() + ": " + j["verdict"]["next_command"].get<std::string>();
-  check_round_trip(j, job_event_from_json);
-}
-
 TEST_CASE("a result of a plug-in is one JSON object") {
   const auto result =
       plugin_result_from_line(R"({"function": "f", "rank": 3, "status": "failed", "text": "x"})");
@@ -210,50 +190,6 @@ TEST_CASE("every field of nodes.json survives writing and reading") {
   Nodes n;
   n.nodes.push_back({.ranks = RankSet{1}});
   check_round_trip(filled(n), nodes_from_json);
-}
-
-TEST_CASE("every field of an analysis of speed survives writing and reading") {
-  SpeedReport r;
-  r.findings.push_back({.ranks = RankSet{1}});
-  r.changes.push_back({});
-  r.what_if.push_back({});
-  r.stage_pauses.push_back({.ranks = RankSet{1}, .slow = RankSet{1}});
-  r.launches.push_back({.rank = 1});
-  r.captures.push_back({.ranks = RankSet{1}, .functions = {{.ranks = RankSet{1}}}, .notes = {"n"}});
-  GpuCapture& gpu = r.captures.front().gpu;
-  gpu.ranks.push_back({.rank = 1});
-  gpu.ranks.front().sampling = {.status = SamplingStatus::busy, .resources = {{.metric = "x"}}};
-  gpu.work.push_back({.ranks = RankSet{1}, .resource = "sm", .filled = 1, .resources = {{}}});
-  gpu.clocks.push_back({.rank = 1, .throttled = {{.share = 0.5}}});
-  r.ranks.push_back({.rank = 1});
-  r.series.push_back({});
-  r.functions.push_back({.slowest = 1, .outliers = RankSet{1}});
-  r.functions.front().ranks.push_back({.rank = 1});
-  OperationTables& o = r.operations;
-  o.ranks.push_back({.rank = 1});
-  o.matmuls.push_back({.slowest = {{.rank = 1}}});
-  o.collectives.push_back({.lateness = {.ranks = {{.rank = 1}}}});
-  o.memory.push_back({.slowest = {{.rank = 1}}});
-  o.program_calls.push_back({.lateness = {.ranks = {{.rank = 1}}}});
-  json j = filled(r);
-  j["source"] = "optimizer";
-  j["changes"][0]["kind"] = "ramp";
-  j["findings"][0]["problem"] = "slower";
-  j["findings"][0]["severity"] = "note";
-  j["findings"][0]["cause"] = "network";
-  j["what_if"][0]["cause"] = "gc";
-  j["stage_pauses"][0]["stage"] = "evaluation";
-  j["captures"][0]["gpu"]["ranks"][0]["status"] = "lossy";
-  j["captures"][0]["gpu"]["work"][0]["kind"] = "memory";
-  const auto name_resource = [](json& use) {
-    use["resource"] = "nvlink_tx";
-    use["unit"] = "bytes/s";
-  };
-  name_resource(j["captures"][0]["gpu"]["work"][0]["resources"][0]);
-  json& sampling = j["captures"][0]["gpu"]["ranks"][0]["sampling"];
-  sampling["status"] = "no_metrics";
-  name_resource(sampling["resources"][0]);
-  check_round_trip(j, speed_report_from_json);
 }
 
 TEST_CASE("every field of the files of a GPU capture survives writing and reading") {

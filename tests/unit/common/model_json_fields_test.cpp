@@ -1,3 +1,4 @@
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "common/model/speed/trace_manifest.h"
 #include "common/model/stacks/stack_file.h"
@@ -58,6 +59,11 @@ TEST_CASE("an error about a foreign schema is short and has no control character
   CHECK(trace.error().what.find("expected 'xpurun.trace/1'") != std::string::npos);
   CHECK(trace.error().what.find_first_of("\x1b\x07\x7f") == std::string::npos);
   CHECK(trace.error().what.size() < 200);
+}
+
+TEST_CASE("text that is not UTF-8 is replaced, and does not end the program") {
+  CHECK(json_text(json{{"name", "a\xff"}}) == "{\"name\":\"a\xef\xbf\xbd\"}");
+  CHECK(json_text(nlohmann::ordered_json{{"b", 1}, {"a", 2}}, 1) == "{\n \"b\": 1,\n \"a\": 2\n}");
 }
 
 }  // namespace xpurun::model

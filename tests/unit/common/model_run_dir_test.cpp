@@ -43,7 +43,7 @@ TEST_CASE("dumps are listed in the order of their numbers") {
   const auto dir = RunDir::create("many", "x");
   REQUIRE(dir);
   for (const char* name : {"10-hang", "2-crash", "1-hang", "junk"}) {
-    std::filesystem::create_directories(dir->dumps_dir() + "/" + name);
+    std::filesystem::create_directories(dir->file("dumps") + "/" + name);
   }
   const auto found = dir->dumps();
   REQUIRE(found.size() == 3);

@@ -119,11 +119,10 @@ TEST_CASE("notify: the command of --on-event reads one JSON document") {
   s.options.on_event_kinds = {JobEventKind::end};
   s.journal.manifest().id = "run-1";
   s.end();
-  const auto event = model::job_event_from_json(nlohmann::json::parse(s.text("told.json")));
-  REQUIRE(event);
-  CHECK(event->event == JobEventKind::end);
-  CHECK(event->run == "run-1");
-  CHECK(event->directory == s.place.path());
+  const auto event = nlohmann::json::parse(s.text("told.json"));
+  CHECK(event.at("event") == "end");
+  CHECK(event.at("run") == "run-1");
+  CHECK(event.at("directory") == s.place.path());
   REQUIRE(s.commands().size() == 1);
   CHECK(s.commands()[0].status == ProgramStatus::ok);
   CHECK(s.commands()[0].reason.empty());

@@ -1,6 +1,7 @@
 #include "launcher/nodes/agent/secret.h"
 
 #include "common/base/os/io.h"
+#include "common/base/os/random.h"
 #include "common/base/os/temporary_directory.h"
 
 #include <doctest/doctest.h>
@@ -54,7 +55,7 @@ TEST_CASE("the secret lies beside the run directory under the name of the run") 
 }
 
 TEST_CASE("tokens and numbers are not the same twice") {
-  CHECK(random_token()->size() == 32);
-  CHECK(*random_token() != *random_token());
-  CHECK(*random_number() != *random_number());
+  CHECK(base::random_token()->size() == 32);
+  CHECK(*base::random_token() != *base::random_token());
+  CHECK(*base::random_number() != *base::random_number());
 }

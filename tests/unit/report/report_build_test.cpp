@@ -1,6 +1,7 @@
 #include "common/base/os/io.h"
 #include "common/model/collectives.h"
 #include "report/build/build.h"
+#include "report/build/stack_set.h"
 #include "report/run/collect.h"
 #include "tests/support/golden.h"
 #include "tests/unit/report/sample_stacks.h"
@@ -41,13 +42,18 @@ bool report_mentions(const std::vector<std::string>& notes, const std::string& t
   return false;
 }
 
+base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir) {
+  XPURUN_TRY_ASSIGN(const StackSet set, read_stack_set({dir}, Keep::nothing));
+  return write_stack_set(set, out_dir, {});
+}
+
 }  // namespace
 
 TEST_CASE("dumps of several hosts in nested directories are combined") {
   for (int rank = 0; rank < 4; ++rank) {
     put_stacks(rank < 2 ? "hosts/a/dumps/1-hang" : "hosts/b/deep/er", testing::sample_rank(rank), 1);
   }
-  const auto built = build_stacks("hosts", "hosts-out", {});
+  const auto built = build_stacks("hosts", "hosts-out");
   REQUIRE(built);
   CHECK(built->notes.empty());
   CHECK(built->files.size() == 7);
@@ -61,7 +67,7 @@ TEST_CASE("the latest of several dumps of the same processes is shown") {
   put_stacks("again/1-hang", testing::sample_rank(0), 1'000);
   put_stacks("again/1-hang", testing::sample_rank(1), 1'000);
   put_stacks("again/2-hang", testing::sample_rank(1), 2'000);
-  const auto built = build_stacks("again", "again-out", {});
+  const auto built = build_stacks("again", "again-out");
   REQUIRE(built);
   CHECK(report_mentions(built->notes, "1-hang: left out"));
   CHECK(read("again-out/python.folded").ends_with(" 1\n"));
@@ -74,7 +80,7 @@ TEST_CASE("unreadable files are named, and the others are shown") {
   put_report("broken/rank-3.stacks.json", R"({"schema":"xpurun.stacks/1","rank":2000000000,"role":"rank"})");
   put_report("broken/dump.json", R"({"schema":"xpurun.dump/1","processes":[
       {"pid":7,"rank":2147483647,"role":"rank","status":"timeout"}]})");
-  const auto built = build_stacks("broken", "broken-out", {});
+  const auto built = build_stacks("broken", "broken-out");
   REQUIRE(built);
   CHECK(report_mentions(built->notes, "rank-1.stacks.json"));
   CHECK(report_mentions(built->notes, "rank-2.stacks.json"));
@@ -87,7 +93,7 @@ TEST_CASE("unreadable files are named, and the others are shown") {
 
 TEST_CASE("a directory without stacks is an error that names the expected files") {
   REQUIRE(base::make_dirs("nothing"));
-  const auto built = build_stacks("nothing", "nothing-out", {});
+  const auto built = build_stacks("nothing", "nothing-out");
   REQUIRE_FALSE(built);
   CHECK(built.error().cause.find(".stacks.json") != std::string::npos);
   CHECK_FALSE(base::file_exists("nothing-out"));

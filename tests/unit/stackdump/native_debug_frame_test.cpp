@@ -67,8 +67,3 @@ TEST_CASE("entries without an .eh_frame equivalent are left out") {
     CHECK(convert_debug_frame(damaged).count <= 1);
   }
 }
-
-TEST_CASE("the checksum of a debug link is the usual CRC-32") {
-  const char text[] = "123456789";
-  CHECK(debuglink_crc(std::as_bytes(std::span(text, 9))) == 0xcbf43926);
-}

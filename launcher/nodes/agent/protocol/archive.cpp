@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/collectives.h"
+#include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "launcher/nodes/agent/protocol/packed.h"
 #include "launcher/nodes/node_limits.h"
@@ -102,7 +103,7 @@ std::string pack_files(const std::vector<ArchiveFile>& files) {
     nlohmann::ordered_json header;
     header["path"] = file.path;
     header["size"] = file.bytes.size();
-    text += header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n" + file.bytes;
+    text += model::json_text(header) + "\n" + file.bytes;
   }
   return pack(text);
 }

@@ -107,7 +107,9 @@ class Rounds {
   // What the last report over all nodes rests on, and the size of the archives.
   launcher::GatheredMessage gathered_;
   uint64_t gathered_bytes_ = 0;
-  JobCopy copy_;                  // of it, for the other nodes, or of theirs
+  // The files of the job that a node sends to the others: this node's for them, or another node's for this
+  // one.
+  JobCopy copy_;
   std::set<std::string> judged_;  // requests whose verdict the supervisor has heard
 };
 

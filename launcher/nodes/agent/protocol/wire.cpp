@@ -1,5 +1,6 @@
 #include "launcher/nodes/agent/protocol/wire.h"
 
+#include "common/model/json/json_text.h"
 #include "common/model/verdict_fields.h"
 #include "launcher/nodes/agent/protocol/packed.h"
 #include "launcher/nodes/node_fields.h"
@@ -230,7 +231,7 @@ std::string encode(const Message& message) {
       },
       message.body);
   j["content"] = std::move(content);
-  const std::string text = j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const std::string text = model::json_text(j) + "\n";
   if (const auto* part = std::get_if<Part>(&message.body)) {
     return "J" + text + part->bytes;
   }

@@ -20,18 +20,12 @@ double cell(const model::HeatMap& heat, size_t row, size_t column) {
   return static_cast<double>(heat.own_s.at(row * heat.columns + column));
 }
 
-model::SpeedReport through_json(const model::SpeedReport& report) {
-  auto back = model::speed_report_from_json(nlohmann::json::parse(to_json(report).dump()));
-  REQUIRE(back);
-  return std::move(*back);
-}
-
 }  // namespace
 
 TEST_CASE("each cell of the heat map is the own time of a rank in a step") {
   MadeJob job{.ranks = 3, .steps = 61, .visible_calls = true, .noise = 0};
   job.change = [](int rank, int step, StepParts& p) { p.data += rank == 1 && step > 40 ? 25 : 0; };
-  const auto report = through_json(analyse_speed(tests::make_ranks(job)));
+  const auto report = analyse_speed(tests::make_ranks(job));
   const model::HeatMap& heat = report.heat;
   REQUIRE(heat.rows.size() == 3);
   REQUIRE(heat.columns == 60);
@@ -51,7 +45,7 @@ TEST_CASE("each cell of the heat map is the own time of a rank in a step") {
 TEST_CASE("a rank without steps has cells without data") {
   auto ranks = tests::make_ranks({.ranks = 2, .steps = 60, .visible_calls = true});
   ranks.push_back({.rank = 2, .host = "a"});
-  const model::HeatMap heat = through_json(analyse_speed(ranks)).heat;
+  const model::HeatMap heat = analyse_speed(ranks).heat;
   REQUIRE(heat.rows.size() == 3);
   for (size_t column = 0; column < heat.columns; ++column) {
     CHECK(cell(heat, 0, column) > 0);
@@ -62,7 +56,7 @@ TEST_CASE("a rank without steps has cells without data") {
 TEST_CASE("many ranks and steps share cells: each rank in one row, the means kept") {
   MadeJob job{.ranks = 300, .steps = 401, .noise = 0};
   job.change = [](int rank, int, StepParts& p) { p.data = 5.0 + 0.1 * rank; };
-  const auto report = through_json(analyse_speed(tests::make_ranks(job)));
+  const auto report = analyse_speed(tests::make_ranks(job));
   const model::HeatMap& heat = report.heat;
   CHECK(heat.rows.size() == kMostHeatRows);
   CHECK(heat.columns == kMostHeatColumns);

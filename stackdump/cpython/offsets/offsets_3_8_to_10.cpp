@@ -2,7 +2,9 @@
 
 namespace xpurun::stackdump {
 
-const Offsets kOffsets38 = {
+namespace {
+
+constexpr Offsets k38 = {
     .minor = 8,
     .chain = FrameChain::objects,
     .lines = LineFormat::lnotab,
@@ -43,5 +45,34 @@ const Offsets kOffsets38 = {
     .exception_traceback = 32,
     .frame_of_object = kAbsent,
 };
+
+constexpr Offsets in_3_9() {
+  Offsets o = k38;
+  o.minor = 9;
+  o.runtime_gil = 360;
+  o.runtime_gc_collecting = kAbsent;
+  o.interp_id = 24;
+  o.interp_gc_collecting = 816;
+  o.interp_modules = 856;
+  o.interp_sysdict = 872;
+  return o;
+}
+
+constexpr Offsets in_3_10() {
+  Offsets o = in_3_9();
+  o.minor = 10;
+  o.lines = LineFormat::linetable;
+  o.thread_size = 280;
+  o.frame_instr = 96;
+  o.frame_size = 104;
+  o.frame_locals = 352;
+  return o;
+}
+
+}  // namespace
+
+constinit const Offsets kOffsets38 = k38;
+constinit const Offsets kOffsets39 = in_3_9();
+constinit const Offsets kOffsets310 = in_3_10();
 
 }  // namespace xpurun::stackdump
