@@ -292,8 +292,8 @@ uint32_t mpi_window_index(MpiWord handle) {
   return kNoMpiEntry;
 }
 
-// A window is entered as a communicator of its own: its fences have an order of their own.
-void add_mpi_window(MpiWord handle, uint32_t comm) {
+// A window or file is entered as a communicator of its own: its collectives have an order of their own.
+void add_mpi_window(MpiWord handle, uint32_t comm, const char* name) {
   wire::MpiSegment& shared = *mpi_segment();
   if (comm == wire::kMpiNoComm) {
     return;
@@ -322,7 +322,7 @@ void add_mpi_window(MpiWord handle, uint32_t comm) {
     entry.size.store(parent.size.load());
     entry.flags.store(parent.flags.load());
     entry.members.store(parent.members.load());
-    strncpy(entry.name, "window", sizeof(entry.name) - 1);
+    strncpy(entry.name, name, sizeof(entry.name) - 1);
     entry.state.store(static_cast<uint32_t>(MpiCommState::live), std::memory_order_release);
     window.comm.store(own);
     window.handle.store(handle);

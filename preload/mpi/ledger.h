@@ -55,7 +55,7 @@ void add_mpi_comm(MpiWord handle);
 void end_mpi_comm(MpiWord handle);
 // kNoMpiEntry: not known.
 uint32_t mpi_window_index(MpiWord handle);
-void add_mpi_window(MpiWord handle, uint32_t comm);
+void add_mpi_window(MpiWord handle, uint32_t comm, const char* name);
 void add_mpi_lock(uint32_t window, int32_t target, bool exclusive);
 void end_mpi_lock(uint32_t window, int32_t target);
 
@@ -82,8 +82,10 @@ void mpi_ends(wire::MpiFunction function, int error_class);
 
 void copy_mpi_call(wire::MpiCall& to, const wire::MpiCall& from);
 
-// The bytes of an element of the type.
+// The bytes of an element of the type; 0: not known.
 uint64_t mpi_type_bytes(MpiWord handle, wire::MpiType type);
+// The program has committed the type.
+void mpi_type_committed(MpiWord handle);
 
 // Where the program called: return addresses on the stack, at `slot` that of an entry of this library.
 struct MpiCaller {

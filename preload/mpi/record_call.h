@@ -451,7 +451,8 @@ class RecordedMpiCall {
     } else if constexpr (kKind == Kind::make_comm) {
       add_mpi_comm(mpi_handle_at(words_[kInfo.at.handle]));
     } else if constexpr (kKind == Kind::make_window) {
-      add_mpi_window(mpi_handle_at(words_[kInfo.at.handle]), comm_);
+      add_mpi_window(mpi_handle_at(words_[kInfo.at.handle]), comm_,
+                     kFunction == wire::MpiFunction::MPI_File_open ? "file" : "window");
     } else if constexpr (kKind == Kind::name_comm) {
       if (comm_ != wire::kMpiNoComm) {
         strncpy(segment_.comms[comm_].name, reinterpret_cast<const char*>(words_[1]),
@@ -473,6 +474,8 @@ class RecordedMpiCall {
       if (window_ != kNoMpiEntry) {
         end_mpi_lock(window_, kKind == Kind::unlock ? get(thread_.call.peer) : wire::kMpiAny);
       }
+    } else if constexpr (kKind == Kind::commit_type) {
+      mpi_type_committed(mpi_handle_at(words_[kInfo.at.handle]));
     } else if constexpr (kKind == Kind::end) {
       segment_.ended.store(1);
     }
