@@ -3,12 +3,14 @@
     python3 bench/mpi_latency.py XPURUN [--mpi openmpi|mpich] [--rounds N]
 
 Runs bench/mpi_latency.c with two ranks under xpurun, in turns with the preload library and without it
-(--no-preload), and prints the least of each time.
+(--no-preload), and prints of each time: the median of the rounds, and the least and the largest of them; of the
+difference between the two runs of a round: the median and the middle half.
 """
 
 import argparse
 import os
 import pathlib
+import statistics
 import subprocess
 import tempfile
 
@@ -24,7 +26,7 @@ def main():
     options = parser.parse_args()
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm="isolated")
     source = pathlib.Path(__file__).with_suffix(".c")
-    least = {"without": [float("inf")] * len(NAMES), "with": [float("inf")] * len(NAMES)}
+    rounds = {"without": [], "with": []}
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([f"mpicc.{options.mpi}", "-O2", "-o", f"{scratch}/latency", source], check=True)
         for _ in range(options.rounds):
@@ -33,11 +35,15 @@ def main():
                            f"mpirun.{options.mpi}", "-n", "2", f"{scratch}/latency"]
                 output = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
                 subprocess.run(["rm", "-rf", f"{scratch}/run"], check=True)
-                times = [float(word) for word in output.split()]
-                least[side] = [min(pair) for pair in zip(least[side], times)]
+                rounds[side].append([float(word) for word in output.split()])
     print("| | without | with | more |\n| --- | --- | --- | --- |")
-    for name, without, with_ledger in zip(NAMES, least["without"], least["with"]):
-        print(f"| {name} | {without:.1f} | {with_ledger:.1f} | {with_ledger - without:.1f} |")
+    for name, without, with_ledger in zip(NAMES, zip(*rounds["without"]), zip(*rounds["with"])):
+        low, middle, high = statistics.quantiles([b - a for a, b in zip(without, with_ledger)], n=4)
+        print(f"| {name} | {spread(without)} | {spread(with_ledger)} | {middle:.1f} ({low:.1f} to {high:.1f}) |")
+
+
+def spread(values):
+    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
 if __name__ == "__main__":

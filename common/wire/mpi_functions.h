@@ -39,17 +39,18 @@ enum class MpiKind : uint8_t {
   test_some,
   free_request,
   make_comm,    // a collective that makes a communicator
-  make_window,  // a collective that makes a window
+  make_window,  // a collective that makes a window, or opens a file
   end_comm,     // a collective that ends a communicator
   name_comm,
-  window,      // a collective of the ranks of a window
+  window,      // a collective of the ranks of a window or file
   end_window,  // the same, and ends the window
   lock,        // MPI_Win_lock: may wait for the rank that holds the lock
   lock_all,
   unlock,
   unlock_all,
-  flush,        // waits for the target of one-sided operations
+  flush,        // a one-sided operation, or waits for its target; both may wait for a lock
   window_wait,  // MPI_Win_start, MPI_Win_complete, MPI_Win_wait: wait for ranks of the window
+  commit_type,
 };
 
 // The positions of arguments, from 0; kNoArgument: the function has none.
@@ -172,7 +173,22 @@ inline constexpr uint8_t kNoArgument = 31;
   X(MPI_Win_start, 3, window_wait, "win_start", 31, 31, 31, 31, 2, 31)                                 \
   X(MPI_Win_complete, 1, window_wait, "win_complete", 31, 31, 31, 31, 0, 31)                           \
   X(MPI_Win_wait, 1, window_wait, "win_wait", 31, 31, 31, 31, 0, 31)                                   \
-  X(MPI_File_open, 5, collective, "file_open", 31, 31, 31, 31, 0, 31)
+  X(MPI_File_open, 5, make_window, "file_open", 31, 31, 31, 31, 0, 4)                                  \
+  X(MPI_File_close, 1, end_window, "file_close", 31, 31, 31, 31, 31, 0)                                \
+  X(MPI_File_set_view, 6, window, "file_set_view", 31, 31, 31, 31, 0, 31)                              \
+  X(MPI_File_set_size, 2, window, "file_set_size", 31, 31, 31, 31, 0, 31)                              \
+  X(MPI_File_sync, 1, window, "file_sync", 31, 31, 31, 31, 0, 31)                                      \
+  X(MPI_File_read_all, 5, window, "file_read_all", 31, 31, 31, 31, 0, 31)                              \
+  X(MPI_File_write_all, 5, window, "file_write_all", 31, 31, 31, 31, 0, 31)                            \
+  X(MPI_File_read_at_all, 6, window, "file_read_at_all", 31, 31, 31, 31, 0, 31)                        \
+  X(MPI_File_write_at_all, 6, window, "file_write_at_all", 31, 31, 31, 31, 0, 31)                      \
+  X(MPI_Get, 8, flush, "win_flush", 1, 2, 3, 31, 7, 31)                                                \
+  X(MPI_Put, 8, flush, "win_flush", 1, 2, 3, 31, 7, 31)                                                \
+  X(MPI_Accumulate, 9, flush, "win_flush", 1, 2, 3, 31, 8, 31)                                         \
+  X(MPI_Get_accumulate, 12, flush, "win_flush", 1, 2, 6, 31, 11, 31)                                   \
+  X(MPI_Fetch_and_op, 7, flush, "win_flush", 31, 31, 3, 31, 6, 31)                                     \
+  X(MPI_Compare_and_swap, 7, flush, "win_flush", 31, 31, 4, 31, 6, 31)                                 \
+  X(MPI_Type_commit, 1, commit_type, "type_commit", 31, 31, 31, 31, 31, 0)
 
 // Classes of errors, by number in MPICH and its relatives; other libraries' are translated by name.
 inline constexpr const char* kMpiErrors[] = {

@@ -36,20 +36,44 @@ inline constexpr uint32_t kMpiNoComm = 0xffffffff;
 
 // The predefined types of which the name is known; `unknown` are all others.
 // X(name without MPI_; end of Open MPI's name; name in the facts; bytes; handle in MPICH)
-#define XPURUN_MPI_TYPES(X)                                \
-  X(CHAR, char, "int8", 1, 0x4c000101)                     \
-  X(BYTE, byte, "byte", 1, 0x4c00010d)                     \
-  X(SHORT, short, "int16", 2, 0x4c000203)                  \
-  X(INT, int, "int32", 4, 0x4c000405)                      \
-  X(UNSIGNED, unsigned, "uint32", 4, 0x4c000406)           \
-  X(LONG, long, "int64", 8, 0x4c000807)                    \
-  X(UNSIGNED_LONG, unsigned_long, "uint64", 8, 0x4c000808) \
-  X(FLOAT, float, "float32", 4, 0x4c00040a)                \
-  X(DOUBLE, double, "float64", 8, 0x4c00080b)              \
-  X(LONG_LONG, long_long_int, "int64", 8, 0x4c000809)      \
-  X(INTEGER, integer, "int32", 4, 0x4c00041b)              \
-  X(REAL, real, "float32", 4, 0x4c00041c)                  \
-  X(DOUBLE_PRECISION, dblprec, "float64", 8, 0x4c00081f)
+#define XPURUN_MPI_TYPES(X)                                           \
+  X(CHAR, char, "int8", 1, 0x4c000101)                                \
+  X(BYTE, byte, "byte", 1, 0x4c00010d)                                \
+  X(SHORT, short, "int16", 2, 0x4c000203)                             \
+  X(INT, int, "int32", 4, 0x4c000405)                                 \
+  X(UNSIGNED, unsigned, "uint32", 4, 0x4c000406)                      \
+  X(LONG, long, "int64", 8, 0x4c000807)                               \
+  X(UNSIGNED_LONG, unsigned_long, "uint64", 8, 0x4c000808)            \
+  X(FLOAT, float, "float32", 4, 0x4c00040a)                           \
+  X(DOUBLE, double, "float64", 8, 0x4c00080b)                         \
+  X(LONG_LONG, long_long_int, "int64", 8, 0x4c000809)                 \
+  X(INTEGER, integer, "int32", 4, 0x4c00041b)                         \
+  X(REAL, real, "float32", 4, 0x4c00041c)                             \
+  X(DOUBLE_PRECISION, dblprec, "float64", 8, 0x4c00081f)              \
+  X(SIGNED_CHAR, signed_char, "int8", 1, 0x4c000118)                  \
+  X(UNSIGNED_CHAR, unsigned_char, "uint8", 1, 0x4c000102)             \
+  X(UNSIGNED_SHORT, unsigned_short, "uint16", 2, 0x4c000204)          \
+  X(UNSIGNED_LONG_LONG, unsigned_long_long, "uint64", 8, 0x4c000819)  \
+  X(LONG_DOUBLE, long_double, "float128", 16, 0x4c00100c)             \
+  X(INT8_T, int8_t, "int8", 1, 0x4c000137)                            \
+  X(INT16_T, int16_t, "int16", 2, 0x4c000238)                         \
+  X(INT32_T, int32_t, "int32", 4, 0x4c000439)                         \
+  X(INT64_T, int64_t, "int64", 8, 0x4c00083a)                         \
+  X(UINT8_T, uint8_t, "uint8", 1, 0x4c00013b)                         \
+  X(UINT16_T, uint16_t, "uint16", 2, 0x4c00023c)                      \
+  X(UINT32_T, uint32_t, "uint32", 4, 0x4c00043d)                      \
+  X(UINT64_T, uint64_t, "uint64", 8, 0x4c00083e)                      \
+  X(C_BOOL, c_bool, "bool", 1, 0x4c00013f)                            \
+  X(C_FLOAT_COMPLEX, c_float_complex, "complex64", 8, 0x4c000840)     \
+  X(C_DOUBLE_COMPLEX, c_double_complex, "complex128", 16, 0x4c001041) \
+  X(CHARACTER, character, "int8", 1, 0x4c00011a)                      \
+  X(LOGICAL, logical, "int32", 4, 0x4c00041d)                         \
+  X(COMPLEX, cplex, "complex64", 8, 0x4c00081e)                       \
+  X(DOUBLE_COMPLEX, dblcplex, "complex128", 16, 0x4c001022)           \
+  X(REAL8, real8, "float64", 8, 0x4c000829)                           \
+  X(INTEGER8, integer8, "int64", 8, 0x4c000831)                       \
+  X(AINT, aint, "int64", 8, 0x4c000843)                               \
+  X(PACKED, packed, "byte", 1, 0x4c00010f)
 
 enum class MpiType : uint32_t {
   unknown,

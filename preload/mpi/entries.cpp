@@ -23,26 +23,42 @@ struct PositionsTo<0, I...> {
   using Type = Positions<I...>;
 };
 
-template <typename Real, size_t... I>
-int call_with(Real* real, [[maybe_unused]] MpiWord* words, Positions<I...>) {
-  return real(words[I]...);
+template <size_t... I>
+int call_with(void* real, [[maybe_unused]] const MpiWord* words, Positions<I...>) {
+  return reinterpret_cast<int (*)(decltype(static_cast<void>(I), MpiWord{})...)>(real)(words[I]...);
 }
 
-template <MpiFunction kFunction, typename Real, typename... A>
-int record(Real* real, MpiCaller caller, A... arguments) {
+__attribute__((noinline)) void* find_next(MpiFunction function, bool profiling) {
+  char name[64] = "P";
+  strncpy(name + (profiling ? 1 : 0), wire::kMpiFunctions[static_cast<size_t>(function)].name,
+          sizeof(name) - 2);
+  return find_in_mpi(name);
+}
+
+// `words`: the arguments, and one more.
+template <MpiFunction kFunction, size_t kCount>
+int record(std::atomic<void*>& known, bool profiling, MpiWord* words, MpiCaller caller) {
   using Call = RecordedMpiCall<kFunction>;
+  using All = typename PositionsTo<kCount>::Type;
+  void* real = known.load(std::memory_order_relaxed);
+  if (real == nullptr) {
+    real = find_next(kFunction, profiling);
+    if (real == nullptr) {
+      return kMissing;
+    }
+    known.store(real, std::memory_order_relaxed);
+  }
   if constexpr (Call::kKind == MpiKind::start) {
     mpi_starts();
   }
   wire::MpiSegment* segment = mpi_segment();
   if (segment == nullptr || t_mpi.inside != 0) {
-    return real(arguments...);
+    return call_with(real, words, All());
   }
   wire::MpiThread* thread = mpi_thread(*segment);
   if (thread == nullptr) {
-    return real(arguments...);
+    return call_with(real, words, All());
   }
-  MpiWord words[sizeof...(A) + 1] = {arguments..., 0};
   Call call(*segment, *thread, words, caller);
   t_mpi.inside = 1;
   const MpiWord ended = Call::kKind == MpiKind::end_comm ? mpi_handle_at(words[0]) : 0;
@@ -50,7 +66,7 @@ int record(Real* real, MpiCaller caller, A... arguments) {
   if constexpr (Call::kKind == MpiKind::abort) {
     mpi_ends(kFunction, 0);
   }
-  const int result = call_with(real, words, typename PositionsTo<sizeof...(A)>::Type());
+  const int result = call_with(real, words, All());
   if constexpr (Call::kKind == MpiKind::start) {
     if (result == 0) {
       mpi_started();
@@ -67,20 +83,9 @@ int record(Real* real, MpiCaller caller, A... arguments) {
 
 template <MpiFunction kFunction, bool kProfiling, typename... A>
 int entry(MpiCaller caller, A... arguments) {
-  using Real = int(A...);
-  static constinit std::atomic<Real*> known{nullptr};
-  Real* real = known.load(std::memory_order_relaxed);
-  if (real == nullptr) {
-    char name[64] = "P";
-    strncpy(name + (kProfiling ? 1 : 0), wire::kMpiFunctions[static_cast<size_t>(kFunction)].name,
-            sizeof(name) - 2);
-    real = reinterpret_cast<Real*>(find_in_mpi(name));
-    if (real == nullptr) {
-      return kMissing;
-    }
-    known.store(real, std::memory_order_relaxed);
-  }
-  return record<kFunction>(real, caller, arguments...);
+  static constinit std::atomic<void*> known{nullptr};
+  MpiWord words[sizeof...(A) + 1] = {arguments..., 0};
+  return record<kFunction, sizeof...(A)>(known, kProfiling, words, caller);
 }
 
 }  // namespace

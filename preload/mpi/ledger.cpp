@@ -53,13 +53,9 @@ uint64_t count_made(uint64_t members) {
   return 0;
 }
 
-uint32_t first_place(MpiWord handle, uint32_t size) {
-  return static_cast<uint32_t>(mix(handle, 0)) & (size - 1);
-}
-
 // Index 0 is MPI_COMM_WORLD's.
 uint32_t comm_place(MpiWord handle, uint32_t i) {
-  const uint32_t place = (first_place(handle, wire::kMpiComms) + i) & (wire::kMpiComms - 1);
+  const uint32_t place = (mpi_table_place(handle, wire::kMpiComms) + i) & (wire::kMpiComms - 1);
   return place == 0 ? wire::kMpiComms - 1 : place;
 }
 
@@ -76,6 +72,19 @@ uint32_t claim_comm_entry(MpiWord handle) {
   }
   shared.lost.fetch_add(1);
   return wire::kMpiNoComm;
+}
+
+bool claim_request(std::atomic<uint32_t>& state) {
+  auto expected = static_cast<uint32_t>(MpiRequestState::free);
+  const auto claimed = static_cast<uint32_t>(MpiRequestState::forgotten);
+  if (g_mpi_shared) {
+    return state.compare_exchange_strong(expected, claimed);
+  }
+  const bool is_free = get(state) == expected;
+  if (is_free) {
+    put(state, claimed);
+  }
+  return is_free;
 }
 
 struct Group {
@@ -241,18 +250,12 @@ uint32_t claim_mpi_thread() {
   return kNoMpiEntry;
 }
 
-uint32_t mpi_comm_index(MpiWord handle) {
-  wire::MpiSegment& shared = *mpi_segment();
-  const auto matches = [&](uint32_t index) {
-    return get(shared.comms[index].handle) == handle &&
-           get(shared.comms[index].state) == static_cast<uint32_t>(MpiCommState::live);
-  };
-  if (t_mpi.comm_handle == handle && matches(t_mpi.comm)) {
-    return t_mpi.comm;
-  }
-  uint32_t found = handle == g_mpi_abi.world && matches(0) ? 0 : wire::kMpiNoComm;
+uint32_t find_mpi_comm(MpiWord handle) {
+  const wire::MpiSegment& shared = *mpi_segment();
+  uint32_t found = handle == g_mpi_abi.world && is_mpi_comm(shared.comms[0], handle) ? 0 : wire::kMpiNoComm;
   for (uint32_t i = 0; i < wire::kMpiProbes && found == wire::kMpiNoComm; ++i) {
-    found = matches(comm_place(handle, i)) ? comm_place(handle, i) : found;
+    const uint32_t place = comm_place(handle, i);
+    found = is_mpi_comm(shared.comms[place], handle) ? place : found;
   }
   if (found != wire::kMpiNoComm) {
     t_mpi.comm_handle = handle;
@@ -272,7 +275,7 @@ void add_mpi_comm(MpiWord handle) {
 }
 
 void end_mpi_comm(MpiWord handle) {
-  const uint32_t index = mpi_comm_index(handle);
+  const uint32_t index = mpi_comm_index(*mpi_segment(), handle);
   if (index != wire::kMpiNoComm && index != 0) {
     mpi_segment()->comms[index].state.store(static_cast<uint32_t>(MpiCommState::ended));
   }
@@ -289,8 +292,8 @@ uint32_t mpi_window_index(MpiWord handle) {
   return kNoMpiEntry;
 }
 
-// A window is entered as a communicator of its own: its fences have an order of their own.
-void add_mpi_window(MpiWord handle, uint32_t comm) {
+// A window or file is entered as a communicator of its own: its collectives have an order of their own.
+void add_mpi_window(MpiWord handle, uint32_t comm, const char* name) {
   wire::MpiSegment& shared = *mpi_segment();
   if (comm == wire::kMpiNoComm) {
     return;
@@ -319,7 +322,7 @@ void add_mpi_window(MpiWord handle, uint32_t comm) {
     entry.size.store(parent.size.load());
     entry.flags.store(parent.flags.load());
     entry.members.store(parent.members.load());
-    strncpy(entry.name, "window", sizeof(entry.name) - 1);
+    strncpy(entry.name, name, sizeof(entry.name) - 1);
     entry.state.store(static_cast<uint32_t>(MpiCommState::live), std::memory_order_release);
     window.comm.store(own);
     window.handle.store(handle);
@@ -351,30 +354,21 @@ void end_mpi_lock(uint32_t window, int32_t target) {
   }
 }
 
-uint64_t next_mpi_message(const wire::MpiChannelKey& key) {
-  wire::MpiSegment& shared = *mpi_segment();
-  const uint64_t wanted = wire::channel_key(key);
-  const uint32_t first = first_place(wanted, wire::kMpiChannels);
+wire::MpiChannel* find_mpi_channel(uint64_t key) {
+  const uint32_t first = mpi_table_place(key, wire::kMpiChannels);
   for (uint32_t i = 0; i < wire::kMpiProbes; ++i) {
-    wire::MpiChannel& channel = shared.channels[(first + i) & (wire::kMpiChannels - 1)];
-    uint64_t known = channel.key.load(std::memory_order_relaxed);
-    if (known == wanted ||
-        (known == 0 && (channel.key.compare_exchange_strong(known, wanted) || known == wanted))) {
-      if (!g_mpi_shared) {
-        const uint64_t number = get(channel.started) + 1;
-        put(channel.started, number);
-        return number;
-      }
-      return channel.started.fetch_add(1, std::memory_order_relaxed) + 1;
+    wire::MpiChannel& channel = mpi_segment()->channels[(first + i) & (wire::kMpiChannels - 1)];
+    uint64_t known = 0;
+    if (channel.key.compare_exchange_strong(known, key) || known == key) {
+      return &channel;
     }
   }
-  shared.comms[key.comm].flags.fetch_or(wire::kMpiCommMissed);
-  return 0;
+  return nullptr;
 }
 
 uint32_t find_mpi_request(MpiWord handle) {
   wire::MpiSegment& shared = *mpi_segment();
-  const uint32_t first = first_place(handle, wire::kMpiRequests);
+  const uint32_t first = mpi_table_place(handle, wire::kMpiRequests);
   for (uint32_t i = 0; i < wire::kMpiProbes; ++i) {
     const uint32_t index = (first + i) & (wire::kMpiRequests - 1);
     const wire::MpiRequest& r = shared.requests[index];
@@ -387,15 +381,13 @@ uint32_t find_mpi_request(MpiWord handle) {
 
 uint32_t add_mpi_request(MpiWord handle, const wire::MpiCall& call, bool persistent) {
   wire::MpiSegment& shared = *mpi_segment();
-  const uint32_t first = first_place(handle, wire::kMpiRequests);
-  uint32_t place = find_mpi_request(handle);
+  const uint32_t first = mpi_table_place(handle, wire::kMpiRequests);
+  // Libraries use a request again soon, and then no other entry has this handle.
+  const bool again = !g_mpi_shared && get(shared.requests[first].handle) == handle;
+  uint32_t place = again ? first : find_mpi_request(handle);
   for (uint32_t i = 0; i < wire::kMpiProbes && place == kNoMpiEntry; ++i) {
     const uint32_t index = (first + i) & (wire::kMpiRequests - 1);
-    auto expected = static_cast<uint32_t>(MpiRequestState::free);
-    if (shared.requests[index].state.compare_exchange_strong(
-            expected, static_cast<uint32_t>(MpiRequestState::forgotten))) {
-      place = index;
-    }
+    place = claim_request(shared.requests[index].state) ? index : kNoMpiEntry;
   }
   if (place == kNoMpiEntry) {
     shared.lost.fetch_add(1, std::memory_order_relaxed);
@@ -417,7 +409,7 @@ void end_mpi_request(uint32_t index, const MpiSource* source) {
   if (source_is_open(r) && get(r.state) == static_cast<uint32_t>(MpiRequestState::pending) &&
       get(r.call.comm) < wire::kMpiComms) {
     if (source != nullptr && source->peer >= 0) {
-      next_mpi_message({get(r.call.comm), true, source->peer, source->tag});
+      next_mpi_message(shared, {get(r.call.comm), true, source->peer, source->tag});
     } else if (source == nullptr) {
       shared.comms[get(r.call.comm)].flags.fetch_or(wire::kMpiCommMissed);
     }

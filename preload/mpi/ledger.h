@@ -50,17 +50,17 @@ inline wire::MpiThread* mpi_thread(wire::MpiSegment& segment) {
 }
 
 // kMpiNoComm if the creation of the communicator was not seen.
-uint32_t mpi_comm_index(MpiWord handle);
+uint32_t find_mpi_comm(MpiWord handle);
 void add_mpi_comm(MpiWord handle);
 void end_mpi_comm(MpiWord handle);
 // kNoMpiEntry: not known.
 uint32_t mpi_window_index(MpiWord handle);
-void add_mpi_window(MpiWord handle, uint32_t comm);
+void add_mpi_window(MpiWord handle, uint32_t comm, const char* name);
 void add_mpi_lock(uint32_t window, int32_t target, bool exclusive);
 void end_mpi_lock(uint32_t window, int32_t target);
 
-// The number of the next message of this channel.
-uint64_t next_mpi_message(const wire::MpiChannelKey& key);
+// The channel of this key, a new one if need be; null if there is no room.
+wire::MpiChannel* find_mpi_channel(uint64_t key);
 
 uint32_t find_mpi_request(MpiWord handle);
 // The new entry, or kNoMpiEntry if there is no room.
@@ -82,8 +82,10 @@ void mpi_ends(wire::MpiFunction function, int error_class);
 
 void copy_mpi_call(wire::MpiCall& to, const wire::MpiCall& from);
 
-// The bytes of an element of the type.
+// The bytes of an element of the type; 0: not known.
 uint64_t mpi_type_bytes(MpiWord handle, wire::MpiType type);
+// The program has committed the type.
+void mpi_type_committed(MpiWord handle);
 
 // Where the program called: return addresses on the stack, at `slot` that of an entry of this library.
 struct MpiCaller {
@@ -110,6 +112,39 @@ inline void add(std::atomic<uint64_t>& field, uint64_t value) {
   } else {
     put(field, get(field) + value);
   }
+}
+
+// Where the search for an entry of a table of `size` entries begins.
+inline uint32_t mpi_table_place(uint64_t key, uint32_t size) {
+  return static_cast<uint32_t>(key * 0x9e37'79b9'7f4a'7c15 >> 40) & (size - 1);
+}
+
+inline bool is_mpi_comm(const wire::MpiComm& comm, MpiWord handle) {
+  return get(comm.handle) == handle && get(comm.state) == static_cast<uint32_t>(wire::MpiCommState::live);
+}
+inline uint32_t mpi_comm_index(wire::MpiSegment& segment, MpiWord handle) {
+  return t_mpi.comm_handle == handle && is_mpi_comm(segment.comms[t_mpi.comm], handle)
+             ? t_mpi.comm
+             : find_mpi_comm(handle);
+}
+
+// The number of the next message of this channel.
+inline uint64_t next_mpi_message(wire::MpiSegment& segment, const wire::MpiChannelKey& key) {
+  const uint64_t wanted = wire::channel_key(key);
+  wire::MpiChannel* channel = &segment.channels[mpi_table_place(wanted, wire::kMpiChannels)];
+  if (get(channel->key) != wanted) {
+    channel = find_mpi_channel(wanted);
+  }
+  if (channel == nullptr) {
+    segment.comms[key.comm].flags.fetch_or(wire::kMpiCommMissed);
+    return 0;
+  }
+  if (g_mpi_shared) {
+    return channel->started.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  const uint64_t number = get(channel->started) + 1;
+  put(channel->started, number);
+  return number;
 }
 
 inline uint32_t mpi_site_place(uint64_t caller) {

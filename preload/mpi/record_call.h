@@ -129,7 +129,7 @@ class RecordedMpiCall {
       window_ = mpi_window_index(handle);
       return window_ == kNoMpiEntry ? wire::kMpiNoComm : get(segment_.windows[window_].comm);
     } else if constexpr (kInfo.at.comm != wire::kNoArgument) {
-      return mpi_comm_index(mpi_handle(words_[kInfo.at.comm]));
+      return mpi_comm_index(segment_, mpi_handle(words_[kInfo.at.comm]));
     } else {
       return wire::kMpiNoComm;
     }
@@ -180,7 +180,7 @@ class RecordedMpiCall {
     const uint32_t comm = get(call.comm);
     uint64_t sequence = 0;
     if (peer >= 0 && tag >= 0 && comm != wire::kMpiNoComm) {
-      sequence = next_mpi_message({comm, receives, peer, tag});
+      sequence = next_mpi_message(segment_, {comm, receives, peer, tag});
     }
     put(call.sequence, sequence);
   }
@@ -402,7 +402,7 @@ class RecordedMpiCall {
     }
     const MpiSource source = mpi_source(statuses_);
     if (source.peer >= 0 && source.tag >= 0) {
-      const uint64_t number = next_mpi_message({comm_, true, source.peer, source.tag});
+      const uint64_t number = next_mpi_message(segment_, {comm_, true, source.peer, source.tag});
       if constexpr (kKind == Kind::receive || kKind == Kind::claim || kKind == Kind::send_receive) {
         wire::MpiCall& call = kKind == Kind::send_receive ? thread_.other : thread_.call;
         put(call.peer, source.peer);
@@ -451,7 +451,8 @@ class RecordedMpiCall {
     } else if constexpr (kKind == Kind::make_comm) {
       add_mpi_comm(mpi_handle_at(words_[kInfo.at.handle]));
     } else if constexpr (kKind == Kind::make_window) {
-      add_mpi_window(mpi_handle_at(words_[kInfo.at.handle]), comm_);
+      add_mpi_window(mpi_handle_at(words_[kInfo.at.handle]), comm_,
+                     kFunction == wire::MpiFunction::MPI_File_open ? "file" : "window");
     } else if constexpr (kKind == Kind::name_comm) {
       if (comm_ != wire::kMpiNoComm) {
         strncpy(segment_.comms[comm_].name, reinterpret_cast<const char*>(words_[1]),
@@ -473,6 +474,8 @@ class RecordedMpiCall {
       if (window_ != kNoMpiEntry) {
         end_mpi_lock(window_, kKind == Kind::unlock ? get(thread_.call.peer) : wire::kMpiAny);
       }
+    } else if constexpr (kKind == Kind::commit_type) {
+      mpi_type_committed(mpi_handle_at(words_[kInfo.at.handle]));
     } else if constexpr (kKind == Kind::end) {
       segment_.ended.store(1);
     }

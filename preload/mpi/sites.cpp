@@ -17,23 +17,6 @@ constexpr uint32_t kRarest = 0xffff;  // one call in so many and one
 
 }  // namespace
 
-uint64_t mpi_type_bytes(MpiWord handle, wire::MpiType type) {
-  static constexpr uint64_t kBytes[] = {0
-#define XPURUN_MPI_BYTES(name, symbol, word, bytes, mpich) , bytes
-                                        XPURUN_MPI_TYPES(XPURUN_MPI_BYTES)};
-#undef XPURUN_MPI_BYTES
-  if (type != wire::MpiType::unknown) {
-    return kBytes[static_cast<size_t>(type)];
-  }
-  static constinit std::atomic<int (*)(MpiWord, int*)> known{nullptr};
-  if (known.load() == nullptr) {
-    known.store(reinterpret_cast<int (*)(MpiWord, int*)>(find_in_mpi("PMPI_Type_size")));
-  }
-  const auto size_of = known.load();
-  int bytes = 0;
-  return size_of != nullptr && size_of(handle, &bytes) == 0 && bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
-}
-
 namespace {
 
 // Open MPI's libraries for Fortran, and MPICH's.

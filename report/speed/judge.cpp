@@ -267,11 +267,12 @@ class Judge {
                               known_steps(own_, {window_.first, *rise}) <= kFewKnown;
     const auto already = rise ? find_blame(own_, hosts_, {window_.first, *rise}) : std::nullopt;
     const bool before = already && already->ranks == suspects->ranks;
-    if (rise && !since_change && !before) {
+    // Ranks that were late before and are later now may differ too much for the mean of the window.
+    if (rise && !since_change && (!before || !blame)) {
       const StepWindow later{*rise, window_.last};
       if (auto now = find_blame(own_, hosts_, later); now && now->ranks == suspects->ranks) {
         window_ = later;
-        since = static_cast<int64_t>(*rise);
+        since = before ? -1 : static_cast<int64_t>(*rise);
         return now;
       }
     }

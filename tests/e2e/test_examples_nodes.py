@@ -94,8 +94,8 @@ class OpenMpi(examples_test.Case):
         self.assertEqual(len(verdicts), 2, hung.stderr)
         for verdict in verdicts.values():
             self.assertEqual((verdict["id"], verdict["level"]), ("hang.p2p", "confirmed"), verdict["sentence"])
-            self.assertIn("rank 0 called send to rank 1 with tag 7", verdict["sentence"])
-            self.assertIn("rank 1 called MPI_Recv of 1 int32 from rank 0 with tag 8", verdict["sentence"])
+            self.assertIn("rank 0 (host n0) called send to rank 1 with tag 7", verdict["sentence"])
+            self.assertIn("rank 1 (host n1) called MPI_Recv of 1 int32 from rank 0 with tag 8", verdict["sentence"])
 
     @needs_torch
     def test_two_nodes(self):

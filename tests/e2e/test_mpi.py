@@ -103,8 +103,6 @@ class Mpi(xpurun_test.Case):
         """What xpurun analyze says of the run."""
         return json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
 
-    # Three ranks that compute need the cores for themselves.
-    @long
     def test_slow_rank(self):
         result, verdict = self.job("imbalance", timeout=60)
         self.assertEqual((verdict["id"], verdict["ranks"]), ("slow.rank", [2]), result.stderr)

@@ -56,14 +56,29 @@ void add_collective_waits(const CallGroup& group, WaitGraph& graph) {
   }
 }
 
+// The call ends when all messages that it waits for have come.
+bool waits_for_all(const CollectiveCall& call) {
+  return call.name.starts_with("MPI_Waitall") || call.name.starts_with("MPI_Sendrecv");
+}
+
 void add_message_waits(const CallGroup& group, WaitGraph& graph) {
   // MPI's record shows which of its unfinished messages a rank waits for.
   const bool only_awaited = group.any->source == model::CallSource::mpi;
-  for (const Message& m : messages_of(group)) {
+  const std::vector<Message> messages = messages_of(group);
+  RankSet incomplete;  // ranks of which one message of several has no counterpart
+  for (const Message& m : messages) {
     const bool waits = !only_awaited || m.call->stage == model::CallStage::called;
     if (m.counterpart == Counterpart::missing && !m.peers.empty() && waits) {
       graph.waits.push_back({.rank = m.rank, .on = m.peers, .group = &group, .message = m.call});
-    } else if (m.call->stage == model::CallStage::called) {
+      if (waits_for_all(*m.call)) {
+        incomplete.insert(m.rank);
+      }
+    }
+  }
+  for (const Message& m : messages) {
+    const bool open = m.counterpart != Counterpart::missing || m.peers.empty();
+    if (open && m.call->stage == model::CallStage::called &&
+        !(waits_for_all(*m.call) && incomplete.contains(m.rank))) {
       graph.held.insert(m.rank);
     }
   }
@@ -104,6 +119,11 @@ void add_lock_waits(const CallGroup& group, WaitGraph& graph) {
 
 const CollectiveCall* call_in(const CallWait& w) {
   return w.message != nullptr ? w.message : call_at(*w.group->member(w.rank), w.sequence);
+}
+
+bool stands_at_its_end(const CallWait& w) {
+  const CollectiveCall* call = w.message == nullptr ? call_in(w) : nullptr;
+  return call != nullptr && call->op == "finalize";
 }
 
 double age_of(const CallWait& w) {
@@ -322,7 +342,7 @@ std::optional<CallFinding> find_stray_message(const WaitGraph& graph) {
     const auto peer = std::find_if(graph.waits.begin(), graph.waits.end(), [&](const CallWait& w) {
       return w.message == nullptr && message.on.contains(w.rank) && w.on == RankSet{message.rank};
     });
-    if (peer == graph.waits.end()) {
+    if (peer == graph.waits.end() || stands_at_its_end(*peer)) {
       continue;
     }
     CallFinding f{.fault = CallFault::operation,
@@ -543,6 +563,11 @@ std::optional<CallFinding> find_circle(const WaitGraph& graph, const Departures&
         messages.push_back(&w);
       }
     }
+  }
+  // A rank at its end has come too early for the messages that it still owes; nobody has left the end out.
+  if (!messages.empty() && std::any_of(circle.waits.begin(), circle.waits.end(),
+                                       [](const CallWait* w) { return stands_at_its_end(*w); })) {
+    return circle_of_messages(circle, std::move(messages));
   }
   if (auto f = left_out(graph, circle, departures)) {
     return f;

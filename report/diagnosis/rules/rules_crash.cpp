@@ -302,7 +302,8 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
     how += tr(" ({})", words_of(crashed->cpp_exception));
   } else if (e.notice != nullptr && e.notice->stack_overflow) {
     how += tr(" (stack overflow)");
-  } else if (e.notice != nullptr && carries_address(e.signal)) {
+  } else if (e.notice != nullptr && carries_address(e.signal) && e.notice->code != SI_KERNEL) {
+    // SI_KERNEL: the processor did not tell the address, for example of a pointer that no address can be.
     how += tr(" (address {:#x})", e.notice->address);
   } else if (!e.cause.empty()) {
     how += tr(" ({})", tr(e.cause));

@@ -21,12 +21,15 @@ namespace {
 
 // A smaller part of a step is a finding, but no verdict on the job: a healthy pipeline on four H200 had 8 %.
 constexpr double kLeastShare = 0.1;
+// Where all ranks lose less of each step, other load of the machine explains that.
+constexpr double kLeastLostS = 1e-3;
 
 // A warning about a rank or about the whole job that lasts. What costs all steps alike, such as waiting for
 // data, makes no job slower than it was.
 bool counts(const SpeedFinding& f) {
   return f.severity == model::SpeedSeverity::warning && f.confidence >= model::Confidence::medium &&
-         f.problem != model::SpeedProblem::cause && f.until < 0 && f.share >= kLeastShare;
+         f.problem != model::SpeedProblem::cause && f.until < 0 && f.share >= kLeastShare &&
+         (!f.ranks.empty() || f.lost_s >= kLeastLostS);
 }
 
 const std::string& words_of(const SpeedFinding& f) {

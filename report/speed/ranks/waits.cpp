@@ -134,8 +134,8 @@ int64_t possible_wait(const StepRecord& step, const RankSteps& rank, int64_t lea
                              0);
   }
   const int64_t idle = idle_in(step, Stage::backward) + idle_in(step, Stage::communication);
-  // A rank that gets no CPU does not wait for others.
-  const int64_t lost = lost_cpu_ns(step);
+  // A rank that gets no CPU does not wait for others. A rank that spins in its waits lacks the CPU there.
+  const int64_t lost = rank.spins ? -1 : lost_cpu_ns(step);
   const int64_t delay =
       lost < 0 ? 0
                : std::max<int64_t>(

@@ -254,6 +254,8 @@ RankSteps steps_of(const RankRecord& rank, size_t most_arrivals) {
     if (span.thread == ends.thread && ends.thread != 0) {
       divider.open(span);
       out.cpu_known = out.cpu_known || (span.cpu_ns >= 0 && span.stage != Stage::mark);
+      out.spins =
+          out.spins || (span.stage == Stage::communication && model::is_mpi_call(all.names[span.name]));
       any = true;
     }
   }

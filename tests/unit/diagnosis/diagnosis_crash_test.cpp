@@ -49,6 +49,8 @@ TEST_CASE("a null pointer in C: signal, address and the Python line that called 
         "ranks 0,2-3 were ended after it");
   CHECK(std::find(v.details.begin(), v.details.end(), "innermost C function of rank 1: strlen (libc.so.6)") !=
         v.details.end());
+  job.facts.run.crashes.front().code = SI_KERNEL;
+  CHECK(diagnose(job.facts).sentence.find("SIGSEGV in boom") != std::string::npos);
 }
 
 TEST_CASE("a stack overflow is told apart from another SIGSEGV") {

@@ -413,6 +413,8 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
     CHECK(v.id == "slow.job");
     CHECK(v.ranks.empty());
     CHECK(v.headline == slow.sentence);
+    job.facts.slow[0].lost_s = 0.0001;  // of calls without work between them
+    CHECK(diagnose(job.facts).id == "none.finished");
   }
   SUBCASE("notes, doubts and causes that cost all steps alike are no verdict") {
     for (const int what : {0, 1, 2}) {

@@ -158,3 +158,36 @@ TEST_CASE("the place of a rank in MPI is the line of the program") {
   CHECK(v.waiting[0].where.function == "residual");
   CHECK(v.waiting[0].what == "MPI_Barrier");
 }
+
+TEST_CASE("one message without a counterpart keeps a wait for several") {
+  const std::string receives = "MPI_Waitall(MPI_Irecv)";
+  const std::string sends = "MPI_Waitall(MPI_Isend)";
+  Calls calls;
+  // Rank 1 exchanges with rank 3 and should with rank 0; the message between ranks 1 and 3 has both ends.
+  calls.message(1, kWorld, mpi(send(3, 5), sends))
+      .message(3, kWorld, mpi(recv(1, 5), receives))
+      .message(1, kWorld, mpi(recv(2, 1), receives))
+      .message(0, kWorld, mpi(recv(1, 5), receives))
+      .message(2, kWorld, mpi(recv(0, 5), receives))
+      .message(3, kWorld, mpi(recv(0, 5), receives));
+  CHECK(hang(calls).id == "hang.p2p");
+  // A wait for any of them ends.
+  Calls any = calls;
+  for (model::CollectiveCall& call : any.comm(1, kWorld).point_to_point) {
+    call.name = "MPI_Waitany(MPI_Isend)";
+  }
+  CHECK(hang(any).id != "hang.p2p");
+}
+
+TEST_CASE("a rank that has come to the end owes a message") {
+  Calls calls;
+  calls.message(3, kWorld, any_recv(0))
+      .enter({0, 1, 2}, kWorld, mpi(operation("finalize", 60), "MPI_Finalize"));
+  const Verdict v = hang(calls);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.ranks == RankSet{0});
+  CHECK_MESSAGE(
+      v.sentence.find("rank 3 waits in MPI_Recv of 8 float32 from rank 0 with any tag (train.py:24)") !=
+          std::string::npos,
+      v.sentence);
+}

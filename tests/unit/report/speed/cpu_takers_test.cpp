@@ -114,3 +114,34 @@ TEST_CASE("a job that becomes slower because of a CPU limit says so") {
       f.sentence.find("the container's CPU limit throttled them 37 % of the time") != std::string::npos,
       f.sentence);
 }
+
+TEST_CASE("a rank that spins while it waits lacks the CPU in its waits, not in its own work") {
+  for (const bool mpi : {true, false}) {
+    CAPTURE(mpi);
+    MadeJob job{.ranks = 3, .steps = 120, .visible_calls = true, .noise = 0.005, .seed = 8};
+    job.change = [](int rank, int, StepParts& p) { p.forward += rank == 2 ? 40 : 0; };
+    auto ranks = tests::make_ranks(job);
+    for (auto& rank : ranks) {
+      model::SpanFile& file = rank.spans[0];
+      file.names[5] = mpi ? "MPI_Waitall" : "all_reduce";
+      for (model::Span& span : file.spans) {
+        if (span.name == 5) {  // several messages, of which none is named
+          span.group = 0;
+          span.sequence = 0;
+          span.cpu_ns = 0;
+        }
+      }
+      for (model::LoadSample& load : file.loads) {
+        load.run_delay_ns = rank.rank == 2 ? 0 : (load.at_ns - job.begin_ns) * 3 / 10;
+      }
+    }
+    const auto report = analyse_speed(ranks);
+    // Who does not spin may have come late for lack of a CPU.
+    REQUIRE(report.findings.size() == (mpi ? 1 : 0));
+    if (mpi) {
+      CHECK(report.findings[0].problem == SpeedProblem::slow_rank);
+      CHECK(report.findings[0].ranks == model::RankSet{2});
+      CHECK(report.findings[0].lost_s == doctest::Approx(0.040).epsilon(0.05));
+    }
+  }
+}

@@ -111,6 +111,15 @@ TEST_CASE("a rank that was always slow has no step, also when the job changes") 
   CHECK(f->sentence.find("since step") == std::string::npos);
 }
 
+TEST_CASE("a rank that was always slow is named, also if its lateness is too uneven for one mean") {
+  MadeJob job{.ranks = 3, .steps = 120, .visible_calls = true, .noise = 0.005, .seed = 12};
+  job.change = [](int rank, int step, StepParts& p) { p.forward = rank == 2 ? 135 : step < 75 ? 120 : 30; };
+  const auto report = analyse_speed(tests::make_ranks(job));
+  REQUIRE(!report.findings.empty());
+  CHECK(report.findings[0].problem == model::SpeedProblem::slow_rank);
+  CHECK(report.findings[0].ranks == model::RankSet{2});
+}
+
 TEST_CASE("property: the load of a machine is no onset of a rank") {
   for (uint32_t seed = 1; seed <= tests::rounds(15); ++seed) {
     MadeJob job{.ranks = 2 + static_cast<int>(seed % 9),
