@@ -478,33 +478,6 @@ TEST_CASE("what the records prove, and what they do not") {
   CHECK(proved(launched).empty());
 }
 
-TEST_CASE("the backend gives up first: the rank that had not come is the culprit") {
-  Job job(4);
-  job.all(in_sleep()).died(0, exited(1), 20);
-  model::PythonException x{.pid = Job::pid_of(0), .rank = 0, .thread = "MainThread", .at_s = 19};
-  x.chain.push_back({.type = "RuntimeError",
-                     .message = "Timed out waiting 6000ms for recv operation to complete",
-                     .frames = {{.file = "/home/u/train.py", .line = 33, .function = "step"}}});
-  job.facts.run.exceptions.push_back(std::move(x));
-  for (const base::Rank r : {1, 2, 3}) {
-    job.died(r, kTerm, 21, "ended by the launcher (SIGTERM from pid 50)");
-  }
-  job.agent_died(exited(1), 22).ended(exited(1));
-  Calls calls;
-  calls.past(kRoutineFour, 3).enter({0, 1, 3}, kRoutineFour, all_reduce());
-  auto& raised = calls.comm(0, kRoutineFour);
-  raised.calls.back().stage = CallStage::done;
-  raised.calls.back().raised = true;
-  raised.done = raised.called;
-  job.facts.collectives = calls.facts;
-  const Verdict v = diagnose(job.facts);
-  CHECK(v.id == "exit.not_entered");
-  CHECK(v.ranks == RankSet{2});
-  CHECK(v.sentence.find("rank 2 has not entered all_reduce of 4096 float32 (train.py:33), call 4") !=
-        std::string::npos);
-  CHECK(v.sentence.find("rank 0 raised RuntimeError: Timed out waiting") != std::string::npos);
-}
-
 TEST_CASE("the first call after the loop: who has not come is the culprit, not those who have") {
   for (const bool many : {false, true}) {
     const Group group{.members =
