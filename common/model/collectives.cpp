@@ -218,6 +218,19 @@ void turn_back(Communicator& c, uint64_t newest) {
   c.point_to_point.clear();
 }
 
+// How much later the second record was made, in seconds; 0 if unknown.
+double time_between(const Communicator& first, const Communicator& second) {
+  for (const CollectiveCall& call : first.calls) {
+    const auto same = std::find_if(second.calls.begin(), second.calls.end(), [&](const CollectiveCall& c) {
+      return c.sequence == call.sequence && c.age_s >= 0 && call.age_s >= 0;
+    });
+    if (same != second.calls.end()) {
+      return same->age_s - call.age_s;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 void add_unseen_ranks(CollectiveFacts& facts, CollectiveFacts later) {
@@ -271,9 +284,12 @@ void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later) {
       if (end == nullptr || !c.comparable || !end->comparable) {
         continue;
       }
+      const double between_s = time_between(c, *end);
       for (const CollectiveCall& call : end->calls) {
         if (call.sequence == c.called + 1 && call.sequence <= newest[c.id]) {
-          c.calls.push_back(call);
+          CollectiveCall& added = c.calls.emplace_back(call);
+          added.age_s = call.age_s < 0 ? call.age_s : std::max(call.age_s - between_s, 0.0);
+          added.left_s = call.left_s < between_s ? -1 : call.left_s - between_s;
           c.called = call.sequence;
           c.launched = std::max(c.launched, std::min(end->launched, c.called));
         }

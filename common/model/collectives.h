@@ -153,7 +153,7 @@ base::Result<CollectiveFacts> load_collective_facts(const std::string& path);
 
 // Adds a rank's calls that came after `facts` were taken, up to the newest call that any rank of the
 // communicator had made by then. The dump at a death comes a moment before the slowest ranks enter the call
-// in which the rank died.
+// in which the rank died. Ages become those at the moment of `facts`, 0 for calls that came later.
 void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later);
 
 // Adds ranks of which nothing is known at the moment of `facts`, from calls that were recorded `later`: as

@@ -137,12 +137,21 @@ std::string dump_that_matters(const RunManifest& run) {
     return root->notice->dump;
   }
   // A dump of the other ranks at the time of a death shows which rank waited for which.
-  const auto reported = std::find_if(run.dumps.begin(), run.dumps.end(), [&](const model::DumpRecord& d) {
-    return root != nullptr && (d.why == model::DumpReason::death || d.why == model::DumpReason::crash) &&
+  const auto first = [&](auto fits) {
+    const auto found = std::find_if(run.dumps.begin(), run.dumps.end(), fits);
+    return root == nullptr || found == run.dumps.end() ? std::string() : found->dir;
+  };
+  std::string after = first([&](const model::DumpRecord& d) {
+    return (d.why == model::DumpReason::death || d.why == model::DumpReason::crash) &&
            d.at_s + 1 >= root->at_s;
   });
-  if (reported != run.dumps.end()) {
-    return reported->dir;
+  // A rank that has raised may need so long to end that the others are dumped for their stillness before.
+  after = after.empty() ? first([&](const model::DumpRecord& d) {
+    return d.why == model::DumpReason::hang && d.at_s >= root->at_s;
+  })
+                        : after;
+  if (!after.empty()) {
+    return after;
   }
   const bool fresh = run.outcome == model::RunOutcome::running && run.stalls.empty() && !run.dumps.empty();
   return fresh && run.dumps.back().why == model::DumpReason::hang ? run.dumps.back().dir : std::string();

@@ -87,6 +87,8 @@ std::optional<model::Verdict> gpu_failed(const Scene& scene);
 
 // rules_calls.cpp
 std::optional<model::Verdict> called_wrongly(const Scene& scene);
+// The same, where ranks have died of the wrong or missing calls of others.
+std::optional<model::Verdict> died_in_call(const Scene& scene);
 std::optional<model::Verdict> failed_by_mismatch(const Scene& scene);
 // A rank whose backend gave up waiting for another rank that had not come.
 std::optional<model::Verdict> gave_up_first(const Scene& scene);

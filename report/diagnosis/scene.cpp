@@ -1,6 +1,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/collectives/mismatch.h"
+#include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/waits/still_limit.h"
 
@@ -59,13 +60,32 @@ model::CollectiveFacts with_places(model::CollectiveFacts calls, const std::vect
   return calls;
 }
 
+// A rank that has raised in a call may need long to end. Until then, too, it has waited in vain.
+std::optional<CallFinding> fault_in(const model::CollectiveFacts& calls, const RunManifest& run) {
+  model::RankSet gave_up;
+  const model::PythonException* first = nullptr;
+  for (const model::PythonException& x : run.exceptions) {
+    if (x.kind == model::ExceptionKind::raised && x.rank >= 0 &&
+        (waited_for_peers(x) || says_backend_gave_up(x))) {
+      gave_up.insert(x.rank);
+      first = first == nullptr || x.at_s < first->at_s ? &x : first;
+    }
+  }
+  if (first != nullptr) {
+    if (auto found = find_fault_of_failure(calls, gave_up, first->rank)) {
+      return std::move(found->finding);
+    }
+  }
+  return find_call_fault(calls);
+}
+
 }  // namespace
 
 Scene::Scene(const Facts& f)
     : facts(f),
       ranks(rank_views(f)),
       endings(endings_of(f.run)),
-      call_fault(find_call_fault(with_places(waited_for(f.collectives, ranks), ranks))),
+      call_fault(fault_in(with_places(waited_for(f.collectives, ranks), ranks), f.run)),
       silent_mismatch(find_silent_mismatch(f.mismatch.empty() ? f.collectives : f.mismatch)) {
   set_apart();
 }

@@ -152,6 +152,9 @@ std::vector<Waiting> waiting_groups(const Views& waiting) {
   std::map<Key, Waiting> by_site;
   std::map<std::string, RankSet> unknown_site;
   for (const RankView* v : waiting) {
+    if (!v->wait) {
+      continue;  // it has waited, by its calls
+    }
     const CodeLocation& where = v->wait->where;
     if (where.function.empty()) {
       unknown_site[v->wait->what].insert(v->rank);

@@ -8,6 +8,8 @@
 #include "report/diagnosis/collectives/wait_graph.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -114,28 +116,82 @@ std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
   return open;
 }
 
-std::optional<CallFinding> find_fault_of_failure(CollectiveFacts facts, const model::RankSet& failed) {
+namespace {
+
+// Shorter delays of a rank say nothing, in seconds.
+constexpr double kLateSeconds = 0.1;
+
+// The first of the calls in which the rank has failed: what cleans up may have made another one, in vain too.
+CollectiveCall* failed_call(Communicator& c) {
+  CollectiveCall* first = nullptr;
+  for (auto call = c.calls.rbegin(); call != c.calls.rend() && call->raised; ++call) {
+    first = &*call;
+  }
+  return first != nullptr && c.calls.back().sequence == c.called ? first : nullptr;
+}
+
+// Forgets the calls of ranks that made `failed` after it had failed in the other rank.
+void forget_late_calls(CollectiveFacts& facts, const std::string& id, const CollectiveCall& failed,
+                       FailedCalls& out) {
+  for (model::RankCollectives& rank : facts.ranks) {
+    for (Communicator& c : rank.communicators) {
+      const CollectiveCall* own =
+          c.id == id ? call_at({.rank = rank.rank, .comm = &c}, failed.sequence) : nullptr;
+      if (own == nullptr || own->age_s < 0 || own->age_s + kLateSeconds >= failed.left_s) {
+        continue;
+      }
+      const double late_s = failed.left_s - own->age_s;
+      out.late_s = out.late.empty() ? late_s : std::min(out.late_s, late_s);
+      out.late.insert(rank.rank);
+      std::erase_if(c.calls, [&](const CollectiveCall& call) { return call.sequence >= failed.sequence; });
+      c.called = failed.sequence - 1;
+      c.launched = c.started = c.done = std::min(c.done, c.called);
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<FailedCalls> find_fault_of_failure(CollectiveFacts facts, const model::RankSet& failed,
+                                                 base::Rank first) {
+  FailedCalls out;
+  std::vector<std::pair<std::string, CollectiveCall>> in_vain;
+  for (model::RankCollectives& rank : facts.ranks) {
+    for (Communicator& c : rank.communicators) {
+      if (const CollectiveCall* call = rank.rank == first ? failed_call(c) : nullptr) {
+        in_vain.emplace_back(c.id, *call);
+      }
+    }
+  }
+  for (const auto& [id, call] : in_vain) {
+    forget_late_calls(facts, id, call, out);
+  }
   bool some = false;
   for (model::RankCollectives& rank : facts.ranks) {
     for (Communicator& c : rank.communicators) {
       if (!failed.contains(rank.rank)) {
         continue;
       }
-      if (!c.calls.empty() && c.calls.back().raised && c.calls.back().sequence == c.called) {
-        c.calls.back().stage = CallStage::called;
-        c.launched = c.started = c.done = std::min(c.done, c.called - 1);
+      if (CollectiveCall* call = failed_call(c)) {
+        call->stage = CallStage::called;
+        c.launched = c.started = c.done = std::min(c.done, call->sequence - 1);
         some = true;
       }
       if (!c.point_to_point.empty() && c.point_to_point.back().raised) {
         c.point_to_point.back().stage = CallStage::called;
         some = true;
       }
+      // The rank has failed in the wait for a call that it did not wait for at once.
+      some = some || (rank.rank == first && !c.done_known && !c.calls.empty() &&
+                      c.calls.back().stage == CallStage::launched);
     }
   }
-  if (!some) {
+  auto finding = some ? find_call_fault(facts) : std::nullopt;
+  if (!finding) {
     return std::nullopt;
   }
-  return find_call_fault(facts);
+  out.finding = std::move(*finding);
+  return out;
 }
 
 const CollectiveCall* call_of_host(const CollectiveFacts& facts, base::Rank rank) {

@@ -16,9 +16,18 @@ namespace xpurun::report {
 // a hang.
 std::optional<CallFinding> find_call_fault(const model::CollectiveFacts& facts);
 
-// The same at the end of a job: calls that raised in these ranks count as waits that the backend gave up.
-// Empty if no such call is known.
-std::optional<CallFinding> find_fault_of_failure(model::CollectiveFacts facts, const model::RankSet& failed);
+// What a failure says about calls.
+struct FailedCalls {
+  CallFinding finding;
+  model::RankSet late;  // made the call only after it had failed in the rank that failed first
+  double late_s = 0;    // the shortest time between, in seconds
+};
+
+// The same at the end of a job: calls that raised in these ranks count as waits that the backend gave up, and
+// a rank that came later as one that had not come. `first`: the rank that failed first. Empty if no such call
+// is known.
+std::optional<FailedCalls> find_fault_of_failure(model::CollectiveFacts facts, const model::RankSet& failed,
+                                                 base::Rank first);
 
 // The call that the rank's host is in at this moment; null if none or unknown.
 const model::CollectiveCall* call_of_host(const model::CollectiveFacts& facts, base::Rank rank);

@@ -48,11 +48,46 @@ void accuse(CallFinding& f, const RankSet& ranks) {
   arrange(f.collective, f.accused);
 }
 
+// The ranks that share the departing rows of a mismatch.
+std::vector<RankSet> sides_of(const CallFinding& f) {
+  std::vector<RankSet> out;
+  for (const model::CalledBy& row : f.collective.calls) {
+    out.push_back(row.ranks);
+  }
+  return out;
+}
+
+// The side whose earlier call has shifted all later ones; null if none has.
+const Departed* shifted_side(const std::vector<RankSet>& sides, const CallFinding& f,
+                             const model::CollectiveFacts& facts, const Departures& departures,
+                             RankSet& out) {
+  const std::string& comm = f.collective.id;
+  for (size_t i = 0; sides.size() == 2 && i < 2; ++i) {
+    const RankSet& ahead = sides[i];
+    const RankSet& behind = sides[1 - i];
+    const uint64_t from = find_shift_before(facts, comm, ahead, behind, f.collective.sequence);
+    const Departed* more = from != 0 ? departures.at(ahead, comm, from) : nullptr;
+    const Departed* less = from != 0 ? departures.at(behind, comm, from) : nullptr;
+    if ((more == nullptr) != (less == nullptr)) {
+      out = more != nullptr ? ahead : behind;
+      return more != nullptr ? more : less;
+    }
+  }
+  return nullptr;
+}
+
 // The sides of a mismatch: without a clear majority the side that does what it did before is right.
-void decide_sides(CallFinding& f, const Departures& departures) {
+void decide_sides(CallFinding& f, const model::CollectiveFacts& facts, const std::vector<CallGroup>& groups,
+                  const Departures& departures) {
   RankSet all = f.accused;
   all.insert(f.waiting);
   if (!f.tie && is_majority(f.waiting.size(), all.size())) {
+    return;
+  }
+  RankSet shifted;
+  if (const Departed* d = shifted_side(sides_of(f), f, facts, departures, shifted)) {
+    accuse(f, shifted);
+    describe(f, groups, *d);
     return;
   }
   const RankSet departed = common(all, departures.certain());
@@ -112,7 +147,7 @@ void decide_by_routine(CallFinding& f, const model::CollectiveFacts& facts,
   if (f.fault == CallFault::not_entered) {
     decide_waiting(f, facts, groups, departures);
   } else if ((is_mismatch(f.fault) && f.fault != CallFault::departed) || f.fault == CallFault::order) {
-    decide_sides(f, departures);
+    decide_sides(f, facts, groups, departures);
   }
   if (f.tie && f.accused.empty()) {
     if (const RankSet odd = odd_ranks(facts, f.waiting); !odd.empty()) {

@@ -76,7 +76,8 @@ Marks marks_of(const model::CollectiveFacts& facts) {
   return out;
 }
 
-const CollectiveCall* recorded(const model::RankCollectives& rank, const std::string& comm, uint64_t number) {
+// Where the rank's record has this call; without a kind if it has not.
+Call place_of_call(const model::RankCollectives& rank, const std::string& comm, uint64_t number) {
   for (const CallLane& lane : rank.lanes) {
     if (!is_sound(lane)) {
       continue;
@@ -85,16 +86,36 @@ const CollectiveCall* recorded(const model::RankCollectives& rank, const std::st
       const CallLane::Kind& kind = kind_at(lane, i - 1);
       if (lane.numbers[i - 1] == number && kind.communicator == comm &&
           !model::is_message(kind.call.operation())) {
-        return &kind.call;
+        return {&kind, &lane, i - 1};
       }
     }
   }
-  return nullptr;
+  return {};
+}
+
+const CollectiveCall* recorded(const model::RankCollectives& rank, const std::string& comm, uint64_t number) {
+  const Call found = place_of_call(rank, comm, number);
+  return found.kind != nullptr ? &found.kind->call : nullptr;
+}
+
+// Whether the call before this one has this communicator and number, too.
+bool follow_the_same(const Call& a, const Call& b) {
+  if (a.at == 0 || b.at == 0) {
+    return a.at == b.at;
+  }
+  return a.lane->numbers[a.at - 1] == b.lane->numbers[b.at - 1] &&
+         kind_at(*a.lane, a.at - 1).communicator == kind_at(*b.lane, b.at - 1).communicator;
+}
+
+// The same call of the same line.
+bool is_same(const CollectiveCall& a, const CollectiveCall& b) {
+  return difference(a, b) == Difference::none && a.where.line == b.where.line && a.where.file == b.where.file;
 }
 
 // How the members of a communicator stand to one call that surprised some of them.
 struct Others {
-  RankSet kept;            // made a call that is usual for them
+  RankSet same;            // made this very call after the same call
+  RankSet kept;            // made another call, which is usual for them
   RankSet absent;          // have not come so far
   bool same_shape = true;  // all of `kept` made a call of equal shape
 };
@@ -111,9 +132,13 @@ Others others_at(const model::CollectiveFacts& facts, const CallNumber& call_num
     }
     if (comm->called < call_number.second) {
       out.absent.insert(rank.rank);
-    } else if (const CollectiveCall* other = recorded(rank, call_number.first, call_number.second)) {
+    } else if (const Call other = place_of_call(rank, call_number.first, call_number.second);
+               other.kind != nullptr && is_same(call, other.kind->call) &&
+               follow_the_same(surprised.begin()->second, other)) {
+      out.same.insert(rank.rank);
+    } else if (other.kind != nullptr) {
       out.kept.insert(rank.rank);
-      out.same_shape = out.same_shape && difference(call, *other) == Difference::none;
+      out.same_shape = out.same_shape && difference(call, other.kind->call) == Difference::none;
     }
   }
   return out;
@@ -188,7 +213,9 @@ Departures::Departures(const model::CollectiveFacts& facts) {
     if (rest == 0) {
       continue;  // all of them at once
     }
-    if (is_majority(ranks.size(), ranks.size() + rest)) {
+    // Of an older record, only some ranks may still know what came before the call.
+    const size_t together = ranks.size() + others.same.size();
+    if (is_majority(together, together + rest)) {
       together_[number.first].push_back(number.second);
       continue;
     }
@@ -239,6 +266,24 @@ const Departed* Departures::of_all(const RankSet& ranks) const {
   for (const base::Rank rank : ranks.ranks()) {
     const Departed* d = of(rank);
     if (d == nullptr || (first != nullptr && !same_departure(*first, *d))) {
+      return nullptr;
+    }
+    first = first == nullptr ? d : first;
+  }
+  return first;
+}
+
+const Departed* Departures::at(const RankSet& ranks, const std::string& communicator, uint64_t number) const {
+  const Departed* first = nullptr;
+  for (const base::Rank rank : ranks.ranks()) {
+    const auto found = by_rank_.find(rank);
+    const auto d = found == by_rank_.end() ? nullptr : [&]() -> const Departed* {
+      const auto at = std::find_if(found->second.begin(), found->second.end(), [&](const Departed& one) {
+        return one.number == number && one.communicator == communicator;
+      });
+      return at == found->second.end() ? nullptr : &*at;
+    }();
+    if (d == nullptr) {
       return nullptr;
     }
     first = first == nullptr ? d : first;
@@ -371,8 +416,7 @@ std::map<uint64_t, const CollectiveCall*> calls_on(const model::CollectiveFacts&
 }
 
 bool equal(const CollectiveCall& a, const CollectiveCall& b) {
-  return difference(a, b) == Difference::none && a.where.line == b.where.line &&
-         a.where.file == b.where.file && !a.where.file.empty();
+  return is_same(a, b) && !a.where.file.empty();
 }
 
 // The number from which on `ahead` is one call further than `behind`; 0 if it is not.
@@ -399,6 +443,24 @@ uint64_t shifted_from(const std::map<uint64_t, const CollectiveCall*>& ahead,
 }
 
 }  // namespace
+
+uint64_t find_shift_before(const model::CollectiveFacts& facts, const std::string& comm, const RankSet& ahead,
+                           const RankSet& behind, uint64_t number) {
+  uint64_t out = 0;
+  for (const base::Rank first : ahead.ranks()) {
+    const std::map<uint64_t, const CollectiveCall*> more = calls_on(facts, first, comm);
+    for (const base::Rank second : behind.ranks()) {
+      std::map<uint64_t, const CollectiveCall*> less = calls_on(facts, second, comm);
+      less.erase(less.lower_bound(number), less.end());
+      const uint64_t from = shifted_from(more, less);
+      if (from == 0 || (out != 0 && out != from)) {
+        return 0;
+      }
+      out = from;
+    }
+  }
+  return out;
+}
 
 std::optional<Shift> find_shift(const model::CollectiveFacts& facts, const CallGroup& group) {
   const uint64_t most = group.most_called();

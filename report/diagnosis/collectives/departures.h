@@ -42,6 +42,8 @@ class Departures {
   const Departed* of(base::Rank rank) const;
   // The departure that these ranks share; null if theirs differ.
   const Departed* of_all(const model::RankSet& ranks) const;
+  // The departure of the first of these ranks in this call, if all of them have departed in it; else null.
+  const Departed* at(const model::RankSet& ranks, const std::string& communicator, uint64_t number) const;
   // Ranks with a departure that needs no other sign.
   model::RankSet certain() const;
   // Most ranks of the communicator departed together in this call: those that have not called it are alone.
@@ -64,6 +66,12 @@ struct Shift {
   uint64_t number = 0;                          // of the call that is too many
   const model::CollectiveCall* call = nullptr;  // that call
 };
+
+// From the lines of the calls before this one: the number from which on the ranks of `ahead` are one call
+// further than those of `behind`, which end in another call under `number` for that reason; 0 if the lines do
+// not tell.
+uint64_t find_shift_before(const model::CollectiveFacts& facts, const std::string& comm,
+                           const model::RankSet& ahead, const model::RankSet& behind, uint64_t number);
 
 // From the lines of the calls: whether the ranks that have called more are shifted against the others. Empty
 // if the lines do not tell.

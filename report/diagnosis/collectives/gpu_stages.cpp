@@ -15,11 +15,23 @@ using model::RankSet;
 
 namespace {
 
+// A call that needs everybody and has ended in one rank has run in all. The record of a rank that does not
+// even know its start is behind.
+bool is_behind(const CallGroup& group, const Member& m, uint64_t sequence) {
+  const CollectiveCall* call = call_at(m, sequence);
+  return call != nullptr && needs_everybody(*call) && m.comm->started < sequence &&
+         std::any_of(group.members.begin(), group.members.end(),
+                     [&](const Member& other) { return other.rank != m.rank && is_done(other, sequence); });
+}
+
 // The oldest call that a member is known not to have finished; 0 if none.
 uint64_t oldest_open(const CallGroup& group) {
   uint64_t oldest = 0;
   for (const Member& m : group.members) {
-    const uint64_t open = open_call(m);
+    uint64_t open = open_call(m);
+    while (open > 0 && is_behind(group, m, open)) {
+      open = open < m.comm->called ? open + 1 : 0;
+    }
     oldest = open > 0 && (oldest == 0 || open < oldest) ? open : oldest;
   }
   return oldest;

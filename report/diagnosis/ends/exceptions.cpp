@@ -36,6 +36,13 @@ constexpr std::array<std::string_view, 4> kConsequences = {
     "torch.multiprocessing.spawn.ProcessRaisedException",
     "torch.multiprocessing.spawn.ProcessExitedException"};
 
+constexpr std::array<std::string_view, 3> kPeerIsGone = {"Connection closed by peer",
+                                                         "Connection reset by peer", "Broken pipe"};
+// Of gloo, of monitored_barrier, and of the thread that watches NCCL's calls.
+constexpr std::array<std::string_view, 5> kTimeouts = {
+    "Timed out waiting", "Application timeout caused pair closure", "monitoredBarrier",
+    "Watchdog caught collective operation timeout", "NCCL communicator was aborted"};
+
 bool is_consequence(const PythonException& x) {
   const std::string& type = x.chain.front().type;
   return std::find(kConsequences.begin(), kConsequences.end(), type) != kConsequences.end();
@@ -271,8 +278,19 @@ bool waited_for_peers(const PythonException& exception) {
 }
 
 bool says_peer_is_gone(const PythonException& exception) {
-  return says(exception, "Connection closed by peer") || says(exception, "Connection reset by peer") ||
-         says(exception, "Broken pipe");
+  return std::any_of(kPeerIsGone.begin(), kPeerIsGone.end(),
+                     [&](std::string_view words) { return says(exception, words); });
+}
+
+bool says_backend_gave_up(std::string_view message) {
+  const auto in_message = [&](std::string_view words) { return message.find(words) != message.npos; };
+  return std::any_of(kPeerIsGone.begin(), kPeerIsGone.end(), in_message) ||
+         std::any_of(kTimeouts.begin(), kTimeouts.end(), in_message);
+}
+
+bool says_backend_gave_up(const PythonException& exception) {
+  return std::any_of(exception.chain.begin(), exception.chain.end(),
+                     [](const ExceptionLink& link) { return says_backend_gave_up(link.message); });
 }
 
 bool is_alike(const PythonException* a, const PythonException* b) {

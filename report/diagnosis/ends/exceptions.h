@@ -4,6 +4,7 @@
 #include "common/model/run_manifest.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::report {
@@ -37,6 +38,11 @@ bool waited_for_peers(const model::PythonException& exception);
 
 // The message says that the connection to another process broke.
 bool says_peer_is_gone(const model::PythonException& exception);
+
+// The message is that of a backend (gloo, NCCL's watchdog, monitored_barrier) that waited for another rank in
+// vain.
+bool says_backend_gave_up(std::string_view message);
+bool says_backend_gave_up(const model::PythonException& exception);
 
 // Both are null, or both are of the same type with the same message.
 bool is_alike(const model::PythonException* a, const model::PythonException* b);

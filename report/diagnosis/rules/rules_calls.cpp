@@ -1,7 +1,9 @@
 // Verdicts that rest on the recorded calls of the ranks.
+#include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/collectives/analysis.h"
+#include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/blame.h"
@@ -230,8 +232,15 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
   const bool enters = f.fault == CallFault::not_launched || f.fault == CallFault::queued ||
                       f.fault == CallFault::not_finished;
   if (!absent.empty() && !enters) {
-    Verdict v = blame(scene, absent, views_of(scene, f.waiting));
+    const Views left = views_of(scene, f.waiting);
+    Verdict v = blame(scene, absent, left);
     v.collective = f.collective;
+    const bool gave_up = std::none_of(left.begin(), left.end(), [](const RankView* w) { return w->wait; });
+    if (const auto calls = waiting_in_calls(f); gave_up && !calls.empty()) {
+      v.waiting = waiting_in_calls(f);
+      say(v, tr("{}; {} waited in vain in {}", v.headline, rank_words(f.waiting),
+                waiting_place(v.waiting.front().what, v.waiting.front().where)));
+    }
     return v;
   }
   const FaultNames names = names_of(f.fault);
@@ -315,13 +324,14 @@ Verdict failure_by_calls(const Scene& scene, const Ending& failure, const CallFi
                          std::string_view id) {
   Verdict v;
   v.id = id;
-  v.kind = failure.signal != 0 ? model::VerdictKind::crash : model::VerdictKind::exit;
+  const int signal = failure.raised() ? 0 : failure.signal;
+  v.kind = signal != 0 ? model::VerdictKind::crash : model::VerdictKind::exit;
   v.level = model::VerdictLevel::confirmed;
   v.confidence = f.tie ? Confidence::medium : Confidence::high;
   v.ranks = f.accused;
   v.host = host_of(scene.facts.run, failure.process->node);
-  v.signal = failure.signal;
-  v.exit_code = failure.signal != 0 ? -1 : failure.exit_code;
+  v.signal = signal;
+  v.exit_code = signal != 0 ? -1 : failure.exit_code;
   v.seconds = failure.at_s;
   v.dump = scene.facts.dump_dir;
   v.collective = f.collective;
@@ -338,56 +348,132 @@ Verdict failure_by_calls(const Scene& scene, const Ending& failure, const CallFi
 
 }  // namespace
 
+namespace {
+
+// NCCL's calls are open until the end: its watchdog ends the process.
+bool was_ended_by_watchdog(const Scene& scene, const Ending& failure) {
+  const auto gave_up = [](const model::ThreadStack& t) {
+    return says_backend_gave_up(t.cpp_exception.message);
+  };
+  return failure.signal == SIGABRT &&
+         std::any_of(scene.facts.stacks.begin(), scene.facts.stacks.end(),
+                     [&](const model::ProcessStacks& s) {
+                       return s.pid == failure.process->pid && s.rank == failure.process->rank &&
+                              std::any_of(s.threads.begin(), s.threads.end(), gave_up);
+                     });
+}
+
+// The rank has died in its call, for which it is not to blame or as one of those that differ.
+bool is_victim(const Scene& scene, const CallFinding& f, const RankView& v) {
+  const Ending* e = scene.ending_of(v);
+  if (e == nullptr || e->follower) {
+    return e != nullptr;
+  }
+  if (is_mismatch(f.fault)) {
+    return (e->raised() ? e->in_wait : e->signal == SIGABRT) &&
+           (f.waiting.contains(v.rank) || f.accused.contains(v.rank));
+  }
+  return f.waiting.contains(v.rank) &&
+         (e->raised() ? says_backend_gave_up(*e->exception) : was_ended_by_watchdog(scene, *e));
+}
+
+}  // namespace
+
+std::optional<Verdict> died_in_call(const Scene& scene) {
+  const Views dead = scene.in({RankState::dead});
+  const auto& f = scene.call_fault;
+  const bool victims =
+      f && f->fault < CallFault::not_launched && !dead.empty() &&
+      std::all_of(dead.begin(), dead.end(), [&](const RankView* v) { return is_victim(scene, *f, *v); });
+  return victims ? called_wrongly(scene) : std::nullopt;
+}
+
 // gloo and NCCL may end a rank because of another rank's call: the failure is the consequence.
 std::optional<Verdict> failed_by_mismatch(const Scene& scene) {
   const Ending* failure = scene.root_failure();
   const auto& f = scene.call_fault;
-  const bool can_follow = failure != nullptr && (failure->signal == 0 || failure->signal == SIGABRT);
+  const bool can_follow =
+      failure != nullptr && (failure->signal == 0 || failure->signal == SIGABRT || failure->raised());
   if (!can_follow || !f || !is_mismatch(f->fault) ||
       (!f->accused.contains(failure->process->rank) && !f->waiting.contains(failure->process->rank))) {
     return std::nullopt;
   }
-  Verdict v = failure_by_calls(scene, *failure, *f, failure->signal != 0 ? kCrashMismatch : kExitMismatch);
+  Verdict v = failure_by_calls(scene, *failure, *f,
+                               failure->signal != 0 && !failure->raised() ? kCrashMismatch : kExitMismatch);
   say(v, tr("{}; {} {} in it after {}", fault_text(*f, names_in(scene)),
             scene.names({failure->process->rank}), how_it_ended(*failure), seconds_words(failure->at_s)));
   return v;
 }
 
-std::optional<Verdict> gave_up_first(const Scene& scene) {
-  const Ending* failure = scene.root_failure();
-  if (failure == nullptr || !failure->raised() || failure->signal != 0) {
-    return std::nullopt;
-  }
-  RankSet failed;
-  RankSet gone;  // ended well before
+namespace {
+
+// How the ranks have ended, before the failure and by it.
+struct EndedRanks {
+  RankSet gave_up;  // by an exception of a call that waits for others
+  RankSet others;   // well and before, or by another exception
+};
+
+EndedRanks ended_ranks(const Scene& scene, const Ending& failure) {
+  EndedRanks out;
   for (const Ending& e : scene.endings) {
     if (e.process->rank >= 0 && e.raised()) {
-      failed.insert(e.process->rank);
-    } else if (e.process->rank >= 0 && e.dead && !e.failed() && e.at_s < failure->at_s) {
-      gone.insert(e.process->rank);
+      (e.in_wait || says_backend_gave_up(*e.exception) ? out.gave_up : out.others).insert(e.process->rank);
+    } else if (e.process->rank >= 0 && e.dead && !e.failed() && e.at_s < failure.at_s) {
+      out.others.insert(e.process->rank);
     }
   }
-  const auto f = find_fault_of_failure(scene.facts.collectives, failed);
-  const base::Rank victim = failure->process->rank;
-  if (!f || f->accused.empty() || f->fault >= CallFault::not_launched) {
+  return out;
+}
+
+std::optional<FailedCalls> failed_calls(const Scene& scene, const Ending& failure, const RankSet& gave_up) {
+  if (failure.raised()) {
+    return find_fault_of_failure(scene.facts.collectives, gave_up, failure.process->rank);
+  }
+  return scene.call_fault && was_ended_by_watchdog(scene, failure)
+             ? std::optional(FailedCalls{.finding = *scene.call_fault})
+             : std::nullopt;
+}
+
+// Where the ranks were that had not come.
+std::string absence_words(const Scene& scene, const FailedCalls& found, Verdict& v) {
+  const RankSet& accused = found.finding.accused;
+  if (accused.minus(found.late).empty()) {
+    return tr("; {} made it {} after it had failed", scene.names(accused),
+              base::human_duration(found.late_s));
+  }
+  const Views views = views_of(scene, accused);
+  if (views.empty() || views.front()->where.file.empty()) {
+    return {};
+  }
+  v.where = views.front()->where;
+  return tr("; {} was in {}", scene.names({views.front()->rank}), place(v.where));
+}
+
+}  // namespace
+
+std::optional<Verdict> gave_up_first(const Scene& scene) {
+  const Ending* failure = scene.root_failure();
+  if (failure == nullptr) {
     return std::nullopt;
   }
-  const bool by_itself =
-      is_mismatch(f->fault) && (f->accused.contains(victim) || f->waiting.contains(victim));
-  const bool by_others = !is_mismatch(f->fault) && f->waiting.contains(victim) &&
-                         f->accused.minus(failed).size() == f->accused.size() &&
-                         f->accused.minus(gone).size() == f->accused.size();
+  const EndedRanks ended = ended_ranks(scene, *failure);
+  const auto found = failed_calls(scene, *failure, ended.gave_up);
+  if (!found || found->finding.accused.empty() || found->finding.fault >= CallFault::not_launched) {
+    return std::nullopt;
+  }
+  const CallFinding& f = found->finding;
+  const base::Rank victim = failure->process->rank;
+  const bool by_itself = is_mismatch(f.fault) && (f.accused.contains(victim) || f.waiting.contains(victim));
+  RankSet excused = ended.gave_up.minus(found->late);
+  excused.insert(ended.others);
+  const bool by_others = !is_mismatch(f.fault) && f.waiting.contains(victim) &&
+                         f.accused.minus(excused).size() == f.accused.size();
   if (!by_itself && !by_others) {
     return std::nullopt;
   }
-  Verdict v = failure_by_calls(scene, *failure, *f, by_itself ? kExitMismatch : kExitNotEntered);
-  std::string place_words;
-  const Views accused = views_of(scene, f->accused);
-  if (by_others && !accused.empty() && !accused.front()->where.file.empty()) {
-    v.where = accused.front()->where;
-    place_words = tr("; {} was in {}", scene.names({accused.front()->rank}), place(v.where));
-  }
-  say(v, tr("{}{}; {} {} after {}", fault_text(*f, names_in(scene)), place_words, scene.names({victim}),
+  Verdict v = failure_by_calls(scene, *failure, f, by_itself ? kExitMismatch : kExitNotEntered);
+  const std::string absence = by_others ? absence_words(scene, *found, v) : std::string();
+  say(v, tr("{}{}; {} {} after {}", fault_text(f, names_in(scene)), absence, scene.names({victim}),
             how_it_ended(*failure), seconds_words(failure->at_s)));
   return v;
 }

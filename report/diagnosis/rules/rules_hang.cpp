@@ -452,6 +452,7 @@ constexpr Rule kHangRules[] = {
     lock_circle,          // before each of its ranks
     locked,               // before the ranks that wait for it
     not_all_joined,       // those that died of it included
+    died_in_call,         // before the dead, who are victims
     held_or_outside,      // certain without the recorded calls
     others_just_came,     // the recorded calls are those of ranks that stand in them
     called_wrongly,       // from the recorded calls

@@ -160,3 +160,21 @@ TEST_CASE("NCCL: two communicators in opposite order accuse no innocent rank") {
   CHECK(v.id == "hang.queued");
   CHECK(v.ranks == RankSet{1});
 }
+
+TEST_CASE("NCCL: a rank whose record is behind that of its peers is not the one whose GPU is kept") {
+  Calls calls;
+  calls.past(kTwoRanks, 315);
+  const Group pair{.name = "pair", .members = {0, 1}, .source = CallSource::nccl};
+  calls.past(pair, 315);
+  for (const base::Rank r : {0, 1}) {
+    for (int i = 0; i < 5; ++i) {
+      calls.enters(r, pair, all_reduce());
+      calls.reaches(r, pair, r == 0 ? CallStage::launched : CallStage::done);
+    }
+    calls.enters(r, pair, all_reduce()).reaches(r, pair, CallStage::launched);
+  }
+  const Verdict v = gpu_hang(calls, 2);
+  CHECK(v.id == "hang.network");
+  CHECK(v.ranks.empty());
+  CHECK(v.collective.sequence == 321);
+}

@@ -478,33 +478,6 @@ TEST_CASE("what the records prove, and what they do not") {
   CHECK(proved(launched).empty());
 }
 
-TEST_CASE("the backend gives up first: the rank that had not come is the culprit") {
-  Job job(4);
-  job.all(in_sleep()).died(0, exited(1), 20);
-  model::PythonException x{.pid = Job::pid_of(0), .rank = 0, .thread = "MainThread", .at_s = 19};
-  x.chain.push_back({.type = "RuntimeError",
-                     .message = "Timed out waiting 6000ms for recv operation to complete",
-                     .frames = {{.file = "/home/u/train.py", .line = 33, .function = "step"}}});
-  job.facts.run.exceptions.push_back(std::move(x));
-  for (const base::Rank r : {1, 2, 3}) {
-    job.died(r, kTerm, 21, "ended by the launcher (SIGTERM from pid 50)");
-  }
-  job.agent_died(exited(1), 22).ended(exited(1));
-  Calls calls;
-  calls.past(kRoutineFour, 3).enter({0, 1, 3}, kRoutineFour, all_reduce());
-  auto& raised = calls.comm(0, kRoutineFour);
-  raised.calls.back().stage = CallStage::done;
-  raised.calls.back().raised = true;
-  raised.done = raised.called;
-  job.facts.collectives = calls.facts;
-  const Verdict v = diagnose(job.facts);
-  CHECK(v.id == "exit.not_entered");
-  CHECK(v.ranks == RankSet{2});
-  CHECK(v.sentence.find("rank 2 has not entered all_reduce of 4096 float32 (train.py:33), call 4") !=
-        std::string::npos);
-  CHECK(v.sentence.find("rank 0 raised RuntimeError: Timed out waiting") != std::string::npos);
-}
-
 TEST_CASE("the first call after the loop: who has not come is the culprit, not those who have") {
   for (const bool many : {false, true}) {
     const Group group{.members =
@@ -547,4 +520,65 @@ TEST_CASE("one call more of equal shape, met by the next call of the others") {
   CHECK(v.ranks == RankSet{1});
   CHECK(v.sentence.find("rank 1 had made one call more: all_reduce of 16 float32 (train.py:127), call 14") !=
         std::string::npos);
+}
+
+TEST_CASE(
+    "one call more of equal shape, of two ranks: the earlier line decides, not the call in which they meet") {
+  Calls calls;
+  for (const base::Rank r : {0, 1}) {
+    steps(calls, r, kRoutinePair, {all_reduce(4194304, 75)}, 3);
+    for (int i = 0; i < 24; ++i) {
+      calls.finishes(r, kRoutinePair, all_reduce(16, 125));
+      if (r == 1 && i == 12) {
+        calls.finishes(r, kRoutinePair, all_reduce(16, 128));
+      }
+    }
+  }
+  auto& late = calls.comm(1, kRoutinePair);
+  late.calls.back().stage = CallStage::called;
+  late.done = late.called - 1;
+  calls.enters(0, kRoutinePair, all_reduce(4194304, 75));
+  const Verdict v = hang(calls, 2);
+  CHECK(v.id == "hang.mismatch_size");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("(train.py:128), call 17") != std::string::npos);
+}
+
+TEST_CASE(
+    "an older call that both ranks have made is no departure, though only one still knows its routine") {
+  const Group world{.name = "world", .members = {0, 1}};
+  const Group tp{.name = "tp", .members = {0, 1}};
+  for (const int known : {1, 4, 8}) {  // steps before that rank 1 still knows
+    Calls calls;
+    for (const base::Rank r : {0, 1}) {
+      for (int step = r == 1 ? 9 - known : 0; step < 20; ++step) {
+        steps(calls, r, tp, {all_reduce(1048576, 76)}, 16);
+        if (step == 10) {
+          calls.finishes(r, world, all_reduce(1, 200));
+        }
+        calls.finishes(r, world, broadcast());
+      }
+    }
+    // Rank 1 knows fewer calls, but has made as many.
+    for (const Group& group : {world, tp}) {
+      auto& c = calls.comm(1, group);
+      const uint64_t missing = calls.comm(0, group).called - c.called;
+      c.called = c.launched = c.started = c.done = calls.comm(0, group).called;
+      for (auto& call : c.calls) {
+        call.sequence += missing;
+      }
+      for (auto& lane : calls.facts.of(1, c.calls.empty() ? 0 : calls.facts.ranks[1].pid).lanes) {
+        for (size_t i = 0; i < lane.order.size(); ++i) {
+          const auto& kind = lane.kinds[static_cast<size_t>(lane.order[i])];
+          lane.numbers[i] += kind.communicator == c.id ? missing : 0;
+        }
+      }
+    }
+    steps(calls, 0, tp, {all_reduce(1048576, 76)}, 16);
+    calls.enters(0, world, all_reduce(1, 200));
+    const auto f = find_call_fault(calls.facts);
+    REQUIRE(f);
+    CHECK(f->fault == CallFault::not_entered);
+    CHECK(f->accused == RankSet{1});
+  }
 }
