@@ -36,6 +36,7 @@ enum class Source : uint8_t {
   nccl_profiler,       // GPU clock, by NCCL's own profiler interface
   nccl_profiler_host,  // from the same interface in NCCL 2.26, with times of NCCL's proxy thread
   cupti,               // an activity record of CUPTI during a capture; in event files only
+  event_group,         // a pair of CUDA events around a group of messages, which this one is in
 };
 
 // Algorithm and protocol that NCCL's profiler interface reported for a collective. Zero is unknown.
@@ -122,8 +123,8 @@ struct Event {
   uint64_t begin_ns;  // CLOCK_MONOTONIC of the host, ns
   uint64_t duration_ns;
   uint32_t op;        // index of OpEntry
-  uint32_t sequence;  // collective: sequence number on its communicator; else count within its OpEntry, from
-                      // 0; low 32 bits
+  uint32_t sequence;  // collective: sequence number on its communicator; send or receive: count within its
+                      // OpEntry, from 1; else from 0; low 32 bits
   uint32_t delay_us;  // from the call to its start on the GPU, saturated
   uint16_t stream;    // number of the stream in the process, in order of appearance
   uint8_t source;     // Source

@@ -21,7 +21,7 @@ static_assert(static_cast<int>(wire::Source::events) == 1 &&
               static_cast<int>(wire::Source::host_call) == 3 &&
               static_cast<int>(wire::Source::nccl_profiler) == 4 &&
               static_cast<int>(wire::Source::nccl_profiler_host) == 5 &&
-              static_cast<int>(wire::Source::cupti) == 6);
+              static_cast<int>(wire::Source::cupti) == 6 && static_cast<int>(wire::Source::event_group) == 7);
 static_assert(wire::kOpScaleA == 1 && wire::kOpScaleB == 2 && wire::kOpRowMajor == 4 &&
               wire::kOpGrouped == 8 && wire::kOpOther == 128 && wire::kEventHostBegin == 1 &&
               wire::kEventFirstOfStep == 2);

@@ -255,7 +255,13 @@ void StepWatch::judge(const model::StepChange& change) {
     return;
   }
   const double since_told = reported_s_ > 0 ? change.after_s / reported_s_ - 1 : threshold_;
-  if (change.share <= 0 || change.after_s / fastest_s_ - 1 < threshold_ || since_told < threshold_) {
+  if (change.share <= 0) {
+    return;
+  }
+  if (change.after_s / fastest_s_ - 1 < threshold_ || since_told < threshold_) {
+    if (longer_) {
+      longer_();
+    }
     return;
   }
   reported_s_ = change.after_s;

@@ -34,8 +34,12 @@ class StepWatch {
   };
 
   // `threshold`: 0.2: report when a step takes 20 % longer than at the fastest level; 0: never.
-  StepWatch(double threshold, Report slower, Report as_fast = {})
-      : threshold_(threshold), slower_(std::move(slower)), as_fast_(std::move(as_fast)) {}
+  // `longer`: the steps take longer, but not by as much.
+  StepWatch(double threshold, Report slower, Report as_fast = {}, std::function<void()> longer = {})
+      : threshold_(threshold),
+        slower_(std::move(slower)),
+        as_fast_(std::move(as_fast)),
+        longer_(std::move(longer)) {}
 
   // `process` distinguishes the successive processes of a rank.
   void add(base::Rank rank, uint64_t process, std::span<const model::Span> spans);
@@ -99,6 +103,7 @@ class StepWatch {
   double threshold_;
   Report slower_;
   Report as_fast_;
+  std::function<void()> longer_;
   bool gpu_ = false;
   base::MonoNs timed_from_ = 0;   // each call was timed from then
   base::MonoNs timed_until_ = 0;  // until then

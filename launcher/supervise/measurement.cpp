@@ -165,6 +165,7 @@ SlowdownHandler::Hooks Measurement::speed_hooks() {
                            const model::RankSet& ranks) { parts_.notifier.events().slower(sentence, ranks); },
           .say = hooks_.say,
           .changed = [this] { timing_.look_now(); },
+          .longer = [this] { timing_.steps_take_longer(); },
           .recorded = [this] { return timing_.level() != wire::Level::off && !parts_.job.is_ending(); },
           .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_),
           .look_for_stall = hooks_.look_for_stall};

@@ -9,6 +9,11 @@ namespace {
 
 // The poller of a rank reads finished work every 50 to 200 ms, the supervisor every 100 ms.
 constexpr base::MonoNs kSettleNs = 1'000'000'000;
+bool is_message(uint16_t api) {
+  return api == static_cast<uint16_t>(wire::Api::ncclSend) ||
+         api == static_cast<uint16_t>(wire::Api::ncclRecv);
+}
+
 constexpr base::MonoNs kSpansNs = 10'000'000'000;  // a window of spans
 
 }  // namespace
@@ -46,7 +51,9 @@ void LatenessWatch::add(base::Rank rank, std::span<const wire::Event> events, co
     const base::MonoNs end = begin + static_cast<base::MonoNs>(event.duration_ns);
     switch (static_cast<wire::OpClass>(key.op_class)) {
       case wire::OpClass::collective:
-        if (key.comm < wire::kCommSlots && event.sequence != 0 && memory.comms[key.comm].nranks.load() > 1) {
+        // A stage of a pipeline waits for messages by nature.
+        if (key.comm < wire::kCommSlots && event.sequence != 0 && !is_message(key.api) &&
+            memory.comms[key.comm].nranks.load() > 1) {
           lateness_.add(rank, {memory.comms[key.comm].identity.load(), event.sequence, begin, end});
         }
         break;

@@ -4,6 +4,7 @@ namespace xpurun::launcher {
 
 namespace {
 constexpr double kLeastShare = 0.15;
+constexpr double kLeastExpected = 0.05;
 }  // namespace
 
 std::optional<SlowRankWatch::SlowRank> SlowRankWatch::look(const std::map<base::Rank, RankLateness>& ranks) {
@@ -16,7 +17,7 @@ std::optional<SlowRankWatch::SlowRank> SlowRankWatch::look(const std::map<base::
   }
   before_ = ranks;
   const base::Rank suspected = suspect_;
-  suspect_ = worst.share >= kLeastShare ? worst.rank : base::kNoRank;
+  suspect_ = worst.share >= (expected_ ? kLeastExpected : kLeastShare) ? worst.rank : base::kNoRank;
   if (told_ || suspect_ == base::kNoRank || suspect_ != suspected) {
     return {};
   }

@@ -1,5 +1,6 @@
 // SlowRankWatch: finds a rank that keeps the others waiting in two looks one after the other, from the first
-// steps on: such a job never becomes slower, so nothing else would capture it. Reports once. Pure.
+// steps on: such a job never becomes slower, so nothing else would capture it. Likewise where the job has
+// become slower by too little to be reported. Reports once. Pure.
 #pragma once
 
 #include "launcher/collect/lateness.h"
@@ -17,6 +18,8 @@ class SlowRankWatch {
   };
   // After each look, with the sums of all ranks of this node.
   std::optional<SlowRank> look(const std::map<base::Rank, RankLateness>& ranks);
+  // The job has become a little slower: a small wait is enough from now on.
+  void expect_one() { expected_ = true; }
   // The latest look shows a slow rank, and another look would make it certain.
   bool suspects() const { return suspect_ != base::kNoRank && !told_; }
 
@@ -24,6 +27,7 @@ class SlowRankWatch {
   std::map<base::Rank, RankLateness> before_;
   base::Rank suspect_ = base::kNoRank;
   bool told_ = false;
+  bool expected_ = false;
 };
 
 }  // namespace xpurun::launcher

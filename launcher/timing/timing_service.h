@@ -95,6 +95,11 @@ class TimingService {
   RankLateness lateness(base::Rank rank) const { return lateness_.of(rank); }
   // The next steps are looked at: the job has changed.
   void look_now() { looks_.look_now(); }
+  // By less than what is reported: looks which rank it is.
+  void steps_take_longer() {
+    slow_ranks_.expect_one();
+    looks_.look_now();
+  }
   TraceSession& trace() { return trace_; }
   const TraceSession& trace() const { return trace_; }
 

@@ -29,6 +29,7 @@ struct CollectiveTicket {
   uint32_t comm;  // wire::kNoComm: not in the ledger
   uint32_t op;
   uint64_t sequence;  // on the communicator; 0: point-to-point
+  uint64_t message;   // a timed send or receive: its number among equal ones, from 1
   uint64_t call_ns;
   uint64_t begin_cost_ns;   // this library's host time before the call, if measured
   uint64_t record_ns;       // the part of begin_cost_ns for the start event

@@ -50,7 +50,8 @@ void ask_nccl(CollectiveTicket& ticket, const Collective& call) {
   ticket.record = expect_collective(expected);
 }
 
-void launched(const CollectiveTicket& ticket, uint64_t collectives, uint64_t point_to_point) {
+void launched(const CollectiveTicket& ticket, uint64_t collectives, uint64_t point_to_point,
+              const GroupTarget* group = nullptr) {
   const bool measured = ticket.begin_cost_ns != 0;
   const uint64_t begin = measured ? warm_now_ns() : 0;
   collectives_launched(comm_at(ticket.comm), collectives, point_to_point, ticket.info.stream,
@@ -58,7 +59,7 @@ void launched(const CollectiveTicket& ticket, uint64_t collectives, uint64_t poi
   if (measured) {
     counted(ticket.begin_cost_ns + now_ns() - begin, kCollectiveCostEvery);
   }
-  record_end(ticket, collectives + point_to_point == 1);
+  record_end(ticket, collectives + point_to_point == 1, group);
 }
 
 // Calls on a non-blocking communicator return at once; one of NCCL's threads carries them out.
@@ -101,6 +102,10 @@ CollectiveTicket collective_begins(const Collective& call) {
   }
   count_call(ticket.op, ticket.info.work);
   ticket.sample = take_sample(ticket);
+  if (ticket.sample && is_point_to_point(call.api)) {
+    // NCCL keeps the order of messages, so equal numbers of equal messages are a send and its receive.
+    ticket.message = wire::totals_of(*segment(), ticket.op).calls;
+  }
   ticket.begin_cost_ns = cost_began_ns != 0 ? now_ns() - cost_began_ns : 0;
   ticket.call_ns = ticket.sample || level() == wire::Level::full ? now_ns() : now;
   if (group.depth == 0) {
@@ -147,8 +152,15 @@ void group_began() {
 void group_ends() {
   // A group with a single call is launched like a call on its own, so its start can be recorded right before
   // the launch. With several calls, one kernel may do the work of all, and no call has a time of its own.
-  if (CollectiveTicket* only = group_here().only_call()) {
+  Group& group = group_here();
+  if (CollectiveTicket* only = group.only_call()) {
     record_start(*only);
+    return;
+  }
+  for (uint32_t i = 0; i < group.target_count && group.depth == 1; ++i) {
+    if (group.target[i].is_timed_as_a_whole()) {
+      record_start(group.target[i].first);
+    }
   }
 }
 
@@ -169,8 +181,10 @@ void group_ended(int result) {
   for (uint32_t i = 0; i < group.target_count; ++i) {
     const GroupTarget& target = group.target[i];
     if (is_accepted(result)) {
-      launched(target.first, target.collectives, target.point_to_point);
+      launched(target.first, target.collectives, target.point_to_point, &target);
     } else {
+      // returns the event to the pool
+      const EventGuard unused({target.first.event, target.first.device}, target.first.info.stream);
       comm_at(target.first.comm).last_result.store(result);
     }
   }

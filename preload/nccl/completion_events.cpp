@@ -3,6 +3,7 @@
 #include "preload/core/clock.h"
 #include "preload/cuda/cuda_api.h"
 #include "preload/cuda/cuda_env.h"
+#include "preload/nccl/group.h"
 #include "preload/nccl_profiler/profiler.h"
 #include "preload/record/counts.h"
 #include "preload/record/own_cost.h"
@@ -51,7 +52,9 @@ bool take_sample(CollectiveTicket& ticket) {
   const bool collective = ticket.sequence != 0 && is_to_be_timed(wire::OpClass::collective) &&
                           comm_at(ticket.comm).nranks.load(std::memory_order_relaxed) > 1;
   ticket.first_of_step = collective && is_first_of_step(kCollectiveDue);
-  if (collective && are_all_collectives_timed() && nccl_times(ticket)) {
+  // NCCL does not time messages; events do.
+  const bool message = is_point_to_point(api_of(ticket)) && is_to_be_timed(wire::OpClass::collective);
+  if (are_all_collectives_timed() && (message || (collective && nccl_times(ticket)))) {
     one_of_all_collectives();
     return true;
   }
@@ -81,7 +84,7 @@ void record_start(CollectiveTicket& ticket) {
   }
 }
 
-void record_end(const CollectiveTicket& ticket, bool single) {
+void record_end(const CollectiveTicket& ticket, bool single, const GroupTarget* group) {
   const bool timed = ticket.event != kNoEvent;
   wire::CommEntry& comm = comm_at(ticket.comm);
   const uint64_t launched = comm.launched.load(std::memory_order_relaxed);
@@ -91,7 +94,8 @@ void record_end(const CollectiveTicket& ticket, bool single) {
   }
   const uint64_t before = now_ns();
   void* stream = ticket.info.stream;
-  EventGuard event = timed ? EventGuard({ticket.event, ticket.device}, stream) : EventGuard(stream);
+  EventGuard event = timed ? EventGuard({ticket.event, ticket.device}, stream)
+                           : EventGuard(stream, EventGuard::Use::progress);
   if (!event.holds() || !event.record(timed ? EventGuard::Place::stop : EventGuard::Place::done)) {
     return;
   }
@@ -103,10 +107,17 @@ void record_end(const CollectiveTicket& ticket, bool single) {
   pending.point_to_point = point_to_point;
   pending.op = single && (timed || is_timed_by_queries(ticket)) ? ticket.op : kNoOp;
   pending.comm = ticket.comm;
-  pending.sequence = static_cast<uint32_t>(ticket.sequence);
+  pending.sequence = static_cast<uint32_t>(ticket.sequence != 0 ? ticket.sequence : ticket.message);
   pending.how = ticket.how;
   pending.timed = timed;
   pending.first_of_step = ticket.first_of_step;
+  if (timed && group != nullptr && group->is_timed_as_a_whole()) {
+    pending.op = ticket.op;
+    pending.messages = group->messages;
+    for (uint32_t i = 0; i < group->messages; ++i) {
+      pending.message[i] = group->message[i];
+    }
+  }
   // Counted first: the poller may see the event before hand_over() returns.
   g_in_flight[ticket.comm].fetch_add(1, std::memory_order_relaxed);
   if (!event.hand_over(pending)) {

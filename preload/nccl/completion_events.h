@@ -7,6 +7,8 @@
 
 namespace xpurun::preload {
 
+struct GroupTarget;
+
 // Whether NCCL's profiler interface will time this collective, which makes events unnecessary.
 bool nccl_times(const CollectiveTicket& ticket);
 // Whether this collective is a sample. The number on the communicator and the step decide, so that all of its
@@ -19,7 +21,8 @@ void note_capture(uint32_t comm);
 // Before the call: records the start event, if the collective is a sample timed by events.
 void record_start(CollectiveTicket& ticket);
 // After the launch: records the end event. `single`: nothing else was launched together with the collective.
-void record_end(const CollectiveTicket& ticket, bool single);
+// `group`: what was launched together; may be null.
+void record_end(const CollectiveTicket& ticket, bool single, const GroupTarget* group);
 
 // The event of this communicator was reached, or is given up.
 void gone_from_flight(uint32_t comm);

@@ -20,6 +20,10 @@ bool Group::join(const CollectiveTicket& ticket) {
     found.first = ticket;
     found.collectives = 0;
     found.point_to_point = 0;
+    found.messages = 0;
+  }
+  if (ticket.message != 0 && found.messages < Pending::kMessages) {
+    found.message[found.messages++] = {ticket.op, static_cast<uint32_t>(ticket.message)};
   }
   ++(ticket.sequence != 0 ? found.collectives : found.point_to_point);
   return true;

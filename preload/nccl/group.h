@@ -5,6 +5,7 @@
 
 #include "preload/core/state.h"
 #include "preload/nccl/collective.h"
+#include "preload/record/pending.h"
 
 #include <stdint.h>
 
@@ -15,6 +16,14 @@ struct GroupTarget {
   CollectiveTicket first;  // the ticket, if there is only one call
   uint64_t collectives;
   uint64_t point_to_point;
+  uint32_t messages;  // the first samples among the sends and receives
+  GroupMessage message[Pending::kMessages];
+
+  // Several messages without a collective, at least one of which is a sample: one kernel does them all, and
+  // its begin shows when this rank was ready.
+  bool is_timed_as_a_whole() const {
+    return collectives == 0 && point_to_point > 1 && messages > 0 && first.sample;
+  }
 };
 
 // A communicator that is being created in the group; NCCL may not write its handle before the group's end.

@@ -42,6 +42,8 @@ constexpr int kNice = 10;
 constexpr size_t kStackBytes = 256 * 1024;
 
 constexpr uint32_t kLightEvents = 512;
+// Level light, once a sample found no room: the host is many steps ahead of the GPU.
+constexpr uint32_t kMoreEvents = 2048;
 // Level light begins with few samples and takes more if they are cheap; level full begins with all calls.
 constexpr uint32_t kFirstPeriod = 64;
 // Level full may cost this many times the budget.
@@ -125,7 +127,11 @@ void Poller::fill_pools() {
   if (!is_prepared_) {
     return;
   }
-  const uint32_t wanted = level() == wire::Level::full ? kPoolEvents : kLightEvents;
+  const wire::Health& health = header().health;
+  const bool had_no_room = health.stream_full.load() + health.no_event.load() > 0;
+  const uint32_t wanted = level() == wire::Level::full ? kPoolEvents
+                          : had_no_room                ? kMoreEvents
+                                                       : kLightEvents;
   for (int device = 0; device < kMaxDevices; ++device) {
     const EventPool& pool = *event_pool(device);
     const bool is_first = pool.state() == EventPool::State::wanted;

@@ -15,7 +15,7 @@ namespace xpurun::preload {
 namespace {
 
 // Each cudaEventQuery takes locks that the program's threads also need. Work on one stream finishes in order,
-// so one query of an event this far ahead covers all earlier work.
+// so one query of an event up to this far ahead covers all earlier work.
 constexpr uint32_t kAhead = 64;
 
 void forget(const Pending& item) {
@@ -46,23 +46,35 @@ void WorkInFlight::completed(const Pending& item, uint32_t number, StreamQueues:
     event.stream = static_cast<uint16_t>(number);
     event.delay_us = delay_us(item.call_ns, event.begin_ns);
     event.flags |= item.first_of_step ? wire::kEventFirstOfStep : 0;
-    add_to_totals(shared.ops[item.op], event.duration_ns, item.work);
-    write_event(event);
+    if (item.messages == 0) {
+      add_to_totals(shared.ops[item.op], event.duration_ns, item.work);
+      write_event(event);
+    }
+    for (uint32_t i = 0; i < item.messages; ++i) {
+      event.source = static_cast<uint8_t>(wire::Source::event_group);
+      event.op = item.message[i].op;
+      event.sequence = item.message[i].number;
+      write_event(event);
+    }
   }
   stream.last_end_ns = now;
 }
 
-// Queries kAhead items ahead, and halves the distance each time that the event has not been reached.
+// Queries one, two, four, ... items ahead while the events have been reached, then halves the distance each
+// time that one has not. A stream without news costs one query.
 bool WorkInFlight::poll_stream(uint32_t number) {
   StreamQueues::Stream& stream = queues_.stream(number);
   // The last queue collects all streams beyond the limit, and the handle of the per-thread default stream
   // stands for one stream per thread: there, a reached event says nothing about earlier ones.
-  uint32_t step = queues_.is_in_order(stream) ? kAhead : 1;
+  const uint32_t most = queues_.is_in_order(stream) ? kAhead : 1;
+  uint32_t step = 1;
+  bool all_reached = true;
   while (step > 0 && queues_.front(stream) != nullptr) {
     uint32_t count = step;
     const int state = state_of(*queues_.ahead(stream, &count));
     if (state == kCudaErrorNotReady) {
       step = count / 2;
+      all_reached = false;
       continue;
     }
     if (state != 0) {
@@ -76,6 +88,7 @@ bool WorkInFlight::poll_stream(uint32_t number) {
       forget(item);
       queues_.pop(stream);
     }
+    step = all_reached && 2 * step <= most ? 2 * step : step;
   }
   return true;
 }

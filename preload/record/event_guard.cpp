@@ -22,11 +22,12 @@ wire::Health& health() {
 }
 
 // A stalled stream must leave events to the others.
-bool stream_has_room(void* stream, const EventPool& pool) {
-  return in_flight(stream).load(std::memory_order_relaxed) < pool.size() / 4;
+bool stream_has_room(void* stream, const EventPool& pool, EventGuard::Use use) {
+  const uint32_t parts = use == EventGuard::Use::sample ? 4 : 16;
+  return in_flight(stream).load(std::memory_order_relaxed) < pool.size() / parts;
 }
 
-HeldEvent take_event(void* stream) {
+HeldEvent take_event(void* stream, EventGuard::Use use) {
   HeldEvent held;
   if (!load_cuda_api() || error_is_pending() || cuda_api().get_device(&held.device) != 0) {
     return {};
@@ -38,8 +39,8 @@ HeldEvent take_event(void* stream) {
     }
     return {};
   }
-  if (!stream_has_room(stream, *pool)) {
-    add(health().stream_full, 1);
+  if (!stream_has_room(stream, *pool, use)) {
+    add(health().stream_full, use == EventGuard::Use::sample ? 1 : 0);
     return {};
   }
   // Asks CUDA in any case: the capture may have begun while timing was off, or through a function that is not
@@ -56,7 +57,7 @@ HeldEvent take_event(void* stream) {
 
 }  // namespace
 
-EventGuard::EventGuard(void* stream) : held_(take_event(stream)), stream_(stream) {}
+EventGuard::EventGuard(void* stream, Use use) : held_(take_event(stream, use)), stream_(stream) {}
 
 bool EventGuard::record(Place place) {
   const EventPool& pool = *event_pool(held_.device);

@@ -20,11 +20,13 @@ struct HeldEvent {
 class EventGuard {
  public:
   enum class Place { start, stop, done };  // `done` is a completion event
+  // Completion events leave room for samples: some of them show the progress as well as many.
+  enum class Use { sample, progress };
 
   // Takes an event of the calling thread's device for work on `stream`. Holds none if there is no pool yet,
   // no event is free, too much of the stream's work is in flight, the program has a pending error, or the
   // stream is being captured.
-  explicit EventGuard(void* stream);
+  explicit EventGuard(void* stream, Use use = Use::sample);
   // Takes over an event that another guard has kept.
   EventGuard(const HeldEvent& held, void* stream) : held_(held), stream_(stream) {}
   EventGuard(const EventGuard&) = delete;

@@ -9,7 +9,15 @@
 
 namespace xpurun::preload {
 
+// A send or receive of a group that is timed as a whole.
+struct GroupMessage {
+  uint32_t op;
+  uint32_t number;  // among equal messages, from 1
+};
+
 struct Pending {
+  static constexpr uint32_t kMessages = 4;
+
   void* stream;
   uint64_t call_ns;
   uint64_t launched_ns;
@@ -24,6 +32,8 @@ struct Pending {
   wire::CollectiveHow how;  // zero unless NCCL has reported it
   bool timed;               // start and stop events are recorded; else one completion event
   bool first_of_step;       // wire::kEventFirstOfStep
+  uint32_t messages;        // of the group; 0: `op` is what is timed
+  GroupMessage message[kMessages];
 };
 
 inline constexpr uint32_t kNoOp = 0xffffffff;

@@ -13,11 +13,16 @@ constexpr uint64_t kApartNs = 10 * kNsPerMs;
 constexpr uint64_t kSaved = 64;
 // Every collective is timed in kAllOf of kAllEvery steps. A cycle of two optimizers counts as two steps here.
 constexpr uint32_t kAllEvery = 32;
-constexpr uint32_t kAllOf = 4;
+constexpr uint32_t kAllOf = 6;
+// The first of them moves, so that what happens in every 8th step is seen too.
+uint32_t first_of_all(uint64_t steps) {
+  return 1 + static_cast<uint32_t>(steps / kAllEvery * 11 % (kAllEvery - kAllOf - 1));
+}
 // Cost of one timed collective on the host and the GPU, and the inverse of the share of time that may go
 // there.
 constexpr uint64_t kCollectiveNs = kProfilerNs + 1500;
 constexpr uint64_t kAllShare = 3000;
+constexpr uint64_t kRarest = 1024;  // blocks of kAllEvery steps
 // Steps without a collective after which kernels and matmuls serve.
 constexpr uint32_t kWithout = 4;
 
@@ -26,8 +31,9 @@ constinit std::atomic<uint64_t> g_steps{0};
 constinit std::atomic<uint64_t> g_last_ns{0};
 constinit std::atomic<uint64_t> g_saved_ns{kSaved * kApartNs};
 constinit std::atomic<uint32_t> g_without{0};
-constinit std::atomic<uint64_t> g_all_began_ns{0};
-constinit std::atomic<uint64_t> g_timed{0};  // collectives of the latest steps that were timed as a whole
+constinit std::atomic<uint64_t> g_block_began_ns{0};
+constinit std::atomic<uint64_t> g_block_ns{0};  // of the latest block of kAllEvery steps; 0: none has ended
+constinit std::atomic<uint64_t> g_timed{0};     // collectives of the latest steps that were timed as a whole
 
 template <typename T>
 T get(const std::atomic<T>& number) {
@@ -50,8 +56,16 @@ bool may_have_an_event(uint64_t now_ns) {
   return may;
 }
 
-bool may_time_all(uint64_t now_ns) {
-  return get(g_all_began_ns) == 0 || now_ns - get(g_all_began_ns) >= get(g_timed) * kCollectiveNs * kAllShare;
+// Ranks have different numbers of collectives and messages. All time the blocks whose numbers are multiples
+// of a power of two, so the blocks of the rank that may time the fewest are timed by all.
+bool may_time_all(uint64_t block) {
+  const uint64_t took_ns = get(g_block_ns);
+  const uint64_t need_ns = get(g_timed) * kCollectiveNs * kAllShare;
+  uint64_t every = 1;
+  while (took_ns != 0 && every * took_ns < need_ns && every < kRarest) {
+    every *= 2;
+  }
+  return block % every == 0;
 }
 
 }  // namespace
@@ -59,11 +73,15 @@ bool may_time_all(uint64_t now_ns) {
 void step_ended(uint64_t now_ns) {
   const uint64_t steps = get(g_steps) + 1;
   put(g_steps, steps);
-  if (steps % kAllEvery == 0 && may_time_all(now_ns)) {
-    put(g_all_began_ns, now_ns);
+  if (steps % kAllEvery == 0) {
+    put(g_block_ns, get(g_block_began_ns) == 0 ? 0 : now_ns - get(g_block_began_ns));
+    put(g_block_began_ns, now_ns);
+  }
+  const uint32_t first = first_of_all(steps);
+  if (steps % kAllEvery == first && may_time_all(steps / kAllEvery)) {
     put(g_timed, uint64_t{0});
     put(g_state.all_collectives, true);
-  } else if (steps % kAllEvery == kAllOf) {
+  } else if (steps % kAllEvery == first + kAllOf) {
     put(g_state.all_collectives, false);
   }
   const bool unused = (get(g_state.due) & kCollectiveDue) != 0;

@@ -1,5 +1,5 @@
 // The step clock's events: of each training step, the first collective is timed, so that the GPU's clock is
-// known once a step; in jobs without collectives, the first kernel or matmul. Of four steps in 32, every
+// known once a step; in jobs without collectives, the first kernel or matmul. Of six steps in 32, every
 // collective is timed, which shows how long each rank waited: all ranks count the same steps, so these are
 // the same steps on all ranks. Both are limited to a share of the time. The program's thread says when a step
 // ends; any thread asks.

@@ -39,15 +39,15 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
     mark_void_outliers(one, operations.roles());
   }
   out.notes.insert(out.notes.end(), idle.notes().begin(), idle.notes().end());
-  if (reading.series) {
-    out.samples = samples_of(out.report, steps, operations.samples());
-  }
   Captures captures = read_captures(job, operations.roles(), operations.links());
   out.notes.insert(out.notes.end(), captures.notes.begin(), captures.notes.end());
   out.report.captures = std::move(captures.reports);
   out.notes.insert(out.notes.end(), health.notes().begin(), health.notes().end());
   name_from_captures(out.report, reading.language,
                      [&health](int64_t from, int64_t until) { return health.between(from, until); });
+  if (reading.series) {
+    out.samples = samples_of(out.report, steps, operations.samples());
+  }
   return out;
 }
 

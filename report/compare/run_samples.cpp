@@ -53,6 +53,17 @@ std::string note_of(const model::SpeedReport& report) {
                      change.share > 0 ? "slower" : "faster", grouped(change.step));
 }
 
+// What the run itself says of its slowness, if it says why.
+std::string finding_of(const model::SpeedReport& report) {
+  for (const model::SpeedFinding& f : report.findings) {
+    const bool says_who = f.problem == model::SpeedProblem::slow_rank;
+    if (says_who || (f.problem == model::SpeedProblem::slower && f.cause != model::SlowCause::unknown)) {
+      return f.sentence;
+    }
+  }
+  return "";
+}
+
 template <typename F>
 std::vector<std::pair<base::Rank, double>> by_rank(const model::SpeedReport& report, F&& value) {
   std::vector<std::pair<base::Rank, double>> out;
@@ -83,6 +94,7 @@ RunSamples samples_of(const model::SpeedReport& report, const StepTable& steps,
   out.side = {.ranks = steps.ranks.text(),
               .steps = static_cast<int64_t>(steps.step_s.size()),
               .gpu = steps.gpu,
+              .finding = finding_of(report),
               .note = note_of(report)};
   if (!steps.step_s.empty()) {
     out.metrics.push_back(of_steps(MetricKind::step, "", steps.step_s, steps.level));

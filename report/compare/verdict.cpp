@@ -158,6 +158,13 @@ std::string comparison_sentence(const model::Comparison& c) {
                                  ? base::tr("B takes {:.1f} times as long, {}", step.effect + 1, times)
                              : step.effect > 0 ? base::tr("B is {} slower, {}", much, times)
                                                : base::tr("B is {} faster, {}", much, times);
+    // What the slower run says of its ranks names the culprit; the differences also show who waits.
+    const std::string& slower = step.effect > 0 ? c.b.finding : c.a.finding;
+    const std::string& faster = step.effect > 0 ? c.a.finding : c.b.finding;
+    if (!slower.empty() && faster.empty()) {
+      return head + base::tr(": ") + (step.effect > 0 ? "" : base::tr("in A, ")) + slower +
+             (others.empty() ? "" : base::tr("; ") + listed(others));
+    }
     return head + (others.empty() ? base::tr("; no single stage or operation stands out")
                                   : base::tr(": ") + listed(others));
   }

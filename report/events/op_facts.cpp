@@ -24,7 +24,8 @@ bool is_gpu_time(uint8_t source, unsigned flags) {
 }
 
 bool is_in_place(const model::TimedEvent& event) {
-  return is_gpu_time(event) || (static_cast<Source>(event.source) == Source::nccl_profiler_host &&
+  const auto source = static_cast<Source>(event.source);
+  return is_gpu_time(event) || ((source == Source::nccl_profiler_host || source == Source::event_group) &&
                                 (event.flags & wire::kEventHostBegin) == 0);
 }
 
@@ -43,14 +44,26 @@ OpFacts facts_of(const model::EventFile& file, const model::EventFile::Op& op,
     const model::EventCommunicator& comm = file.communicators[static_cast<size_t>(entry.communicator)];
     out.identity = comm.identity;
     out.size = comm.nranks;
-    // Sends and receives have no number.
-    out.meets = out.op_class == OpClass::collective && comm.nranks > 1 && comm.identity != 0 &&
-                entry.event.sequence != 0;
+    const bool numbered = out.op_class == OpClass::collective && comm.nranks > 1 && comm.identity != 0 &&
+                          entry.event.sequence != 0;
+    const bool message = is_message(op.function);
+    out.meets = numbered && !message;
+    out.pairs = numbered && message;
+    if (out.pairs) {
+      const auto own = static_cast<uint64_t>(comm.rank);
+      const auto peer = static_cast<uint64_t>(op.key.peer);
+      const bool sends = op.function == "ncclSend";
+      out.identity = base::hash_words(comm.identity, {sends ? own : peer, sends ? peer : own, op.work});
+    }
     // The host notices an end some 100 us late, on all hosts alike. Of the call itself it says nothing.
     const bool seen = static_cast<Source>(entry.event.source) != Source::host_call;
     out.ends_together = out.meets && seen && ends_together(model::collective_name(op.key));
   }
   return out;
+}
+
+bool is_message(std::string_view function) {
+  return function == "ncclSend" || function == "ncclRecv";
 }
 
 uint64_t meeting_of(uint64_t communicator, int size, uint64_t sequence) {

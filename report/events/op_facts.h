@@ -23,11 +23,15 @@ inline bool is_gpu_time(const model::TimedEvent& event) {
   return is_gpu_time(event.source, event.flags);
 }
 // Begin and end show when the GPU was at work. Beside GPU times these are the times of NCCL's proxy thread
-// (NCCL 2.26): they show which rank arrived last, but are too inexact for clocks and bandwidths.
+// (NCCL 2.26), which show which rank arrived last, but are too inexact for clocks and bandwidths, and those
+// of a group of messages.
 bool is_in_place(const model::TimedEvent& event);
 
 // Collectives that no rank can leave before all have entered, by model::collective_name().
 bool ends_together(std::string_view collective);
+
+// "ncclSend", "ncclRecv".
+bool is_message(std::string_view function);
 
 // Facts of the calls of one entry on one communicator.
 struct OpFacts {
@@ -35,9 +39,11 @@ struct OpFacts {
   bool on_gpu = false;  // work of the GPU: no call on the host, no control of a library
   // Numbered collectives of several ranks: the calls of one number meet.
   bool meets = false;
+  // A send or a receive with a number: equal numbers of equal messages meet.
+  bool pairs = false;
   bool ends_together = false;  // such a meeting that no rank leaves before all have entered, with a known end
-  uint64_t identity = 0;       // of the communicator
-  int size = 0;                // of the communicator
+  uint64_t identity = 0;  // of the communicator; if the call pairs, of such messages from one rank to another
+  int size = 0;           // of the communicator
 };
 // `op`: of the entry.
 OpFacts facts_of(const model::EventFile& file, const model::EventFile::Op& op,

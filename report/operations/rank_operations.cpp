@@ -95,7 +95,9 @@ class EventReader {
     for (const EventFile::Entry& entry : file.events) {
       const model::TimedEvent& e = entry.event;
       const auto op = file.ops.find(e.op);
-      if (op == file.ops.end() || !is_possible(e)) {
+      // The duration of a group is that of no message in it.
+      if (op == file.ops.end() || !is_possible(e) ||
+          static_cast<wire::Source>(e.source) == wire::Source::event_group) {
         continue;
       }
       const uint64_t id = uint64_t{e.op} << 32 | static_cast<uint32_t>(entry.communicator);
@@ -121,8 +123,7 @@ class EventReader {
     if (s.kind) {
       s.row = rows_.of(key_of(op, comm), op.key);
     }
-    if (s.kind == WorkKind::communication && comm != nullptr) {
-      // Sends and receives have no number.
+    if (s.kind == WorkKind::communication && comm != nullptr && !facts.pairs) {
       s.numbered = entry.event.sequence != 0;
       s.numbers = {comm->identity, static_cast<uint64_t>(comm->nranks)};
     } else {

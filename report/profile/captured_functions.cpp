@@ -31,6 +31,12 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
+// Samples of `own` in one line.
+struct OfLine {
+  uint64_t own = 0;
+  uint64_t waiting = 0;
+};
+
 // Samples of one rank in one function.
 struct Seen {
   uint64_t total = 0;
@@ -38,6 +44,7 @@ struct Seen {
   uint64_t waiting = 0;  // of `own`
   uint64_t idle = 0;     // of `own`: no work was running on the GPU
   std::map<int, uint64_t> lines;
+  std::map<int, OfLine> own_lines;
 };
 
 struct Group {  // the processes of one rank, or its workers
@@ -77,6 +84,9 @@ void add_stack(const Profile& p, const ProfileTrack::Stack& stack, const StackSa
       sum.own += samples.all;
       sum.waiting += waiting ? samples.all : 0;
       sum.idle += samples.idle;
+      OfLine& line = sum.own_lines[frame.line];
+      line.own += samples.all;
+      line.waiting += waiting ? samples.all : 0;
     }
     if (seen.insert(key).second) {
       sum.total += samples.all;
@@ -223,6 +233,62 @@ model::CapturedFunction function_time(const Key& key, const Groups& groups, cons
   return out;
 }
 
+// The share of a function's line in the own time.
+model::CapturedFunction line_time(const Key& key, int line, const Groups& groups, const RankRoles& roles) {
+  model::CapturedFunction out{
+      .function = key.function, .file = key.file, .line = line, .by_line = true, .worker = key.worker};
+  std::vector<Share> owns;
+  OfLine sum;
+  for (const auto& [who, group] : groups) {
+    if (who.first != key.worker || group.samples == 0) {
+      continue;
+    }
+    OfLine here;
+    if (const auto seen = group.functions.find(key); seen != group.functions.end()) {
+      const auto known = seen->second.own_lines.find(line);
+      here = known == seen->second.own_lines.end() ? OfLine() : known->second;
+    }
+    sum.own += here.own;
+    sum.waiting += here.waiting;
+    const auto samples = static_cast<double>(group.samples);
+    owns.push_back({who.second, static_cast<double>(here.own) / samples, samples});
+  }
+  out.ranks = outliers(owns, roles);
+  out.waits = 2 * sum.waiting > sum.own;
+  std::vector<double> shares;
+  const auto slow = static_cast<double>(out.ranks.size());
+  for (const Share& one : owns) {
+    const bool is_slow = out.ranks.contains(one.rank);
+    (is_slow ? out.ranks_own : out.own) +=
+        one.share / (is_slow ? slow : static_cast<double>(owns.size()) - slow);
+    shares.push_back(one.share);
+  }
+  out.total = out.own;
+  out.ranks_total = out.ranks_own;
+  out.spread = deviation(shares);
+  return out;
+}
+
+// Ranks that spend as long in a function may do so in different lines.
+void add_lines(const Key& key, const Groups& groups, const RankRoles& roles,
+               std::vector<model::CapturedFunction>& out) {
+  std::set<int> lines;
+  for (const auto& [who, group] : groups) {
+    if (const auto seen = group.functions.find(key); seen != group.functions.end()) {
+      for (const auto& [line, samples] : seen->second.own_lines) {
+        if (static_cast<double>(samples.own) >= kLeastExcess * static_cast<double>(group.samples)) {
+          lines.insert(line);
+        }
+      }
+    }
+  }
+  for (const int line : lines.size() > 1 ? lines : std::set<int>()) {
+    if (auto row = line_time(key, line, groups, roles); !row.ranks.empty()) {
+      out.push_back(std::move(row));
+    }
+  }
+}
+
 double excess(const model::CapturedFunction& f) {
   return f.ranks.empty() ? 0 : f.ranks_own - f.own;
 }
@@ -262,6 +328,9 @@ model::CaptureReport captured_functions(const Profile& profile, const RankRoles&
   }
   for (const Key& key : keys) {
     out.functions.push_back(function_time(key, groups, roles));
+    if (out.functions.back().ranks.empty()) {
+      add_lines(key, groups, roles, out.functions);
+    }
   }
   // Workers that are alike mostly wait for work, with all of their time.
   const auto counts = [](const model::CapturedFunction& f) {

@@ -1,6 +1,7 @@
 #include "report/speed/job_table.h"
 
 #include "report/speed/levels.h"
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/ranks/waits.h"
 
 namespace xpurun::report {
@@ -55,6 +56,35 @@ StepTable table_of(const JobSteps& job, const model::SpeedReport& report,
     }
   }
   return out;
+}
+
+model::RankSpeed speed_of_rank(const JobSteps& job, size_t index, const RankMeans& means, StepWindow window) {
+  const RankSteps& rank = job.rank(index);
+  std::vector<double> durations;
+  for (size_t i = window.first; i < window.last; ++i) {
+    if (const StepRecord* step = job.at(index, i)) {
+      durations.push_back(static_cast<double>(step->duration_ns) * 1e-9);
+    }
+  }
+  // Steps with measured waits may take longer, because each call is timed; both parts of them then do.
+  const double measured_s = means.own_s + means.wait_s;
+  const double shorter = means.known > 0 && measured_s > means.step_s ? means.step_s / measured_s : 1;
+  return {.rank = rank.rank,
+          .host = rank.host,
+          .gpu = rank.gpu,
+          .steps = static_cast<int64_t>(rank.steps.size()),
+          .step_s = quantile(durations, 0.5),
+          .own_s = means.own_s * shorter,
+          .wait_s = means.wait_s * shorter,
+          .lead_s = means.lead_s,
+          .exposed_s = means.exposed_s,
+          .hidden_s = means.hidden_s,
+          .cpu_s = means.cpu_s,
+          .run_delay_s = means.run_delay_s,
+          .throttled_s = means.throttled_s,
+          .stolen_s = means.stolen_s,
+          .faults = means.faults,
+          .stages = means.stages};
 }
 
 }  // namespace xpurun::report

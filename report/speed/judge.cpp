@@ -3,18 +3,21 @@
 #include "common/base/tr.h"
 #include "report/speed/job_table.h"
 #include "report/speed/levels.h"
+#include "report/speed/patterns.h"
 #include "report/speed/pictures.h"
 #include "report/speed/primitives/statistics.h"
 #include "report/speed/ranks/causes.h"
 #include "report/speed/ranks/launches.h"
 #include "report/speed/ranks/rank_shift.h"
 #include "report/speed/ranks/stage_pauses.h"
+#include "report/speed/ranks/stages.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -69,6 +72,7 @@ class Judge {
 
   void judge() {
     window_ = current_window(out_, job_.steps());
+    stages_ = stages_of(job_);
     pass_over_pauses();
     measured_steps_ = known_steps(own_, window_);
     if (out_.waits_measured && measured_steps_ < std::min(kLeastKnown, window_.size())) {
@@ -77,11 +81,17 @@ class Judge {
       pass_over_pauses();
       inferred_ = true;
     }
+    const StepWindow earlier = earlier_level();
+    level_stages(earlier);
     int64_t since = -1;
-    const auto blame = job_.synchronous() ? blame_now(since) : std::nullopt;
+    auto blame = job_.synchronous() ? blame_now(since) : std::nullopt;
+    if (!blame && levelled_ && earlier.size() == 0) {
+      blame = blame_for_its_host();
+    }
     if (inferred_ && !blame) {
       own_ = OwnTimes(job_, true);
       pass_over_pauses();
+      level_stages(earlier);
     }
     const auto steps = std::span(seconds_).subspan(window_.first, window_.size());
     out_.step_s = usual_seconds(steps);
@@ -108,6 +118,9 @@ class Judge {
       add_lost_cpu();
     }
     add_spells();
+    if (!blame) {
+      add_pattern();
+    }
     out_.launches = rank_launches(job_, window_);
     add_pauses();
     for (model::SpeedFinding& f : out_.findings) {
@@ -134,6 +147,49 @@ class Judge {
                                            : Confidence::low;
     return lower(waits, out_.confidence);
   }
+
+  // The level before the job became slow, if it did.
+  StepWindow earlier_level() const {
+    const auto steps = std::span(seconds_).subspan(window_.first, window_.size());
+    const auto slow = slowdown_of(out_.changes, job_.steps(), usual_seconds(steps), settings_.least_share);
+    return slow ? slow->before : StepWindow{};
+  }
+
+  // Stages of a pipeline are compared with their own past. A GPU's waits for messages overlap with its
+  // computing, so without a past, only ranks at the same place of their pipelines are compared.
+  void level_stages(StepWindow earlier) {
+    levelled_.reset();
+    if (stages_.empty() || inferred_) {
+      return;
+    }
+    OwnTimes level = own_;
+    std::vector<size_t> each(job_.ranks());
+    std::iota(each.begin(), each.end(), size_t{0});
+    if (earlier.size() > 0 && level.level(each, earlier)) {
+      levelled_by_ = earlier;
+    } else if (!on_cpus(job_) && level.level(stages_, window_)) {
+      levelled_by_ = window_;
+    } else {
+      return;
+    }
+    levelled_ = std::move(level);
+  }
+  // Stages may have more to compute than others, but no reason to let their GPU wait for the host.
+  std::optional<Blame> blame_for_its_host() {
+    const auto blame = job_.synchronous() ? find_blame(own_, hosts_, window_) : std::nullopt;
+    if (!blame) {
+      return {};
+    }
+    const std::vector<RankMeans> means = rank_means(job_, own_, window_);
+    const SlowCause cause = cause_of(job_, {window_, means}, *blame, nullptr).kind;
+    if (cause != SlowCause::input && cause != SlowCause::gc && cause != SlowCause::cpu_contention &&
+        cause != SlowCause::host_issue) {
+      return {};
+    }
+    levelled_.reset();
+    return blame;
+  }
+  const OwnTimes& compared() const { return levelled_ ? *levelled_ : own_; }
 
   // Median of the window, whose steps are given; without those in which more calls than usual were timed.
   double usual_seconds(std::span<const double> steps) const {
@@ -224,7 +280,7 @@ class Judge {
                             .lost_s = during_s - begin.before_s,
                             .share = 1 - begin.before_s / during_s};
       if (const auto blame =
-              job_.synchronous() && !inferred_ ? find_blame(own_, hosts_, spell) : std::nullopt) {
+              job_.synchronous() && !inferred_ ? find_blame(compared(), hosts_, spell) : std::nullopt) {
         f.ranks = set_of(job_, blame->ranks);
       }
       put_sentence(f, [&] { return spell_sentence(f, begin.before_s, during_s); });
@@ -233,6 +289,24 @@ class Judge {
       ++told;
       i = last;
     }
+  }
+
+  // Every n-th step is slow because of a rank. Without such a rank it may be the evaluation of an own loop.
+  void add_pattern() {
+    const auto pattern = pattern_of(seconds_, window_);
+    if (!pattern || !job_.synchronous() || inferred_) {
+      return;
+    }
+    const auto blame = find_blame(without_usual_steps(compared(), *pattern, window_), hosts_, window_);
+    if (!blame || blame->lost_s < kOwnFault * (pattern->slow_s - pattern->usual_s)) {
+      return;
+    }
+    model::SpeedFinding f{
+        .problem = SpeedProblem::slow_rank, .confidence = certainty(), .ranks = set_of(job_, blame->ranks)};
+    put_loss(f, mean_step_s_ - pattern->usual_s);
+    put_sentence(f, [&] { return pattern_sentence(f, *pattern); });
+    f.next = next_step(f);
+    out_.findings.push_back(std::move(f));
   }
 
   void compare_note(bool some_slow) {
@@ -252,25 +326,25 @@ class Judge {
   // The ranks that are slow at the end of the run. If they became slow within the window, the window begins
   // there from now on.
   std::optional<Blame> blame_now(int64_t& since) {
-    auto blame = find_blame(own_, hosts_, window_);
+    auto blame = find_blame(compared(), hosts_, window_);
     const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
     // They may have become slow too late for the mean of the window.
     const StepWindow recent{window_.last - std::min(least_after, window_.size()), window_.last};
-    const auto suspects = blame ? blame : find_blame(own_, hosts_, recent);
+    const auto suspects = blame ? blame : find_blame(compared(), hosts_, recent);
     if (!suspects) {
       return {};
     }
-    const auto rise = rise_of_ranks(own_, window_, suspects->ranks, least_after);
+    const auto rise = rise_of_ranks(compared(), window_, suspects->ranks, least_after);
     // Between two looks, nothing tells more of the beginning than the steps of the job do.
     const bool since_change = rise && !out_.changes.empty() && blame && blame->ranks == suspects->ranks &&
                               window_.first == static_cast<size_t>(out_.changes.back().step) &&
                               known_steps(own_, {window_.first, *rise}) <= kFewKnown;
-    const auto already = rise ? find_blame(own_, hosts_, {window_.first, *rise}) : std::nullopt;
+    const auto already = rise ? find_blame(compared(), hosts_, {window_.first, *rise}) : std::nullopt;
     const bool before = already && already->ranks == suspects->ranks;
     // Ranks that were late before and are later now may differ too much for the mean of the window.
     if (rise && !since_change && (!before || !blame)) {
       const StepWindow later{*rise, window_.last};
-      if (auto now = find_blame(own_, hosts_, later); now && now->ranks == suspects->ranks) {
+      if (auto now = find_blame(compared(), hosts_, later); now && now->ranks == suspects->ranks) {
         window_ = later;
         since = before ? -1 : static_cast<int64_t>(*rise);
         return now;
@@ -284,11 +358,11 @@ class Judge {
   int64_t onset_of(const Blame& blame, const std::optional<Slowdown>& slow) const {
     const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
     const StepWindow all{std::min(kWarmUpSteps, window_.first), window_.last};
-    const auto rise = rise_of_ranks(own_, all, blame.ranks, least_after);
+    const auto rise = rise_of_ranks(compared(), all, blame.ranks, least_after);
     bool caused = false;
     if (slow) {
       const auto change = static_cast<size_t>(slow->change.step);
-      const auto earlier = find_blame(own_, hosts_, slow->before);
+      const auto earlier = find_blame(compared(), hosts_, slow->before);
       caused = !earlier || earlier->ranks != blame.ranks || earlier->lost_s < kOwnFault * blame.lost_s;
       const bool unseen =
           rise && known_steps(own_, {std::min(change, *rise), std::max(change, *rise)}) <= kFewKnown;
@@ -296,7 +370,7 @@ class Judge {
         return slow->change.step;
       }
     }
-    const auto later = rise ? find_blame(own_, hosts_, {*rise, window_.last}) : std::nullopt;
+    const auto later = rise ? find_blame(compared(), hosts_, {*rise, window_.last}) : std::nullopt;
     if (later && later->ranks == blame.ranks) {
       return static_cast<int64_t>(*rise);
     }
@@ -340,7 +414,10 @@ class Judge {
       // has lost since.
       blame.lost_s = std::min(blame.lost_s, slow->change.after_s - slow->change.before_s);
     }
-    const Cause cause = cause_of(job_, means_, blame, window_);
+    const std::vector<RankMeans> before = levelled_ ? rank_means(job_, own_, levelled_by_) : means_;
+    const MeansOfWindow usual{levelled_by_, before};
+    const Cause cause = cause_of(job_, {window_, means_}, blame,
+                                 levelled_ && levelled_by_.last <= window_.first ? &usual : nullptr);
     const RankSteps& worst = job_.rank(blame.ranks.front());
     model::SpeedFinding f{.problem = SpeedProblem::slow_rank,
                           .cause = cause.kind,
@@ -479,36 +556,10 @@ class Judge {
   void put_ranks() {
     const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
     const StepWindow all{std::min(kWarmUpSteps, job_.steps()), job_.steps()};
-    const auto risen = job_.synchronous() ? onsets(own_, all, least_after, kLeastBlame)
+    const auto risen = job_.synchronous() ? onsets(compared(), all, least_after, kLeastBlame)
                                           : std::vector<std::optional<Onset>>(job_.ranks());
     for (size_t r = 0; r < job_.ranks(); ++r) {
-      const RankSteps& rank = job_.rank(r);
-      const RankMeans& means = means_[r];
-      std::vector<double> durations;
-      for (size_t i = window_.first; i < window_.last; ++i) {
-        if (const StepRecord* step = job_.at(r, i)) {
-          durations.push_back(static_cast<double>(step->duration_ns) * 1e-9);
-        }
-      }
-      // Steps with measured waits may take longer, because each call is timed; both parts of them then do.
-      const double measured_s = means.own_s + means.wait_s;
-      const double shorter = means.known > 0 && measured_s > means.step_s ? means.step_s / measured_s : 1;
-      out_.ranks.push_back({.rank = rank.rank,
-                            .host = rank.host,
-                            .gpu = rank.gpu,
-                            .steps = static_cast<int64_t>(rank.steps.size()),
-                            .step_s = quantile(durations, 0.5),
-                            .own_s = means.own_s * shorter,
-                            .wait_s = means.wait_s * shorter,
-                            .lead_s = means.lead_s,
-                            .exposed_s = means.exposed_s,
-                            .hidden_s = means.hidden_s,
-                            .cpu_s = means.cpu_s,
-                            .run_delay_s = means.run_delay_s,
-                            .throttled_s = means.throttled_s,
-                            .stolen_s = means.stolen_s,
-                            .faults = means.faults,
-                            .stages = means.stages});
+      out_.ranks.push_back(speed_of_rank(job_, r, means_[r], window_));
       if (risen[r]) {
         model::RankSpeed& out = out_.ranks.back();
         out.since = static_cast<int64_t>(risen[r]->step);
@@ -523,6 +574,9 @@ class Judge {
   const std::vector<double>& seconds_;
   const std::vector<size_t>& usual_;  // JobSteps::usual_steps()
   OwnTimes own_;
+  std::vector<size_t> stages_;        // stages_of()
+  std::optional<OwnTimes> levelled_;  // own_ as if the stages of a pipeline were alike
+  StepWindow levelled_by_;
   const ChangeSettings& settings_;
   base::Language language_;
   StepWindow window_;

@@ -86,6 +86,11 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
     case SlowCause::memory:
       return several ? tr("they wait for memory pages from disk") : tr("it waits for memory pages from disk");
     case SlowCause::host_issue:
+      if (cause.reads > 0) {
+        const std::string times = fmt::format("{:.0f}", cause.reads);
+        return several ? tr("they wait {} times a step for a value from the GPU{}", times, in_place(place))
+                       : tr("it waits {} times a step for a value from the GPU{}", times, in_place(place));
+      }
       return several ? tr("they need longer in {}{}{}", stage_words(cause.stage), in_place(place),
                           starved_words(cause, several))
                      : tr("it needs longer in {}{}{}", stage_words(cause.stage), in_place(place),
@@ -217,6 +222,15 @@ std::string spell_sentence(const model::SpeedFinding& finding, double before_s, 
             percent(during_s / before_s - 1), grouped(finding.since), grouped(finding.until),
             time_of_day(finding.since_wall_ns), time_of_day(finding.until_wall_ns), short_seconds(during_s),
             short_seconds(before_s), who);
+}
+
+std::string pattern_sentence(const model::SpeedFinding& finding, const StepPattern& pattern) {
+  const std::string slow = short_seconds(pattern.slow_s);
+  const std::string usual = short_seconds(pattern.usual_s);
+  return finding.ranks.size() == 1 ? tr("rank {} is slow in every {}th step: {} instead of {}",
+                                        finding.ranks.brief(), pattern.period, slow, usual)
+                                   : tr("ranks {} are slow in every {}th step: {} instead of {}",
+                                        finding.ranks.brief(), pattern.period, slow, usual);
 }
 
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared) {

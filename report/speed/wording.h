@@ -1,6 +1,7 @@
 // Sentences about speed, for people.
 #pragma once
 
+#include "report/speed/patterns.h"
 #include "report/speed/ranks/causes.h"
 
 #include <string>
@@ -28,6 +29,8 @@ std::string slower_sentence(const model::SpeedFinding& finding, const model::Ste
 // "the job was 98 % slower from step 150 to step 210 (14:03:07 UTC to 14:03:11 UTC): 60 ms instead of 30 ms
 // per step: rank 1 was slow"
 std::string spell_sentence(const model::SpeedFinding& finding, double before_s, double during_s);
+// "rank 0 is slow in every 10th step: 140 ms instead of 22 ms"
+std::string pattern_sentence(const model::SpeedFinding& finding, const StepPattern& pattern);
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared);
 // "the container's CPU limit throttles all ranks 31 % of the time (40 ms of a step)"
 std::string lost_cpu_sentence(const model::SpeedFinding& finding, const Cause& cause);

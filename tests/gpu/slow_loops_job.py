@@ -1,9 +1,14 @@
 """Ordinary training loops, one process a rank, that become slow: slow_loops_job.py KIND CAUSE EVERY SINCE STEPS DIR.
 
-KIND: ddp (eight linear layers), fsdp, compile (the same by torch.compile), lightning (starts its second rank itself),
-pipeline (two stages of eight layers, four micro-batches), trainer (of transformers; its collate function tokenises).
-CAUSE is what rank 1 does from step SINCE on (spell: for 60 steps only). The loss is read every EVERY steps. DIR gets
-`steps-RANK.json`: the durations of the steps in ms, by CUDA events, and the mean of the host's clock.
+KIND: ddp (eight linear layers), fsdp, compile (the same by torch.compile), accumulate (four micro-batches a step), gan
+(two networks and optimizers), graph (forward and backward pass in a CUDA graph, gradients reduced by hand), streams
+(the next batch is made on a stream of its own), loader (a DataLoader with a worker, whose samples have the causes of
+the host), sends (ddp whose ranks also send each other their losses), lightning (starts its second rank itself),
+pipeline (two stages of eight layers, four micro-batches), batched (the same by batch_isend_irecv), trainer (of
+transformers; its collate function tokenises).
+CAUSE is what rank 1 (CAUSE@0: rank 0) does from step SINCE on (spell: for 60 steps only; nth: 45 ms more in every
+eighth step). The loss is read every EVERY steps. DIR gets `steps-RANK.json`: the durations of the steps in ms, by CUDA
+events, and the mean of the host's clock.
 """
 
 import gc
@@ -20,11 +25,13 @@ import torch.distributed as dist
 from torch import nn
 
 KIND, CAUSE, EVERY, SINCE, STEPS, DIR = sys.argv[1:7]
+CAUSE, _, SLOW = CAUSE.partition("@")
+SLOW = int(SLOW or 1)
 EVERY, SINCE, STEPS, DIR = int(EVERY), int(SINCE), int(STEPS), pathlib.Path(DIR)
 WIDTH, ROWS, LAYERS = 4096, 2048, 8
 WORDS = "the quick brown fox jumps over the lazy dog and runs into the deep dark wood".split()
-NEIGHBOUR = """import time, torch
-torch.cuda.set_device(1)
+NEIGHBOUR = f"""import time, torch
+torch.cuda.set_device({SLOW})
 a = torch.randn(6144, 6144, device="cuda")
 end = time.time() + 600
 while time.time() < end:
@@ -54,7 +61,7 @@ class Cause:
 
     def is_on(self, step):
         until = SINCE + 60 if CAUSE == "spell" else 1 << 40
-        return self.rank == 1 and SINCE <= step < until
+        return self.rank == SLOW and SINCE <= step < until and (CAUSE != "nth" or step % 8 == 7)
 
     def rows(self, step):
         if CAUSE == "wandering":
@@ -64,7 +71,7 @@ class Cause:
     def before(self, step):
         if not self.is_on(step):
             return
-        if CAUSE == "tokenise":
+        if CAUSE in ("tokenise", "nth"):
             busy(0.045, tokenise)
         elif CAUSE == "input":
             time.sleep(0.040)
@@ -132,10 +139,122 @@ def network():
     return nn.Sequential(*[nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)])
 
 
-def loop():
+def start():
     rank = int(os.environ["RANK"])
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl")
+    return rank, Cause(rank), Clock(rank)
+
+
+def finish(cause, clock):
+    clock.write()
+    cause.end()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+class Samples(torch.utils.data.Dataset):
+    """One sample is a batch; the worker does what the cause says."""
+
+    def __init__(self, cause):
+        self.cause = cause
+
+    def __len__(self):
+        return STEPS
+
+    def __getitem__(self, step):
+        self.cause.before(step)
+        return torch.randn(256, WIDTH)
+
+
+def batches(cause):
+    """By step; on the GPU."""
+    if KIND == "loader":
+        loader = torch.utils.data.DataLoader(Samples(cause), batch_size=None, num_workers=1, prefetch_factor=2)
+        for rows in loader:
+            yield rows.to("cuda", non_blocking=True).repeat(ROWS // 256, 1)
+        return
+    side = torch.cuda.Stream() if KIND == "streams" else None
+    following = None
+    for step in range(STEPS):
+        cause.before(step)
+        if side is None:
+            yield torch.randn(cause.rows(step), WIDTH, device="cuda")
+            continue
+        batch = following if following is not None else torch.randn(cause.rows(step), WIDTH, device="cuda")
+        torch.cuda.current_stream().wait_stream(side)
+        batch.record_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            following = torch.randn(cause.rows(step + 1), WIDTH).to("cuda", non_blocking=True) if step % 50 == 49 \
+                else torch.randn(cause.rows(step + 1), WIDTH, device="cuda")
+        yield batch
+
+
+def gan():
+    rank, cause, clock = start()
+    ddp = nn.parallel.DistributedDataParallel
+    maker = ddp(nn.Sequential(*[nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3)]).cuda())
+    judge = ddp(nn.Sequential(*[nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3)]).cuda())
+    of_maker, of_judge = (torch.optim.Adam(m.parameters(), lr=1e-6) for m in (maker, judge))
+    big = torch.randn(8192, 8192, device="cuda")
+    for step, real in enumerate(batches(cause)):
+        of_judge.zero_grad()
+        fake = maker(torch.randn_like(real))
+        (judge(real).square().mean() + judge(fake.detach()).square().mean()).backward()
+        of_judge.step()
+        of_maker.zero_grad()
+        loss = judge(fake).square().mean()
+        loss.backward()
+        of_maker.step()
+        cause.after(step, big)
+        if step % EVERY == EVERY - 1:
+            float(loss)
+        clock.step()
+    finish(cause, clock)
+
+
+def graph():
+    rank, cause, clock = start()
+    model = network().cuda()
+    flat = torch.zeros(sum(p.numel() for p in model.parameters()), device="cuda")
+    at = 0
+    for p in model.parameters():
+        p.grad = flat[at:at + p.numel()].view_as(p)
+        at += p.numel()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    x = torch.randn(ROWS, WIDTH, device="cuda")
+
+    def passes():
+        flat.zero_()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            passes()
+    torch.cuda.current_stream().wait_stream(side)
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        loss = passes()
+    big = torch.randn(8192, 8192, device="cuda")
+    for step in range(STEPS):
+        cause.before(step)
+        for _ in range(cause.rows(step) // ROWS):
+            recorded.replay()
+        dist.all_reduce(flat)
+        optimizer.step()
+        cause.after(step, big)
+        if step % EVERY == EVERY - 1:
+            float(loss)
+        clock.step()
+    finish(cause, clock)
+
+
+def loop():
+    rank, cause, clock = start()
     model = network().cuda()
     if KIND == "fsdp":
         from torch.distributed.fsdp import fully_shard
@@ -145,14 +264,17 @@ def loop():
     else:
         model = nn.parallel.DistributedDataParallel(torch.compile(model) if KIND == "compile" else model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-    cause, clock = Cause(rank), Clock(rank)
     big = torch.randn(8192, 8192, device="cuda")  # 256 MB
-    for step in range(STEPS):
-        cause.before(step)
-        x = torch.randn(cause.rows(step), WIDTH, device="cuda")
-        loss = model(x).square().mean()
+    for step, x in enumerate(batches(cause)):
+        parts = x.chunk(4) if KIND == "accumulate" else [x]
+        for part in parts[:-1]:
+            with model.no_sync():
+                model(part).square().mean().backward()
+        loss = model(parts[-1]).square().mean()
         loss.backward()
         optimizer.step()
+        if KIND == "sends":
+            tell_losses(rank, loss)
         optimizer.zero_grad()
         cause.after(step, big)
         if step % EVERY == EVERY - 1:
@@ -162,19 +284,32 @@ def loop():
                 for _ in range(20):
                     model(x).sum().item()
         clock.step()
-    clock.write()
-    cause.end()
-    dist.barrier()
-    dist.destroy_process_group()
+    finish(cause, clock)
+
+
+def tell_losses(rank, loss):
+    mine, other = loss.detach().clone(), torch.empty_like(loss)
+    if rank == 0:
+        dist.send(mine, 1)
+        dist.recv(other, 1)
+    else:
+        dist.recv(other, 0)
+        dist.send(mine, 0)
+
+
+def exchange(operation, tensors, peer):
+    if KIND == "batched":
+        for work in dist.batch_isend_irecv([dist.P2POp(operation, one, peer) for one in tensors]):
+            work.wait()
+        return
+    for one in tensors:
+        operation(one, peer).wait()
 
 
 def pipeline():
-    rank = int(os.environ["RANK"])
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl")
+    rank, cause, clock = start()
     model = network().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-    cause, clock = Cause(rank), Clock(rank)
     big = torch.randn(8192, 8192, device="cuda")
     parts = 4
     for step in range(STEPS):
@@ -185,31 +320,29 @@ def pipeline():
         inputs = [torch.randn(ROWS // parts, WIDTH, device="cuda") for _ in range(parts)]
         if rank == 0:
             outputs = [model(x) for x in inputs]
-            for y in outputs:
-                dist.send(y.detach(), 1)
-            for y in outputs:
-                gradient = torch.empty_like(y)
-                dist.recv(gradient, 1)
+            exchange(dist.isend, [y.detach() for y in outputs], 1)
+            gradients = [torch.empty_like(y) for y in outputs]
+            if KIND == "batched":
+                exchange(dist.irecv, gradients, 1)
+            for y, gradient in zip(outputs, gradients):
+                if KIND != "batched":
+                    dist.recv(gradient, 1)
                 y.backward(gradient)
         else:
+            exchange(dist.irecv, inputs, 0)
             for x in inputs:
-                dist.recv(x, 0)
                 x.requires_grad_()
             for x in inputs:
                 loss = model(x).square().mean()
                 loss.backward()
-            for x in inputs:
-                dist.send(x.grad, 0)
+            exchange(dist.isend, [x.grad for x in inputs], 0)
         optimizer.step()
         optimizer.zero_grad()
         cause.after(step, big)
         if step % EVERY == EVERY - 1:
             torch.cuda.synchronize() if rank == 0 else float(loss)
         clock.step()
-    clock.write()
-    cause.end()
-    dist.barrier()
-    dist.destroy_process_group()
+    finish(cause, clock)
 
 
 def trainer():
@@ -281,4 +414,5 @@ def lightning():
 
 
 if __name__ == "__main__":
-    {"lightning": lightning, "pipeline": pipeline, "trainer": trainer}.get(KIND, loop)()
+    {"lightning": lightning, "pipeline": pipeline, "batched": pipeline, "trainer": trainer, "gan": gan,
+     "graph": graph}.get(KIND, loop)()

@@ -225,24 +225,11 @@ class Timing(unittest.TestCase):
         self.assertEqual([comm[f] for f in "called launched started done".split()], [9, 9, 9, 9])
         # Number, function, count.
         seen = {n: (shared.names[s[1] & 0xffff], s[2]) for n, s in comm["signatures"].items()}
-        names = (
-            "ncclAllReduce ncclReduce ncclBroadcast ncclBcast ncclAllGather ncclReduceScatter ncclAlltoAll ncclGather "
-            "ncclScatter"
-            .split()
-        )
+        names = [f"nccl{name}" for name in "AllReduce Reduce Broadcast Bcast AllGather ReduceScatter AlltoAll Gather "
+                 "Scatter".split()]
         self.assertEqual(seen, {n: (name, 999 + n) for n, name in enumerate(names, 1)})
         self.assertEqual(comm["signatures"][2][1] >> 32, 5)
-        bytes_of = {
-            "ncclAllReduce": 4000,
-            "ncclReduce": 2002,
-            "ncclBroadcast": 2004,
-            "ncclBcast": 2006,
-            "ncclAllGather": 8 * 2008,
-            "ncclReduceScatter": 8 * 2010,
-            "ncclAlltoAll": 8 * 2012,
-            "ncclGather": 8 * 2014,
-            "ncclScatter": 8 * 2016,
-        }
+        bytes_of = dict(zip(names, [4000, 2002, 2004, 2006, *(8 * n for n in range(2008, 2018, 2))]))
         for api, expected in bytes_of.items():
             op = shared.op(api)
             self.assertEqual((op["work"], op["calls"], op["timed"]), (expected, 1, 1), api)
@@ -281,6 +268,19 @@ class Timing(unittest.TestCase):
             [comm[f] for f in "called launched done sends receives p2p_launched p2p_done".split()],
             [10, 10, 10, 5, 4, 9, 9],
         )
+
+    def test_messages_have_numbers(self):
+        """A group of messages is timed as a whole, unless collectives are in it."""
+        _, shared = self.play("memory", "settle", "collectives", "p2p", "p2p", "settle", level=FULL)
+        ops = {op["index"]: op for op in shared.ops() if op["api"] in ("ncclSend", "ncclRecv")}
+        seen = {}
+        for e in shared.drain():
+            if e["op"] in ops:
+                op = ops[e["op"]]
+                seen.setdefault((op["api"], op["k"], op["peer"]), []).append((e["source"], e["sequence"]))
+        of_a_group = {("ncclRecv", 2000, peer): [(7, 1), (7, 2)] for peer in range(4)}
+        self.assertEqual(seen, {**of_a_group, ("ncclSend", 2001, 1): [(1, 1), (1, 2)]})
+        self.assertEqual({op["timed"] for op in ops.values() if op["api"] == "ncclRecv"}, {0})
 
     def test_memory(self):
         _, shared = self.play("memory", "settle", level=FULL)

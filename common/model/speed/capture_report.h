@@ -17,10 +17,11 @@ namespace xpurun::model {
 struct CapturedFunction {
   std::string function;
   std::string file;
-  int line = 0;         // most often seen in the ranks of `ranks`, or in all; 0: unknown
-  bool worker = false;  // in processes that the ranks started, as data loaders do
-  bool waits = false;   // most of the own time is in collectives or the backward pass, or the function is a
-                        // part of these
+  int line = 0;          // most often seen in the ranks of `ranks`, or in all; 0: unknown
+  bool by_line = false;  // the row is of this line alone: the ranks differ in lines of the function only
+  bool worker = false;   // in processes that the ranks started, as data loaders do
+  bool waits = false;    // most of the own time is in collectives or the backward pass, or the function is a
+                         // part of these
   // Mean over the ranks, without those of `ranks` if there are any.
   double total = 0;   // the function or what it calls
   double own = 0;     // the function or library code that it calls; 0 for library code

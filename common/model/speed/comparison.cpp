@@ -34,6 +34,7 @@ void fields(V& visit, S& s) {
   visit("steps", s.steps);
   visit("step_s", s.step_s);
   visit("gpu", s.gpu);
+  visit("finding", s.finding);
   visit("note", s.note);
 }
 

@@ -68,7 +68,8 @@ struct ComparedSide {
   int64_t steps = 0;
   double step_s = 0;  // median
   bool gpu = false;
-  std::string note;  // "the run itself is 23 % slower since step 4,120"; empty: none
+  std::string finding;  // which ranks are slow in it, and why; empty: nothing is found
+  std::string note;     // "the run itself is 23 % slower since step 4,120"; empty: none
 };
 
 struct Comparison {

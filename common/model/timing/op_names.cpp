@@ -123,8 +123,9 @@ std::string_view copy_direction(const EventKey& key) {
 }
 
 std::string_view source_name(uint8_t source) {
-  constexpr std::array<std::string_view, 7> kNames = {
-      "none", "events", "host_query", "host_call", "nccl_profiler", "nccl_profiler_host", "cupti"};
+  constexpr std::array<std::string_view, 8> kNames = {"none",      "events",        "host_query",
+                                                      "host_call", "nccl_profiler", "nccl_profiler_host",
+                                                      "cupti",     "event_group"};
   return source < kNames.size() ? kNames[source] : "none";
 }
 

@@ -150,6 +150,7 @@ void fields(V& visit, F& f) {
   visit("ranks", f.ranks);
   visit("ranks_total", f.ranks_total);
   visit("ranks_own", f.ranks_own);
+  visit("by_line", f.by_line);
   visit("path", f.path);
   visit("ranks_path", f.ranks_path);
   visit("path_spread", f.path_spread);

@@ -25,6 +25,7 @@ class SlowdownHandler {
     std::function<void(const std::string& sentence, const model::RankSet& ranks)> slower;
     std::function<void(const std::string& line)> say;
     std::function<void()> changed = [] {};  // the steps take another time
+    std::function<void()> longer = [] {};   // the steps take longer, by less than --slow-threshold
     std::function<bool()> recorded;         // ends of steps are being recorded at the moment
     // Captures the job for this duration. Returns whether a capture has begun.
     std::function<bool(double seconds, std::string_view reason)> capture;
@@ -38,7 +39,8 @@ class SlowdownHandler {
         watch_(
             options.slow_threshold,
             [this](const auto& change, base::MonoNs begin) { became_slower(change, begin); },
-            [this](const auto& change, base::MonoNs /*begin*/) { became_as_fast(change); }),
+            [this](const auto& change, base::MonoNs /*begin*/) { became_as_fast(change); },
+            [this] { hooks_.longer(); }),
         silences_(options.hang_timeout_s) {}
   SlowdownHandler(const SlowdownHandler&) = delete;
   SlowdownHandler& operator=(const SlowdownHandler&) = delete;

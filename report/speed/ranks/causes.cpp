@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 namespace xpurun::report {
 
@@ -18,7 +19,10 @@ constexpr size_t kLeastOfShape = 3;   // samples
 constexpr double kMostOfMedian = 20;  // a sample counts as at most 20 times the median
 constexpr double kLeastFaults = 1;    // major page faults of a step
 constexpr double kStarved = 20e-6;    // s from call to start: the GPU had waited for the call
+constexpr double kLostByOthers = 2;   // times the CPU time that the ranks use more than others
 constexpr double kOtherShapes = 0.3;
+constexpr double kLeastReads = 5;      // of a step
+constexpr double kMoreReads = 4;       // times as many as on another rank
 constexpr double kIdleUntil = 100e-6;  // s from call to start: the GPU was idle at the call
 constexpr double kHalf = 0.5;
 constexpr double kMostRanks = 0.75;   // share of the ranks from which on a change is one of the job
@@ -112,7 +116,7 @@ double slower_shapes(const JobSteps& job, const std::vector<bool>& blamed, StepW
   return usual_s > 0 ? slow_s / usual_s - 1 : 0;
 }
 
-// The share of the blamed ranks' matmuls, by number, whose shape no other rank has.
+// The share of the blamed ranks' matmuls, by time, whose shape no other rank has.
 double other_shapes(const JobSteps& job, const std::vector<bool>& blamed, StepWindow window) {
   std::map<std::string, bool> known;
   for (size_t r = 0; r < job.ranks(); ++r) {
@@ -122,16 +126,19 @@ double other_shapes(const JobSteps& job, const std::vector<bool>& blamed, StepWi
       }
     }
   }
-  size_t all = 0;
-  size_t other = 0;
+  size_t count = 0;
+  double all = 0;
+  double other = 0;
   for (size_t r = 0; r < job.ranks(); ++r) {
     for (const auto& [shape, samples] : job.rank(r).shapes) {
-      const size_t count = blamed[r] ? within(samples, job, r, window).size() : 0;
-      all += count;
-      other += known.contains(shape) ? 0 : count;
+      const std::vector<double> seconds = blamed[r] ? within(samples, job, r, window) : std::vector<double>();
+      const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+      count += seconds.size();
+      all += sum;
+      other += known.contains(shape) ? 0 : sum;
     }
   }
-  return !known.empty() && all >= kLeastOfShape ? static_cast<double>(other) / static_cast<double>(all) : 0;
+  return !known.empty() && count >= kLeastOfShape && all > 0 ? other / all : 0;
 }
 
 // From the call to the start on the GPU, of the blamed ranks and of the others; medians of the ranks'
@@ -235,18 +242,21 @@ Stage busiest(const std::function<double(Stage)>& excess) {
   return out;
 }
 
-}  // namespace
-
-Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const Blame& blame,
-               StepWindow window) {
+Cause cause_by_times(const JobSteps& job, const MeansOfWindow& now, const Blame& blame,
+                     const MeansOfWindow* before) {
+  const std::vector<RankMeans>& means = now.means;
+  const StepWindow window = now.window;
   std::vector<bool> blamed(means.size(), false);
   for (const size_t r : blame.ranks) {
     blamed[r] = true;
   }
   std::vector<bool> others = blamed;
   others.flip();
+  const auto excess_in = [&](const std::vector<RankMeans>& of, const Part& part) {
+    return median_of(of, blamed, part) - median_of(of, others, part);
+  };
   const auto excess = [&](const Part& part) {
-    return median_of(means, blamed, part) - median_of(means, others, part);
+    return excess_in(means, part) - (before != nullptr ? excess_in(before->means, part) : 0);
   };
   const auto stage_excess = [&](Stage stage) { return excess(stage_part(stage)); };
   // No more than they cost: waits overlap with computing.
@@ -254,7 +264,10 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
   const double data = stage_excess(Stage::data);
   const double garbage = stage_excess(Stage::garbage);
   const bool delays_known = median_of(means, blamed, [](const RankMeans& m) { return m.lost_cpu_s; }) >= 0;
-  const double delay = delays_known ? excess(lost_cpu) : 0;
+  // Who uses more CPU on a busy machine also waits more for it.
+  const double used = known_or_zero(excess([](const RankMeans& m) { return known_or_zero(m.cpu_s); }));
+  const double lost = delays_known ? excess(lost_cpu) : 0;
+  const double delay = lost >= kLostByOthers * used ? lost : 0;
   // Threads other than the main one may lack a CPU at the same time.
   const double contention = std::min(delay, total - data - garbage);
   const double rest = total - data - garbage - std::max(contention, 0.0);
@@ -276,7 +289,8 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
   if (const double slower = slower_shapes(job, blamed, window); slower >= kSlowShapes) {
     return {.kind = SlowCause::gpu_compute, .stage = out.stage, .excess_s = rest, .slowdown = slower};
   }
-  if (other_shapes(job, blamed, window) >= kOtherShapes) {
+  const double usual_shapes = before != nullptr ? other_shapes(job, blamed, before->window) : 0;
+  if (other_shapes(job, blamed, window) - usual_shapes >= kOtherShapes) {
     return {.kind = SlowCause::more_work, .stage = out.stage, .excess_s = rest};
   }
   if (excess([](const RankMeans& m) { return m.faults; }) >= kLeastFaults) {
@@ -313,6 +327,34 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
   out.kind = delays.starved || !gpu || (seen && (out.stage == Stage::other || out.stage == Stage::forward))
                  ? SlowCause::host_issue
                  : SlowCause::unknown;
+  return out;
+}
+
+// A read of a value ends the host's lead, so its times cannot be told from those of its GPU.
+void look_at_reads(const JobSteps& job, const MeansOfWindow& now, const Blame& blame, Cause& cause) {
+  if (cause.kind != SlowCause::unknown && cause.kind != SlowCause::host_issue) {
+    return;
+  }
+  double here = 0;
+  double others = 0;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    const bool blamed = std::binary_search(blame.ranks.begin(), blame.ranks.end(), r);
+    double& most = blamed ? here : others;
+    most = std::max(most, reads_per_step(job, r, now.window));
+  }
+  if (here >= kLeastReads && here >= kMoreReads * others) {
+    cause.kind = SlowCause::host_issue;
+    cause.stage = cause.stage == Stage::backward ? Stage::other : cause.stage;
+    cause.reads = here;
+  }
+}
+
+}  // namespace
+
+Cause cause_of(const JobSteps& job, const MeansOfWindow& now, const Blame& blame,
+               const MeansOfWindow* before) {
+  Cause out = cause_by_times(job, now, blame, before);
+  look_at_reads(job, now, blame, out);
   return out;
 }
 

@@ -22,17 +22,21 @@ struct Cause {
   // others are not; else negative. Of a change on all ranks, `others` is before.
   double launch_s = -1;
   double others_launch_s = -1;
+  // host_issue: so often in a step the blamed rank waits for a value of its GPU, and seldom another rank;
+  // else negative.
+  double reads = -1;
 };
-
-// Compares the blamed ranks with the others, in the window that the means are of.
-Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const Blame& blame,
-               StepWindow window);
 
 // The means of all ranks in one of two windows that are compared.
 struct MeansOfWindow {
   StepWindow window;
   const std::vector<RankMeans>& means;
 };
+// Compares the blamed ranks with the others, in the window. `before`: of stages of a pipeline, which differ
+// by nature, what they did not differ by then; may be null.
+Cause cause_of(const JobSteps& job, const MeansOfWindow& now, const Blame& blame,
+               const MeansOfWindow* before);
+
 // What all ranks spend more time on than before.
 Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const MeansOfWindow& after);
 

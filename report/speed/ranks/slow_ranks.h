@@ -9,14 +9,6 @@
 
 namespace xpurun::report {
 
-// Steps [first, last).
-struct StepWindow {
-  size_t first = 0;
-  size_t last = 0;
-
-  size_t size() const { return last - first; }
-};
-
 struct Blame {
   std::vector<size_t> ranks;  // indices, ascending
   bool host = false;          // all ranks of one host

@@ -1,6 +1,7 @@
 #include "report/speed/ranks/waits.h"
 
 #include "report/events/job_clocks.h"
+#include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
 #include <limits>
@@ -15,7 +16,9 @@ using model::Stage;
 
 constexpr size_t kLeastForClock = 20;  // ends
 
-constexpr size_t kNear = 16;  // collectives of other communicators in between
+constexpr size_t kLeastForLevel = 3;    // steps
+constexpr size_t kNear = 16;            // collectives of other communicators in between
+constexpr int64_t kAtOnceNs = 100'000;  // from the end of a message to the work that waited for it
 constexpr double kMostOverlapped = 0.9;
 constexpr double kAtOnce = 0.1;  // of what the last rank does until the next collective
 
@@ -64,16 +67,28 @@ void see_what_follows(const JobSteps& job, Gatherings& gatherings) {
   }
 }
 
-// The GPU's pause before the first work of a step. Steps and arrivals are in order.
+// The GPU's pause before the first work of a step, or before the message that this work waited for. Steps and
+// arrivals are in order.
 void put_pauses(RankSteps& rank) {
   size_t next = 0;
   int64_t end = std::numeric_limits<int64_t>::min();
+  int64_t end_before = end;  // without the latest arrival
   for (StepRecord& step : rank.steps) {
     for (; next < rank.arrivals.size() && rank.arrivals[next].begin_ns < step.work_ns; ++next) {
+      end_before = end;
       end = std::max(end, rank.arrivals[next].end_ns);
     }
-    const bool known = step.work_ns >= 0 && end > step.work_ns - 2 * step.duration_ns && end <= step.work_ns;
-    step.pause_ns = known ? step.work_ns - end : -1;
+    int64_t begin = step.work_ns;
+    int64_t from = end;
+    const Arrival* latest = next > 0 ? &rank.arrivals[next - 1] : nullptr;
+    if (begin >= 0 && latest != nullptr && latest->pair && latest->lead_us != Arrival::kUnknownLead &&
+        latest->end_ns > begin - kAtOnceNs && latest->end_ns <= begin) {
+      begin = latest->begin_ns;
+      from = end_before;
+      step.lead_ns = int64_t{latest->lead_us} * 1000;
+    }
+    const bool known = begin >= 0 && from > begin - 2 * step.duration_ns && from <= begin;
+    step.pause_ns = known ? begin - from : -1;
   }
 }
 
@@ -225,6 +240,35 @@ bool measure_waits(JobSteps& job) {
     rank.arrivals = {};
   }
   return any;
+}
+
+bool OwnTimes::level(const std::vector<size_t>& groups, StepWindow before) {
+  std::map<size_t, std::vector<double>> means;
+  for (size_t r = 0; r < ranks_; ++r) {
+    double sum = 0;
+    size_t count = 0;
+    for (size_t i = before.first; i < before.last; ++i) {
+      const auto own = static_cast<double>(step(i)[r]);
+      sum += std::max(own, 0.0);
+      count += own >= 0 ? 1 : 0;
+    }
+    if (count >= kLeastForLevel) {
+      means[groups[r]].push_back(sum / static_cast<double>(count));
+    }
+  }
+  std::map<size_t, double> levels;
+  double most = 0;
+  for (auto& [group, of] : means) {
+    levels[group] = median(of);
+    most = std::max(most, levels[group]);
+  }
+  if (!std::all_of(groups.begin(), groups.end(), [&](size_t group) { return levels.contains(group); })) {
+    return false;
+  }
+  for (size_t i = 0; i < own_.size(); ++i) {
+    own_[i] += own_[i] >= 0 ? static_cast<float>(most - levels[groups[i % ranks_]]) : 0;
+  }
+  return true;
 }
 
 void OwnTimes::pass_over(size_t step) {

@@ -9,6 +9,14 @@
 
 namespace xpurun::report {
 
+// Steps [first, last).
+struct StepWindow {
+  size_t first = 0;
+  size_t last = 0;
+
+  size_t size() const { return last - first; }
+};
+
 // Sets StepRecord::wait_ns from the arrivals at collectives: a rank waits in a collective until the last rank
 // has arrived. The clocks of the hosts are corrected by the ends of collectives, which all ranks reach at
 // about the same time. Tells which steps have waits that are known. Drops the arrivals. False if no
@@ -25,6 +33,10 @@ class OwnTimes {
   // A single step that lasts very long, such as one in which kernels are compiled: nothing of it counts.
   void pass_over(size_t step);
   bool passed_over(size_t step) const { return passed_over_[step]; }
+  // Stages of a pipeline differ by nature: adds to the times of each group of ranks what its median in
+  // `before` lacks to that of the slowest group. `groups`: of each rank. False if too little is known of some
+  // group.
+  bool level(const std::vector<size_t>& groups, StepWindow before);
   size_t ranks() const { return ranks_; }
   size_t steps() const { return ranks_ == 0 ? 0 : own_.size() / ranks_; }
 

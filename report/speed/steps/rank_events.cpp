@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 
 namespace xpurun::report {
 
@@ -15,9 +16,14 @@ namespace {
 constexpr size_t kMostSamples = 512;  // of one shape, the latest
 constexpr size_t kMostEarlier = 128;  // and of those before
 constexpr size_t kLeastRun = 8;       // collectives one after the other
+constexpr size_t kLeastMessages = 4;  // equal messages, of which a step may have one
 constexpr size_t kMostDelays = 4096;
 constexpr size_t kMostEarlierDelays = 512;
 constexpr size_t kMostShapes = 512;
+constexpr size_t kMostReads = 1024;    // of one entry
+constexpr int64_t kAtOnceNs = 50'000;  // from the end of a call to the begin of one that waited for it
+constexpr uint64_t kFewBytes = 256;
+constexpr uint8_t kToHost = 2;  // cudaMemcpyDeviceToHost
 constexpr int64_t kBefore = std::numeric_limits<int64_t>::min();
 constexpr int64_t kAfter = std::numeric_limits<int64_t>::max();
 
@@ -26,10 +32,15 @@ struct RecordedCall {
   uint64_t sequence = 0;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+  uint32_t lead_us = 0;
   bool ends_together = false;
+  bool sends = false;
 };
 
-using Calls = std::map<std::pair<uint64_t, int>, std::vector<RecordedCall>>;  // by communicator
+constexpr int kMessages = -2;  // instead of the size of a communicator
+
+// By communicator, or by messages that are equal but for their number.
+using Calls = std::map<std::pair<uint64_t, int>, std::vector<RecordedCall>>;
 
 // A trace and the rank's own file may hold the same call.
 void put_in_order(std::vector<RecordedCall>& calls) {
@@ -41,17 +52,19 @@ void put_in_order(std::vector<RecordedCall>& calls) {
       calls.end());
 }
 
-// The times in which every collective was timed: a communicator had kLeastRun timed collectives without a gap
-// in their numbers. Another communicator, which the program no longer uses, does not end such a time.
+// The times in which every collective was timed: a communicator had kLeastRun timed collectives, or
+// kLeastMessages messages, without a gap in their numbers. Another communicator, which the program no longer
+// uses, does not end such a time.
 std::vector<Hole> looked_at(const Calls& calls) {
   std::vector<Hole> periods;
   for (const auto& [identity, of] : calls) {
+    const size_t least = identity.second == kMessages ? kLeastMessages : kLeastRun;
     for (size_t first = 0; first < of.size();) {
       size_t last = first;
       while (last + 1 < of.size() && of[last + 1].sequence == of[last].sequence + 1) {
         ++last;
       }
-      if (last + 1 - first >= kLeastRun) {
+      if (last + 1 - first >= least) {
         periods.push_back({of[first].begin_ns, of[last].end_ns});
       }
       first = last + 1;
@@ -87,6 +100,18 @@ std::vector<Hole> find_holes(const Calls& calls) {
   return out;
 }
 
+// A rank computes while its message waits for the receiver, unless its next call waits for the message: then
+// nothing was left to compute. `arrivals`: by begin.
+void free_senders(const std::unordered_set<uint64_t>& sends, std::vector<Arrival>& arrivals) {
+  for (size_t i = 0; i < arrivals.size(); ++i) {
+    const bool last = i + 1 == arrivals.size();
+    if (sends.contains(arrivals[i].collective) &&
+        (last || arrivals[i + 1].begin_ns > arrivals[i].end_ns + kAtOnceNs)) {
+      arrivals[i].end_ns = arrivals[i].begin_ns;
+    }
+  }
+}
+
 // Whether a communicator is used in at least every second step.
 bool meets_often(const Calls& calls, size_t steps) {
   return std::any_of(calls.begin(), calls.end(),
@@ -106,6 +131,7 @@ void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
   KeptSamples delays(kMostDelays, kMostEarlierDelays);
   for (const model::EventFile& file : rank.events) {
     std::map<uint32_t, KeptSamples*> known;  // by entry
+    std::map<uint32_t, KeptSamples> reads;
     for (const model::EventFile::Entry& entry : file.events) {
       const auto op = file.ops.find(entry.event.op);
       if (op == file.ops.end()) {
@@ -113,10 +139,19 @@ void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
       }
       const auto begin = static_cast<int64_t>(entry.event.begin_ns) + rank.offset_ns;
       const auto op_class = static_cast<wire::OpClass>(op->second.key.op_class);
-      if (const OpFacts facts = facts_of(file, op->second, entry); facts.meets) {
+      if (const OpFacts facts = facts_of(file, op->second, entry); facts.meets || facts.pairs) {
         const int64_t end = begin + static_cast<int64_t>(entry.event.duration_ns);
-        calls[{facts.identity, facts.size}].push_back(
-            {entry.event.sequence, begin, end, facts.ends_together});
+        calls[{facts.identity, facts.pairs ? kMessages : facts.size}].push_back(
+            {entry.event.sequence, begin, end, entry.event.delay_us, facts.ends_together,
+             facts.pairs && op->second.function == "ncclSend"});
+        Traffic& traffic = out.traffic[facts.identity];
+        traffic.message = facts.pairs;
+        traffic.sends = facts.pairs && op->second.function == "ncclSend";
+        traffic.add(entry.event.sequence, static_cast<double>(op->second.work));
+      } else if (op_class == wire::OpClass::memory && op->second.key.copy == kToHost &&
+                 op->second.work <= kFewBytes) {
+        reads.try_emplace(entry.event.op, kMostReads, kMostReads)
+            .first->second.add({begin, static_cast<double>(entry.event.sequence)});
       } else if (op_class == wire::OpClass::matmul && (op->second.key.flags & wire::kOpOther) == 0) {
         const auto [it, added] = known.emplace(entry.event.op, nullptr);
         if (added && shapes.size() < kMostShapes) {
@@ -130,18 +165,28 @@ void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
         }
       }
     }
+    for (auto& [op, samples] : reads) {
+      out.reads.push_back(std::move(samples).take());
+    }
   }
   for (auto& [shape, samples] : shapes) {
     out.shapes.emplace(shape, std::move(samples).take());
   }
   out.launch_delays = std::move(delays).take();
+  std::unordered_set<uint64_t> sends;
   for (auto& [comm, of] : calls) {
     put_in_order(of);
     for (const RecordedCall& call : of) {
+      if (call.sends) {
+        sends.insert(meeting_of(comm.first, comm.second, call.sequence));
+      }
+      const bool pair = comm.second == kMessages;
       out.arrivals.push_back({.collective = meeting_of(comm.first, comm.second, call.sequence),
-                              .next = meeting_of(comm.first, comm.second, call.sequence + 1),
+                              .next = pair ? 0 : meeting_of(comm.first, comm.second, call.sequence + 1),
                               .begin_ns = call.begin_ns,
                               .end_ns = call.end_ns,
+                              .lead_us = call.lead_us,
+                              .pair = pair,
                               .ends_together = call.ends_together});
     }
   }
@@ -151,6 +196,7 @@ void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
   }
   std::sort(out.arrivals.begin(), out.arrivals.end(),
             [](const Arrival& a, const Arrival& b) { return a.begin_ns < b.begin_ns; });
+  free_senders(sends, out.arrivals);
 }
 
 }  // namespace xpurun::report

@@ -46,18 +46,35 @@ int64_t lost_cpu_ns(const StepRecord& step);
 
 // One rank in a collective.
 struct Arrival {
+  static constexpr uint32_t kUnknownLead = 0xffffffff;
+
   uint64_t collective = 0;  // equal on all ranks of the collective, and on no other
   uint64_t next = 0;        // the next one of its communicator
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  bool pair = false;           // a send or a recv: it ends when its own part is done
-  bool ends_together = false;  // no rank could leave before all had entered
+  uint32_t lead_us = kUnknownLead;  // from the call to the begin, on a GPU
+  bool pair = false;                // a send or a recv: it ends when its own part is done
+  bool ends_together = false;       // no rank could leave before all had entered
 };
 
 // A time in which a communicator had collectives that were not timed.
 struct Hole {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+};
+
+// The calls of a rank on one communicator, or its messages to or from one rank.
+struct Traffic {
+  bool message = false;
+  bool sends = false;  // messages
+  uint64_t timed = 0;  // calls
+  double bytes = 0;    // of these
+  uint64_t first = 0;  // numbers of the calls, timed or not
+  uint64_t last = 0;
+
+  void add(uint64_t number, double bytes_of_call);
+  // Of all calls, by the mean of those that were timed.
+  double total_bytes() const;
 };
 
 struct TimedSample {
@@ -80,7 +97,9 @@ struct RankSteps {
   bool spins = false;  // while it waits in calls of MPI
   std::vector<Arrival> arrivals;  // by begin
   std::vector<Hole> holes;        // by begin; they may overlap
-  bool meets = false;             // in collectives of its GPU in at least every second step
+  // By a number that is equal on all ranks of the communicator, or on both ranks of the messages.
+  std::map<uint64_t, Traffic> traffic;
+  bool meets = false;  // in collectives of its GPU in at least every second step
   // Place and name of the spans that took most of a stage's time.
   std::array<std::string, model::kStepStages> places;
   std::array<std::string, model::kStepStages> names;
@@ -88,6 +107,9 @@ struct RankSteps {
   // some of the earlier ones.
   std::map<std::string, std::vector<TimedSample>> shapes;
   std::vector<TimedSample> launch_delays;
+  // Timed copies of a few bytes to the host, for each of which the host waits, as in Tensor.item(): by entry;
+  // instead of seconds the number of the copy.
+  std::vector<std::vector<TimedSample>> reads;
 };
 
 }  // namespace xpurun::report

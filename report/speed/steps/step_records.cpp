@@ -1,5 +1,6 @@
 #include "report/speed/steps/step_records.h"
 
+#include "common/base/hash.h"
 #include "report/events/op_facts.h"
 #include "report/speed/steps/communication.h"
 #include "report/speed/steps/rank_clock.h"
@@ -195,7 +196,7 @@ void find_places(const RankSpans& all, uint32_t thread, RankSteps& out) {
 
 // A call of a GPU's group returns before it is done: a send or recv says nothing of waits, a collective
 // nothing of clocks.
-std::vector<Arrival> arrivals_of(const RankSpans& all, bool gpu) {
+std::vector<Arrival> arrivals_of(const RankSpans& all, bool gpu, std::map<uint64_t, Traffic>& traffic) {
   std::vector<Arrival> out;
   for (const Span& span : all.spans) {
     if (span.stage != Stage::communication || span.group == 0 || span.sequence == 0) {
@@ -209,12 +210,27 @@ std::vector<Arrival> arrivals_of(const RankSpans& all, bool gpu) {
                      .end_ns = end_of(span),
                      .pair = pair,
                      .ends_together = !pair && !gpu});
+      Traffic& t = traffic[base::hash_text(group)];
+      t.message = pair;
+      t.sends = pair && all.names[span.name].find("send") != std::string::npos;
+      t.add(span.sequence, static_cast<double>(span.bytes));
     }
   }
   return out;
 }
 
 }  // namespace
+
+void Traffic::add(uint64_t number, double bytes_of_call) {
+  first = timed == 0 ? number : std::min(first, number);
+  last = std::max(last, number);
+  bytes += std::max(bytes_of_call, 1.0);
+  ++timed;
+}
+
+double Traffic::total_bytes() const {
+  return timed == 0 ? 0 : bytes / static_cast<double>(timed) * static_cast<double>(last - first + 1);
+}
 
 int64_t lost_cpu_ns(const StepRecord& step) {
   const int64_t waiting = std::max(step.run_delay_ns, step.throttled_ns);
@@ -234,7 +250,7 @@ RankSteps steps_of(const RankRecord& rank, size_t most_arrivals) {
                 .why = ends.why};
   add_events(rank, ends.boundaries.size(), out);
   if (out.arrivals.empty()) {
-    out.arrivals = arrivals_of(all, !rank.gpu.empty());
+    out.arrivals = arrivals_of(all, !rank.gpu.empty(), out.traffic);
   }
   if (out.arrivals.size() > most_arrivals) {
     out.arrivals.erase(out.arrivals.begin(), out.arrivals.end() - static_cast<std::ptrdiff_t>(most_arrivals));

@@ -21,13 +21,15 @@ struct StepWatchScene {
   std::vector<model::StepChange> told;
   std::vector<base::MonoNs> begins;
   std::vector<model::StepChange> as_fast;
+  int longer = 0;
   StepWatch watch{
       0.2,
       [this](const model::StepChange& change, base::MonoNs begin) {
         told.push_back(change);
         begins.push_back(begin);
       },
-      [this](const model::StepChange& change, base::MonoNs /*begin*/) { as_fast.push_back(change); }};
+      [this](const model::StepChange& change, base::MonoNs /*begin*/) { as_fast.push_back(change); },
+      [this] { ++longer; }};
   std::mt19937 random{7};
   std::normal_distribution<double> noise{0, 0.02};
   base::MonoNs now = 1000 * kMs;
@@ -69,6 +71,7 @@ TEST_CASE("step watch: a slowdown is told once, with its step") {
     const base::MonoNs slow_since = s.now;
     CHECK(s.told.empty());
     s.steps(gpu ? 25 : 60, 130, {0, 1});
+    CHECK(s.longer == 0);
     REQUIRE(s.told.size() == 1);
     CHECK(std::abs(s.told[0].step - 200) <= 2);
     CHECK(std::abs(s.begins[0] - slow_since) < 300 * kMs);
@@ -94,6 +97,7 @@ TEST_CASE("step watch: small changes, checkpoints and long pauses are not told")
   StepWatchScene s;
   s.steps(200, 100);
   s.steps(200, 112);
+  CHECK(s.longer == 1);
   s.steps(300, 112, {0}, 1, 40);
   s.now += 3'600'000 * kMs;
   s.steps(200, 112);

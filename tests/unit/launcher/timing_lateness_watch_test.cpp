@@ -123,3 +123,19 @@ TEST_CASE("slow rank watch: a rank is told once, when two looks in a row show it
   CHECK_FALSE(look(0.01, 0.5));
   CHECK_FALSE(watch.suspects());
 }
+
+TEST_CASE("slow rank watch: a small wait is enough once the steps take a little longer") {
+  SlowRankWatch watch;
+  std::map<base::Rank, RankLateness> ranks;
+  const auto look = [&] {
+    ranks[1].looked_s += 2;
+    ranks[1].cost_s += 2 * 0.12;
+    return watch.look(ranks);
+  };
+  CHECK_FALSE(look());
+  CHECK_FALSE(look());
+  watch.expect_one();
+  CHECK_FALSE(look());
+  CHECK(watch.suspects());
+  CHECK(look());
+}

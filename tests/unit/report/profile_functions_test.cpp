@@ -68,6 +68,25 @@ TEST_CASE("a capture names the function in which a rank spends more time than th
   CHECK(blamed_function(report, {1}) == nullptr);
 }
 
+TEST_CASE("ranks that spend all their time in one function are told apart by its lines") {
+  Profile p = job({0, 0, 0, 0});
+  p.frames.push_back({"train", "/job/train.py", 88});
+  for (ProfileTrack& track : p.tracks) {
+    track.stacks.clear();
+    track.stacks[{5}] = track.rank == 3 ? 130 : 6;
+    track.stacks[{kTrain, kBackward}] = track.rank == 3 ? 170 : 294;
+  }
+  const auto report = captured_functions(p);
+  CHECK(function(report, "backward").ranks.empty());
+  const auto& line = report.functions.front();
+  CHECK(line.function == "train");
+  CHECK(line.line == 88);
+  CHECK(line.by_line);
+  CHECK(line.ranks == model::RankSet{3});
+  CHECK(report.sentence == "rank 3 spends 43 % of its time in train (train.py:88), the others 2 %");
+  CHECK(blamed_function(report, {3}) == &line);
+}
+
 TEST_CASE("the path of a function is the time in which the GPU of the rank had no work") {
   Profile p = job({30, 150});
   p.mono_ns = 1'000'000'000;

@@ -172,3 +172,20 @@ TEST_CASE("step clock: a running job's steps are those of the finished one") {
     CHECK(step.source == ClockSource::gpu);
   }
 }
+
+TEST_CASE("step clock: a rank that is slow in every tenth step is named with the pattern") {
+  for (const int every : {1, 50}) {
+    CAPTURE(every);
+    QueuedJob job{.steps = 500, .read_every = every};
+    job.change = [](int rank, int step, QueuedStep& s) { s.gpu *= rank == 1 && step % 10 == 7 ? 3 : 1; };
+    const SpeedReport report = analysed(tests::simulate(job));
+    REQUIRE(report.findings.size() == 1);
+    CHECK(report.findings[0].ranks.brief() == "1");
+    CHECK(report.findings[0].sentence.find("in every 10th step") != std::string::npos);
+    CHECK(report.findings[0].lost_s * 1e3 == doctest::Approx(5.6).epsilon(0.2));
+  }
+  // All ranks: an evaluation, for all that is known.
+  QueuedJob job{.steps = 500};
+  job.change = [](int, int step, QueuedStep& s) { s.gpu *= step % 10 == 7 ? 3 : 1; };
+  CHECK(analysed(tests::simulate(job)).findings.empty());
+}
