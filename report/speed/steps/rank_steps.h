@@ -77,7 +77,7 @@ struct RankSteps {
   std::string why;
   std::vector<StepRecord> steps;
   bool cpu_known = false;
-  bool spins = false;  // while it waits in calls of MPI
+  bool spins = false;             // while it waits in calls of MPI
   std::vector<Arrival> arrivals;  // by begin
   std::vector<Hole> holes;        // by begin; they may overlap
   bool meets = false;             // in collectives of its GPU in at least every second step
