@@ -94,7 +94,7 @@ struct RankSteps {
   std::string why;
   std::vector<StepRecord> steps;
   bool cpu_known = false;
-  bool spins = false;  // while it waits in calls of MPI
+  bool spins = false;             // while it waits in calls of MPI
   std::vector<Arrival> arrivals;  // by begin
   std::vector<Hole> holes;        // by begin; they may overlap
   // By a number that is equal on all ranks of the communicator, or on both ranks of the messages.
