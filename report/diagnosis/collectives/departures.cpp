@@ -208,6 +208,8 @@ Departures::Departures(const model::CollectiveFacts& facts) {
   };
   std::map<CallNumber, Judged> judged;
   for (const auto& [number, ranks] : marks.surprising) {
+    const std::string& op = ranks.begin()->second.kind->call.op;
+    const bool makes_group = op == "new_group" || op == "split_group";  // never routine
     const Others others = others_at(facts, number, ranks);
     const size_t rest = others.kept.size() + others.absent.size();
     if (rest == 0) {
@@ -217,6 +219,9 @@ Departures::Departures(const model::CollectiveFacts& facts) {
     const size_t together = ranks.size() + others.same.size();
     if (is_majority(together, together + rest)) {
       together_[number.first].push_back(number.second);
+      continue;
+    }
+    if (makes_group) {
       continue;
     }
     judged[number] = {.departs = true, .same_shape = others.same_shape && others.absent.empty()};

@@ -15,22 +15,34 @@ using model::RankSet;
 
 namespace {
 
-// A call that needs everybody and has ended in one rank has run in all. The record of a rank that does not
-// even know its start is behind.
-bool is_behind(const CallGroup& group, const Member& m, uint64_t sequence) {
-  const CollectiveCall* call = call_at(m, sequence);
-  return call != nullptr && needs_everybody(*call) && m.comm->started < sequence &&
-         std::any_of(group.members.begin(), group.members.end(),
-                     [&](const Member& other) { return other.rank != m.rank && is_done(other, sequence); });
+// The newest call that needs everybody and has ended in one rank: it has run in all, and so have those before
+// it.
+uint64_t newest_run(const CallGroup& group) {
+  uint64_t newest = 0;
+  for (const Member& m : group.members) {
+    for (size_t i = 0; m.comm != nullptr && i < m.comm->calls.size(); ++i) {
+      const CollectiveCall& call = m.comm->calls[i];
+      newest = needs_everybody(call) && is_done(m, call.sequence) ? std::max(newest, call.sequence) : newest;
+    }
+  }
+  return newest;
+}
+
+// The rank's record does not even know the start of a call that has run: it says nothing about the GPU.
+bool is_behind(const Member& m, uint64_t run) {
+  return m.comm != nullptr && m.comm->started < run;
 }
 
 // The oldest call that a member is known not to have finished; 0 if none.
 uint64_t oldest_open(const CallGroup& group) {
+  const bool nccl = group.any->source == CallSource::nccl;
+  const uint64_t run = nccl ? newest_run(group) : 0;
   uint64_t oldest = 0;
   for (const Member& m : group.members) {
     uint64_t open = open_call(m);
-    while (open > 0 && is_behind(group, m, open)) {
-      open = open < m.comm->called ? open + 1 : 0;
+    if (open > 0 && is_behind(m, run)) {
+      open = std::max(open, run + 1);
+      open = open <= m.comm->called ? open : 0;
     }
     oldest = open > 0 && (oldest == 0 || open < oldest) ? open : oldest;
   }
@@ -82,6 +94,11 @@ Stage stage_of(const CallGroup& group, uint64_t sequence) {
     const RankSet entered = ranks_where(group, [&](const Member& m) { return m.comm->launched < sequence; });
     if (!entered.empty()) {
       return {CallFault::not_launched, entered.size() < all ? entered : RankSet()};
+    }
+    const uint64_t run = newest_run(group);
+    if (std::any_of(group.members.begin(), group.members.end(),
+                    [&](const Member& m) { return is_behind(m, run); })) {
+      return {};
     }
     // Zero for all members: kernel starts are not recorded.
     const RankSet queued = ranks_where(group, [&](const Member& m) { return m.comm->started < sequence; });

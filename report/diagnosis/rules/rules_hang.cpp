@@ -65,6 +65,14 @@ bool lost_an_ended_rank(const Scene& scene, const RankView& v) {
          });
 }
 
+// The backend of the rank has given up waiting for another rank, which still stands somewhere.
+bool gave_up_waiting(const Scene& scene, const RankView& v) {
+  const Ending* e = v.state == RankState::dead ? scene.ending_of(v) : nullptr;
+  return e != nullptr && e->raised() && says_backend_gave_up(*e->exception) &&
+         !scene.in({RankState::stuck, RankState::busy, RankState::stopped, RankState::uninterruptible})
+              .empty();
+}
+
 // Some ranks wait for peers, and others are dead, held or outside any call: these are the culprits.
 std::optional<Verdict> held_or_outside(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
@@ -77,7 +85,8 @@ std::optional<Verdict> held_or_outside(const Scene& scene) {
        scene.in({RankState::dead, RankState::stopped, RankState::uninterruptible, RankState::stuck})) {
     const bool in_peace = v->state == RankState::dead && exited_cleanly(scene, *v);
     const bool innocent = ((in_peace || v->state == RankState::stuck) && others_departed(scene, v->rank)) ||
-                          (v->state == RankState::stuck && lost_an_ended_rank(scene, *v));
+                          (v->state == RankState::stuck && lost_an_ended_rank(scene, *v)) ||
+                          gave_up_waiting(scene, *v);
     if (is_outside(scene, *v) && !innocent) {
       (in_peace ? left : sure).push_back(v);
     }
@@ -282,7 +291,7 @@ std::optional<Verdict> held_or_dead(const Scene& scene) {
   Views culprits = scene.in({RankState::stopped, RankState::uninterruptible});
   for (const RankView* v : scene.in({RankState::dead})) {
     const Ending* e = scene.ending_of(*v);
-    if (!exited_cleanly(scene, *v) && (e == nullptr || !e->follower)) {
+    if (!exited_cleanly(scene, *v) && (e == nullptr || !e->follower) && !gave_up_waiting(scene, *v)) {
       culprits.push_back(v);
     }
   }

@@ -206,3 +206,17 @@ TEST_CASE("a rank that has died of another rank's call is no culprit of the hang
   CHECK(v.id == "hang.dead");
   CHECK(v.ranks == RankSet{1});
 }
+
+TEST_CASE(
+    "the backend gives up first: without any record of the calls, the rank that stands is the culprit") {
+  Job job(4);
+  job.all(in_ddp_backward()).rank(2, in_sleep());
+  for (const base::Rank r : {0, 1, 3}) {
+    raises(job, r, kGlooTimeout, 19);
+    job.died(r, exited(1), 20);
+  }
+  job.hang_dump();
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.stuck");
+  CHECK(v.ranks == RankSet{2});
+}
