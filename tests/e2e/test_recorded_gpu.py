@@ -86,6 +86,20 @@ class RecordedGpuRuns(xpurun_test.Case):
                 for rank in report["ranks"]:
                     self.assertAlmostEqual((rank["own_s"] + rank["wait_s"]) / report["step_s"], 1, delta=0.05)
 
+    def test_the_comparison_with_a_fast_run_begins_with_the_culprit(self):
+        fast = self.unpack("nothing-slow")
+        for name, begin in (("extra-sync", "rank 1 (host vm, GPU NVIDIA H200) costs every step 24 % (5.9 ms) since"),
+                            ("garbage-storm", "rank 1 (host vm, GPU NVIDIA H200) costs every step"),
+                            ("slow-link", "the job has been 150 % slower since step 250")):
+            told = json.loads(self.run_xpurun("diff", "--format", "json", fast, self.unpack(name), out=False).stdout)
+            self.assertIn(" a step instead of 18 ms: " + begin, told["sentence"])
+        back = json.loads(self.run_xpurun("diff", "--format", "json", self.unpack("busy-core"), fast, out=False).stdout)
+        self.assertIn(": in A, rank 1 (", back["sentence"])
+
+    def test_values_that_are_read_from_the_gpu(self):
+        first = self.analysis("extra-sync")["findings"][0]
+        self.assertIn("it waits 220 times a step for a value from the GPU", first["sentence"])
+
     def test_nothing_slow(self):
         report = self.analysis("nothing-slow")
         self.assertEqual(report["findings"], [])
