@@ -17,7 +17,7 @@ namespace {
 
 // The time in which a walk still reads programs and variables.
 constexpr base::MonoNs kLongestInspections = 200'000'000;
-// In a job with more processes than the first number, a settled process is looked at in one of so many walks.
+// In a job of more than kCrowd processes, a settled process is looked at in one of kLooks walks.
 constexpr size_t kCrowd = 500;
 constexpr uint64_t kLooks = 8;
 constexpr base::MonoNs kSettled = 10'000'000'000;

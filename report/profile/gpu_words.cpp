@@ -60,7 +60,8 @@ std::string why(ActivityStatus status, const std::string& reason) {
   return "";
 }
 
-// Of the time in which the GPU had work: a rank that differs by so much, and by four robust deviations.
+// A rank is named if the share of the time in which its GPU had work differs from the others' by at least
+// this share, and by kUtilisationSpreads robust deviations.
 constexpr double kLeastUtilisationExcess = 0.05;
 constexpr double kUtilisationSpreads = 4;
 
