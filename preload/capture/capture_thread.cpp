@@ -20,7 +20,9 @@ namespace xpurun::preload {
 
 namespace {
 
-constexpr uint64_t kFinishNs = kNsPerSecond;
+// CUPTI needs seconds to hand over the counters of ten seconds. A program that went on to unload CUDA meanwhile
+// would die, so that its exit waits.
+constexpr uint64_t kFinishNs = 20 * kNsPerSecond;
 // CUPTI runs on this stack. Pages that it does not touch cost nothing.
 constexpr size_t kStackBytes = size_t{8} << 20;
 constexpr char kObject[] = "libxpurun_cupti.so";

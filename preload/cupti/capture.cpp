@@ -163,10 +163,15 @@ void Capture::wait() {
   const uint64_t until =
       header_.begin_ns.load() + header_.duration_ms.load(std::memory_order_relaxed) * kNsPerMs;
   uint64_t next_take = header_.begin_ns.load() + ResourceSampler::kTakeEveryNs;
+  bool taken = false;
   for (uint64_t now = now_ns();
        now < until && stop_.load() == 0 && header_.stop.load() == 0 && !are_records_full(); now = now_ns()) {
     if (now >= next_take) {
       sampler_.take();
+      if (!taken) {
+        libraries_loaded_();  // decoding loads libraries too
+        taken = true;
+      }
       next_take = now_ns() + ResourceSampler::kTakeEveryNs;
       continue;
     }
