@@ -20,9 +20,10 @@ namespace xpurun::preload {
 
 namespace {
 
-// CUPTI needs seconds to hand over the counters of ten seconds. A program that went on to unload CUDA meanwhile
-// would die, so that its exit waits.
+// The set-up of the counters, which cannot be interrupted, takes up to a second. A program that went on to
+// unload CUDA meanwhile would die, so its exit waits.
 constexpr uint64_t kFinishNs = 20 * kNsPerSecond;
+constexpr int kGuardedRounds = 64;
 // CUPTI runs on this stack. Pages that it does not touch cost nothing.
 constexpr size_t kStackBytes = size_t{8} << 20;
 constexpr char kObject[] = "libxpurun_cupti.so";
@@ -31,6 +32,7 @@ sockaddr_un g_socket;
 constinit std::atomic<bool> g_running{false};
 constinit std::atomic<uint32_t> g_stop{0};
 uint32_t g_followed = 0;
+int g_guarded = 0;  // rounds of the poller since the capture began
 int32_t g_poller = 0;
 int32_t g_device = -1;
 
@@ -53,15 +55,19 @@ void* open_object() {
   return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-// Exit handlers run in the reverse order of their registration, and CUPTI loads libraries (libnvperf_host.so)
-// whose destructors are such handlers. A capture that ends after those destructors frees their memory a
-// second time, so this handler is registered again once they are loaded. A forked child has no capture.
+// A forked child has no capture.
+void process_ends() {
+  if (!has_stopped()) {
+    end_capture();
+  }
+}
+
+// Exit handlers run in the reverse order of their registration. CUPTI loads libnvperf_host.so, whose
+// destructors are such handlers, and whose static objects come into being while the counters are set up. A
+// capture that uses the library after those destructors is a crash, so this handler is registered again after
+// each load, and in each round of the poller during the set-up.
 void end_before_libraries() {
-  atexit([] {
-    if (!has_stopped()) {
-      end_capture();
-    }
-  });
+  atexit(process_ends);
 }
 
 void give_up(wire::CaptureHeader& header, wire::CaptureProblem problem) {
@@ -124,7 +130,14 @@ void prepare_captures(const sockaddr_un& socket) {
 }
 
 void follow_capture(uint32_t wanted) {
-  if (wanted == g_followed || g_running.load()) {
+  if (g_running.load()) {
+    if (g_guarded < kGuardedRounds) {
+      ++g_guarded;
+      end_before_libraries();
+    }
+    return;
+  }
+  if (wanted == g_followed) {
     return;
   }
   g_followed = wanted;
@@ -137,6 +150,7 @@ void follow_capture(uint32_t wanted) {
   g_device = own == nullptr ? -1 : own->header.device.load();
   // Set before the thread exists, so that end_capture() waits for a thread that is about to start.
   g_running.store(true);
+  g_guarded = 0;
   if (!start_thread()) {
     g_running.store(false);
   }
@@ -151,3 +165,8 @@ void end_capture() {
 }
 
 }  // namespace xpurun::preload
+
+// For programs that know of their end before exit(): Python.
+extern "C" __attribute__((visibility("default"))) void xpurun_process_ends() {
+  xpurun::preload::process_ends();
+}

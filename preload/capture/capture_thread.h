@@ -14,7 +14,7 @@ void prepare_captures(const sockaddr_un& socket);
 // from the poller's thread only, whose own calls are left out of the capture.
 void follow_capture(uint32_t wanted);
 
-// Call from an exit handler, before CUDA is unloaded: ends the capture. Waits at most 1 s.
+// Call from an exit handler, before CUDA is unloaded: ends the capture. Waits at most 20 s.
 void end_capture();
 
 }  // namespace xpurun::preload

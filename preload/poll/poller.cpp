@@ -37,9 +37,10 @@ constexpr uint64_t kSharedQueueNs = 2 * kNsPerMs;
 constexpr uint64_t kOffNs = 250 * kNsPerMs;
 // Interval for summing the calls. No reader needs the sum sooner, and no hooked call pays for it.
 constexpr uint64_t kCountNs = 1000 * kNsPerMs;
-constexpr uint64_t kFinishNs = 20 * kNsPerMs;
+constexpr uint64_t kFinishNs = 500 * kNsPerMs;
 constexpr int kNice = 10;
-constexpr size_t kStackBytes = 256 * 1024;
+// CUPTI runs on the stack during a capture. Untouched pages cost nothing.
+constexpr size_t kStackBytes = 1024 * 1024;
 
 constexpr uint32_t kLightEvents = 512;
 // Level light, once a sample found no room: the host is many steps ahead of the GPU.

@@ -145,6 +145,12 @@ def _hook(os, here, settings):
     def at_exit():
         # For programs whose own hook does not call the previous hook. At a prompt these variables are meaningless.
         tell("raised", getattr(sys, "last_exc", None) or getattr(sys, "last_value", None))
+        # A capture ends before the destructors of CUDA's libraries run. Programs that use CUDA have ctypes.
+        ctypes = sys.modules.get("ctypes")
+        try:
+            ctypes.CDLL(None).xpurun_process_ends()
+        except Exception:
+            pass  # no ctypes, or no preload library
 
     # Programs compare sys.excepthook with sys.__excepthook__ to detect a replaced hook.
     for new, old in ((excepthook, default_hook), (unraisablehook, default_unraisable_hook),

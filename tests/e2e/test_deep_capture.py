@@ -243,9 +243,21 @@ class DeepCapture(xpurun_test.Case):
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             self.wait_for(lambda: len(list(self.dir.glob("sampling.*"))) == 2, "hardware counters of both ranks")
-            self.end(process)  # status 0
+            self.end(process)
         finally:
             capture.wait(60)
+        self.assertEqual(self.verdict()["kind"], "none")  # the shell's status says nothing of a rank
+
+    def test_ranks_that_end_while_a_capture_is_set_up_end_well(self):
+        process = self.start(FAKE_PM="slow", FAKE_PM_STARTED=self.dir / "sampling")
+        capture = subprocess.Popen([PROGRAM, "capture", "--run", str(self.out), "--duration", "30s"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            self.wait_for(lambda: len(list(self.dir.glob("sampling-setup.*"))) == 2, "the set-up on both ranks")
+            self.end(process)
+        finally:
+            capture.wait(60)
+        self.assertEqual(self.verdict()["kind"], "none")  # the shell's status says nothing of a rank
 
     def test_dropped_records_are_counted(self):
         process = self.start(FAKE_CUPTI="drops")

@@ -3,8 +3,9 @@
 // of DRAM, the collective receives 100 GB/s by NVLink. This chip has no pcie__throughput of TriageCompute,
 // and sends nothing by NVLink. FAKE_PM says how CUPTI misbehaves: "busy", "privileges", "mig", "metrics" (it
 // knows none), "config" (SetConfig fails), "start", "decode" (fails from 0.2 s on), "overflow", "clock"
-// (another client changes CUPTI's clock). FAKE_PM_STARTED: a file with this name and the pid appears once
-// sampling has started.
+// (another client changes CUPTI's clock), "slow" (the set-up takes a second). FAKE_PM_STARTED: a file with
+// this name and the pid appears once sampling has started, and one with "-setup" before the pid at the begin
+// of the set-up.
 #include "preload/cupti/sampling_abi.h"
 #include "tests/fakes/fake_cupti.h"
 
@@ -26,6 +27,7 @@ constexpr Result kInvalidParameter = 1;
 constexpr Result kInvalidOperation = 7;
 constexpr Result kUnknown = 999;
 constexpr uint64_t kSetupUs = 60'000;
+constexpr int kSlowSetups = 17;
 constexpr uint64_t kMig = 43;
 
 constexpr std::string_view kKnown[] = {
@@ -61,6 +63,12 @@ size_t g_capacity = 0;
 std::string_view pm_mode() {
   const char* value = std::getenv("FAKE_PM");
   return value == nullptr ? "" : value;
+}
+
+void appear(const std::string& what) {
+  if (const char* name = std::getenv("FAKE_PM_STARTED")) {
+    std::ofstream(name + what + "." + std::to_string(getpid()));
+  }
 }
 
 template <typename P>
@@ -104,11 +112,17 @@ double value_of(std::string_view name, const Sample& sample) {
 extern "C" {
 
 Result cuptiProfilerInitialize(ProfilerParams* p) {
-  usleep(kSetupUs);
   // libnvperf_host.so is loaded here; its destructors run before the exit handlers of libraries loaded
   // earlier.
   static const int registered = std::atexit([] { g_libraries_destroyed = true; });
   (void)registered;
+  appear("-setup");
+  for (int i = 0; i < (pm_mode() == "slow" ? kSlowSetups : 1); ++i) {
+    usleep(kSetupUs);
+    if (g_libraries_destroyed) {
+      std::abort();  // NVPW_CUDA_LoadDriver in a library whose destructors have run
+    }
+  }
   return is_wrong(p) ? kInvalidParameter : kSuccess;
 }
 Result cuptiProfilerDeInitialize(ProfilerParams* p) {
@@ -234,9 +248,7 @@ Result cuptiPmSamplingStart(SamplingParams* p) {
   const uint64_t now = cupti_now();
   g_begin = now - (now - phase_ns()) % g_interval + g_interval;
   g_next = g_begin;
-  if (const char* name = std::getenv("FAKE_PM_STARTED")) {
-    std::ofstream(name + ("." + std::to_string(getpid())));
-  }
+  appear("");
   g_running = true;
   return kSuccess;
 }

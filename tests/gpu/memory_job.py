@@ -5,7 +5,6 @@ allocated and reserved, and the cost of asking PyTorch for them, in us. Ends whe
 """
 
 import json
-import os
 import pathlib
 import sys
 import time
@@ -27,6 +26,12 @@ def cost_of_asking():
     return 1e6 * sorted(times)[500]
 
 
+def write(rank, seen, asking_us):
+    whole = DIR / f"memory-{rank}.new"
+    whole.write_text(json.dumps({"seen": seen, "asking_us": asking_us}))
+    whole.replace(DIR / f"memory-{rank}.json")
+
+
 def main():
     dist.init_process_group("nccl")
     rank = dist.get_rank()
@@ -34,9 +39,11 @@ def main():
     layers = [nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True) for _ in range(12)]
     model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers).cuda(), device_ids=[rank])
     optimizer = torch.optim.AdamW(model.parameters())
-    kept, seen = [], []
+    kept, seen, asking_us = [], [], cost_of_asking()
     try:
-        for step in range(2000):
+        for step in range(2000):  # until the GPU is full
+            if step % 10 == 0:
+                write(rank, seen, asking_us)
             begin = time.monotonic()
             loss = model(torch.randn(8, 512, 1024, device="cuda")).square().mean()
             loss.backward()
@@ -47,8 +54,7 @@ def main():
                 kept.append(torch.empty(MIB_A_STEP << 20, dtype=torch.uint8, device="cuda"))
             time.sleep(max(0, begin + STEP_S - time.monotonic()))
     finally:
-        (DIR / f"memory-{rank}.json").write_text(json.dumps({"seen": seen, "asking_us": cost_of_asking()}))
-    os.sync()
+        write(rank, seen, asking_us)
 
 
 main()
