@@ -339,9 +339,12 @@ base::Result<RunManifest> load_run_manifest(const std::string& path) {
   return run;
 }
 
+// A launcher of one node passes through the rendezvous too, and waits for nobody there.
 bool waits_for_nodes(const ProcessRecord& process) {
-  return process.file.find("torch/distributed/elastic/rendezvous/") != std::string::npos ||
-         process.file.ends_with("torch/distributed/elastic/utils/store.py");
+  const std::string wanted = nodes_wanted(process);
+  const bool several = !wanted.empty() && wanted != "1" && wanted != "1:1";
+  return several && (process.file.find("torch/distributed/elastic/rendezvous/") != std::string::npos ||
+                     process.file.ends_with("torch/distributed/elastic/utils/store.py"));
 }
 
 std::string nodes_wanted(const ProcessRecord& process) {

@@ -308,6 +308,22 @@ TEST_CASE("a launcher that waits for other nodes is said once, and is no stall")
   CHECK(s.ranks[base::kNoRank].samples == samples);
 }
 
+TEST_CASE("a launcher of one node waits for nobody in its rendezvous") {
+  for (const char* command :
+       {"torchrun train.py", "torchrun --nnodes=1 train.py", "torchrun --nnodes 1:1 train.py"}) {
+    WatcherScene s(false);
+    s.fake.exec(test::kCommand, command);
+    s.table.refresh();
+    s.table.find(test::kCommand)->record.seen_s = 0;
+    s.ranks[base::kNoRank].moves = false;
+    s.ranks[base::kNoRank].file =
+        "/usr/lib/python3/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py";
+    s.start();
+    s.run_for(60);
+    CHECK(s.told().empty());
+  }
+}
+
 TEST_CASE("a launcher that imports for long has not reached the rendezvous") {
   WatcherScene s(false);
   s.fake.exec(test::kCommand, "torchrun train.py");
