@@ -34,6 +34,7 @@ constexpr Rule kRules[] = {
     left_early,          // before the failures that it caused
     launcher_ended,      // before any rank
     watch_ended,         // unless a process is known to have failed
+    gave_up_unrecorded,  // the same
     rank_failed,         //
     command_failed,      // no rank known
     still_running,       //

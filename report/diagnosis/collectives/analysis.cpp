@@ -97,9 +97,14 @@ std::optional<CallFinding> find_open_fault(const CollectiveFacts& facts) {
                   (by_torch->fault > CallFault::order && by_nccl->fault < CallFault::all_entered));
   if (nccl_decides) {
     add_lines(*by_nccl, torch);
-    return by_nccl;
   }
-  return by_torch;
+  std::optional<CallFinding> found = nccl_decides ? std::move(by_nccl) : std::move(by_torch);
+  // The GPUs' records may be behind, and NCCL's times have the order of calls only within one communicator.
+  if (found && (found->fault == CallFault::all_entered || (found->fault == CallFault::order && found->tie))) {
+    auto order = decided(find_call_order(torch), torch);
+    return order ? std::move(order) : std::move(found);
+  }
+  return found;
 }
 
 }  // namespace

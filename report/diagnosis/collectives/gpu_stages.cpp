@@ -172,6 +172,16 @@ std::optional<CallFinding> launch_order(const CallGroup& a, uint64_t at_a, const
   return f;
 }
 
+// Threads have no order.
+bool in_one_thread(const CallGroup& a, uint64_t at_a, const CallGroup& b, uint64_t at_b) {
+  return std::all_of(a.members.begin(), a.members.end(), [&](const Member& m) {
+    const Member* other = b.member(m.rank);
+    const CollectiveCall* x = call_at(m, at_a);
+    const CollectiveCall* y = other != nullptr ? call_at(*other, at_b) : nullptr;
+    return other == nullptr || (x != nullptr && y != nullptr && x->thread == y->thread);
+  });
+}
+
 struct Candidate {
   const CallGroup* group = nullptr;
   uint64_t sequence = 0;
@@ -203,6 +213,28 @@ std::optional<CallFinding> find_launch_order(const std::vector<CallGroup>& group
         continue;
       }
       if (auto f = launch_order(groups[i], at_a, groups[k], at_b)) {
+        return f;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<CallFinding> find_call_order(const std::vector<CallGroup>& torch) {
+  const auto newest = [](const CallGroup& group) {
+    const uint64_t at = group.unseen == 0 ? group.least_called() : 0;
+    return ranks_where(group, [&](const Member& m) { return is_done(m, at); }).empty() ? at : 0;
+  };
+  for (size_t i = 0; i < torch.size(); ++i) {
+    for (size_t k = i + 1; k < torch.size(); ++k) {
+      const uint64_t at_a = newest(torch[i]);
+      const uint64_t at_b = newest(torch[k]);
+      if (at_a == 0 || at_b == 0 || !in_one_thread(torch[i], at_a, torch[k], at_b)) {
+        continue;
+      }
+      auto f = launch_order(torch[i], at_a, torch[k], at_b);
+      // If the order of the calls before differed too, the program may do so.
+      if (f && !launch_order(torch[i], at_a - 1, torch[k], at_b - 1)) {
         return f;
       }
     }

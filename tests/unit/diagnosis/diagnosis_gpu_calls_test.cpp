@@ -178,3 +178,65 @@ TEST_CASE("NCCL: a rank whose record is behind that of its peers is not the one 
   CHECK(v.ranks.empty());
   CHECK(v.collective.sequence == 321);
 }
+
+namespace {
+
+// torch's record of a call that the GPU has not ended, as far as torch knows.
+void launches(Calls& calls, base::Rank r, const Group& group, const model::CollectiveCall& call,
+              double age_s) {
+  calls.enters(r, group, call);
+  model::Communicator& c = calls.comm(r, group);
+  c.done_known = false;
+  c.launched = c.called;
+  c.calls.back().stage = CallStage::launched;
+  c.calls.back().age_s = age_s;
+}
+
+// NCCL's record shows that all ranks have launched a call of the world, and nothing of the other groups.
+// `world_first`: make the newest two calls in the other order. `before`: have always made them so.
+Calls statistics(int ranks, const RankSet& world_first, const RankSet& before, int rounds) {
+  std::vector<base::Rank> all;
+  for (base::Rank r = 0; r < ranks; ++r) {
+    all.push_back(r);
+  }
+  const Group world{.name = "world", .members = all};
+  const Group nccl{.name = "nccl", .members = all, .source = CallSource::nccl};
+  Calls calls;
+  for (const base::Rank r : all) {
+    const Group tensor{.name = r < 2 ? "t01" : "t23", .members = r < 2 ? std::vector{0, 1} : std::vector{2, 3}};
+    double age_s = 30;
+    for (int i = 0; i < 8; ++i) {
+      launches(calls, r, tensor, all_reduce(1024, 76), age_s -= 0.1);
+      launches(calls, r, world, broadcast(0, 207, 1), age_s -= 0.1);
+    }
+    for (int i = 0; i < rounds; ++i) {
+      const bool reversed = (i + 1 < rounds ? before : world_first).contains(r);
+      launches(calls, r, reversed ? world : tensor, all_reduce(4096, 226), age_s -= 0.1);
+      launches(calls, r, reversed ? tensor : world, all_reduce(4096, 226), age_s -= 0.1);
+    }
+    calls.enters(r, nccl, all_reduce(4096, 226)).reaches(r, nccl, CallStage::launched);
+  }
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("torch's record has the order of the calls of two groups, which NCCL's has not") {
+  Verdict v = hang(statistics(4, {1}, {}, 1));
+  CHECK(v.id == "hang.order");
+  CHECK(v.ranks == RankSet{1});
+  v = hang(statistics(4, {3}, {}, 1));
+  CHECK(v.ranks == RankSet{3});
+  // Of two ranks nobody, unless one of them has always had the other order.
+  v = hang(statistics(2, {1}, {}, 1), 2);
+  CHECK(v.id == "hang.order");
+  CHECK(v.ranks.empty());
+  CHECK(hang(statistics(2, {0}, {}, 1), 2).ranks.empty());
+  v = hang(statistics(2, {0}, {}, 9), 2);
+  CHECK(v.id == "hang.order");
+  CHECK(v.ranks == RankSet{0});
+  CHECK(hang(statistics(2, {1}, {}, 9), 2).ranks == RankSet{1});
+  // The order has always differed, or never.
+  CHECK(hang(statistics(2, {1}, {1}, 9), 2).id == "hang.network");
+  CHECK(hang(statistics(4, {}, {}, 1)).id == "hang.network");
+}
