@@ -150,8 +150,8 @@ def silent_mismatch(job):
 @fault
 def uneven_all_to_all(job):
     """The others get more from the culprit than they expect."""
-    for step in range(13):
-        other = job.guilty and step == 12
+    for step in range(20):
+        other = job.guilty and step == 19
         if other:
             time.sleep(0.5)  # they have called
         sent = [12 if other and peer != job.rank else 8 for peer in range(job.ranks)]

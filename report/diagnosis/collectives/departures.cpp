@@ -134,6 +134,7 @@ Others others_at(const model::CollectiveFacts& facts, const CallNumber& call_num
       out.absent.insert(rank.rank);
     } else if (const Call other = place_of_call(rank, call_number.first, call_number.second);
                other.kind != nullptr && is_same(call, other.kind->call) &&
+               call.count == other.kind->call.count &&  // of all_to_all too
                follow_the_same(surprised.begin()->second, other)) {
       out.same.insert(rank.rank);
     } else if (other.kind != nullptr) {
@@ -387,11 +388,15 @@ RankSet odd_in(std::vector<Tail> tails) {
 }  // namespace
 
 RankSet odd_ranks(const model::CollectiveFacts& facts, const RankSet& among) {
+  // torch's lanes have the calls of all groups.
+  const auto width = [](const model::Communicator& c) {
+    return std::pair(c.size, c.source == model::CallSource::torch);
+  };
   const model::Communicator* widest = nullptr;
   for (const model::RankCollectives& rank : facts.ranks) {
     for (const model::Communicator& c : rank.communicators) {
       const bool has_all = RankSet::of(c.members).contains(among) && c.called > 0;
-      widest = has_all && (widest == nullptr || c.size > widest->size) ? &c : widest;
+      widest = has_all && (widest == nullptr || width(c) > width(*widest)) ? &c : widest;
     }
   }
   // The ranks may have made the newest common call itself too early or too late.

@@ -179,6 +179,38 @@ TEST_CASE("NCCL: a rank whose record is behind that of its peers is not the one 
   CHECK(v.collective.sequence == 321);
 }
 
+TEST_CASE("NCCL messages: both ranks receive before they send") {
+  // `batch`: the line of all messages.
+  const auto judged = [](bool second_sends_first, int batch, uint64_t ended) {
+    const Group nccl{.name = "pair", .members = {0, 1}, .source = CallSource::nccl};
+    Calls calls;
+    calls.past(kTwoRanks, 3).past(nccl, 0);
+    for (const base::Rank r : {0, 1}) {
+      std::vector<model::CollectiveCall> made = {recv(1 - r, 1, batch != 0 ? batch : 24),
+                                                 send(1 - r, 1, batch != 0 ? batch : 25)};
+      if (r == 1 && second_sends_first) {
+        std::swap(made[0], made[1]);
+      }
+      for (model::CollectiveCall& call : made) {
+        call.stage = CallStage::launched;
+        calls.message(r, kTwoRanks, call);
+      }
+      calls.comm(r, kTwoRanks).messages = 2;
+      calls.comm(r, nccl).messages = 2;
+      calls.comm(r, nccl).messages_done = ended;
+    }
+    return gpu_hang(calls, 2);
+  };
+  const Verdict v = judged(false, 0, 0);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.ranks.empty());
+  CHECK(v.sentence.find("before their sends: rank 0 waits in recv of 8 float32 from rank 1 (train.py:24)") !=
+        std::string::npos);
+  CHECK(judged(true, 0, 0).id != "hang.p2p");
+  CHECK(judged(false, 30, 0).id != "hang.p2p");
+  CHECK(judged(false, 0, 2).id != "hang.p2p");
+}
+
 namespace {
 
 // torch's record of a call that the GPU has not ended, as far as torch knows.
@@ -203,6 +235,7 @@ Calls statistics(int ranks, const RankSet& world_first, const RankSet& before, i
   const Group nccl{.name = "nccl", .members = all, .source = CallSource::nccl};
   Calls calls;
   for (const base::Rank r : all) {
+    calls.enters(r, nccl, all_reduce(4096, 226)).reaches(r, nccl, CallStage::launched);  // first, as recorded
     const Group tensor{.name = r < 2 ? "t01" : "t23", .members = r < 2 ? std::vector{0, 1} : std::vector{2, 3}};
     double age_s = 30;
     for (int i = 0; i < 8; ++i) {
@@ -214,7 +247,6 @@ Calls statistics(int ranks, const RankSet& world_first, const RankSet& before, i
       launches(calls, r, reversed ? world : tensor, all_reduce(4096, 226), age_s -= 0.1);
       launches(calls, r, reversed ? tensor : world, all_reduce(4096, 226), age_s -= 0.1);
     }
-    calls.enters(r, nccl, all_reduce(4096, 226)).reaches(r, nccl, CallStage::launched);
   }
   return calls;
 }
