@@ -171,7 +171,7 @@ std::string message_text(const CallFinding& f, const RankNamer& names) {
                          several ? tr(" on communicator \"{}\"", base::sanitize(row.communicator)) : "");
       if (!row.holders.empty()) {
         met += tr(" for a lock that {} {}", names(row.holders), pick({"holds", "hold"}, row.holders.size()));
-      } else if (f.fault != CallFault::message && f.accused.empty()) {
+      } else if (f.fault != CallFault::message && f.accused.empty() && !f.behind) {
         met += row.peer < 0 ? tr(", which none has sent")
                             : tr(", which has not called the {}", row.op == "recv" ? "send" : "recv");
       }
@@ -185,6 +185,9 @@ std::string message_text(const CallFinding& f, const RankNamer& names) {
   }
   if (f.fault == CallFault::locked) {
     return tr("ranks wait for each other: {}{}", met, others);
+  }
+  if (f.behind) {
+    return tr("ranks have launched a recv from each other before their sends: {}{}", met, others);
   }
   const std::string_view call = f.fault == CallFault::not_sent ? "send" : "recv";
   if (f.accused.empty()) {

@@ -34,6 +34,7 @@ constexpr Rule kRules[] = {
     left_early,          // before the failures that it caused
     launcher_ended,      // before any rank
     watch_ended,         // unless a process is known to have failed
+    gave_up_unrecorded,  // the same
     rank_failed,         //
     command_failed,      // no rank known
     still_running,       //
@@ -138,8 +139,9 @@ std::string dump_that_matters(const RunManifest& run) {
   }
   // A dump of the other ranks at the time of a death shows which rank waited for which.
   const auto first = [&](auto fits) {
-    const auto found = std::find_if(run.dumps.begin(), run.dumps.end(), fits);
-    return root == nullptr || found == run.dumps.end() ? std::string() : found->dir;
+    const auto found = std::find_if(run.dumps.begin(), run.dumps.end(),
+                                    [&](const model::DumpRecord& d) { return root != nullptr && fits(d); });
+    return found == run.dumps.end() ? std::string() : found->dir;
   };
   std::string after = first([&](const model::DumpRecord& d) {
     return (d.why == model::DumpReason::death || d.why == model::DumpReason::crash) &&

@@ -92,6 +92,8 @@ std::optional<model::Verdict> died_in_call(const Scene& scene);
 std::optional<model::Verdict> failed_by_mismatch(const Scene& scene);
 // A rank whose backend gave up waiting for another rank that had not come.
 std::optional<model::Verdict> gave_up_first(const Scene& scene);
+// The same where calls are not recorded: by the latest samples.
+std::optional<model::Verdict> gave_up_unrecorded(const Scene& scene);
 // Finished, but with wrong data: ranks had made different calls that ended.
 std::optional<model::Verdict> computed_wrongly(const Scene& scene);
 // Adds the call that the culprits of a stack-based verdict have not entered.

@@ -38,6 +38,21 @@ except Released:
 print("job done", flush=True)
 """
 NOBODY = 65534
+JOBS = pathlib.Path(__file__).resolve().parent / "jobs"
+
+
+def job_command(job, *arguments):
+    """The command and the environment of a job of jobs/: one rank, or four if the job asks for its rank."""
+    script = str(JOBS / f"{job}.py")
+    source = pathlib.Path(script).read_text()
+    if "import ranks" in source or 'environ["RANK"]' in source or job == "H_four_independent":
+        return [PYTHON, str(JOBS / "launch.py"), "4", script, *arguments], {}
+    return [PYTHON, script, *arguments], RANK
+
+
+def needs_torch(job):
+    source = (JOBS / f"{job}.py").read_text()
+    return "torch" in source or "import ranks" in source
 
 
 def tasks(pid):

@@ -11,12 +11,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import xpurun_test  # noqa: E402
+from attack import job_command, needs_torch  # noqa: E402
 from lane import LONG, long  # noqa: E402
-from xpurun_test import PYTHON  # noqa: E402
 
-JOBS = pathlib.Path(__file__).parent / "jobs"
 TIMEOUT = 5 if LONG else 2
-ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
 QUICK = ["G_asyncio_forever", "G_beside_loop", "G_communicate", "G_cond_lost", "G_heartbeat", "G_idle_deadlock",
          "G_last_rank", "G_pool_stuck", "G_spin_beside_loop", "G_two_locks"]
@@ -70,12 +68,8 @@ SAYS = {
 
 class Hang(xpurun_test.Case):
     def run_job(self, job):
-        script = JOBS / f"{job}.py"
-        source = script.read_text()
-        command, env = [PYTHON, str(script)], ALONE
-        if "import ranks" in source or 'environ["RANK"]' in source:
-            command, env = [PYTHON, str(JOBS / "launch.py"), "4", str(script)], {}
-        if ("torch" in source or "import ranks" in source) and not xpurun_test.have_torch():
+        command, env = job_command(job)
+        if needs_torch(job) and not xpurun_test.have_torch():
             self.skipTest("needs python3-torch")
         options = ["--hang-timeout", TIMEOUT, "--on-hang", "kill", "--grace", "3s"]
         if job in IDLE + WORK:

@@ -11,10 +11,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import xpurun_test  # noqa: E402
+from attack import JOBS, job_command, needs_torch  # noqa: E402
 from lane import LONG, long  # noqa: E402
-from xpurun_test import PYTHON  # noqa: E402
 
-JOBS = pathlib.Path(__file__).parent / "jobs"
 TIMEOUT = 10 if LONG else 4
 # Seconds of each job's work.
 SECONDS = 2.2 * TIMEOUT
@@ -22,7 +21,6 @@ SECONDS = 2.2 * TIMEOUT
 LASTING = ["H_child_downloads", "H_child_pauses_output", "H_child_pauses_run", "H_download_stalls", "H_encode_threads",
            "H_eval_moving", "H_eval_rank0", "H_matmul_rank0", "H_threadpool_io", "H_tokenize_pool"]
 LONG_SECONDS = 4.2 * TIMEOUT
-ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
 QUICK = ["H_child_gzip", "H_child_quiet", "H_http_server_idle", "H_pool_downloads", "H_queue_worker", "H_sleep_backoff",
          "H_child_reads_slowly", "H_idle_server_rank", "H_select_pipe", "H_threadpool_io"]
@@ -36,19 +34,11 @@ IDLE = ["H_accept", "H_asyncio_server_idle", "H_child_quiet", "H_http_server_idl
 SAYS = {"H_eval_moving": "still working in evaluate (H_eval_moving.py:"}
 
 
-def source(job):
-    return (JOBS / f"{job}.py").read_text()
-
-
 class Healthy(xpurun_test.Case):
     def run_job(self, job):
-        script = str(JOBS / f"{job}.py")
         seconds = LONG_SECONDS if job in LASTING else SECONDS
-        command = [PYTHON, script, str(seconds)]
-        env = ALONE
-        if "ranks" in source(job) or "RANK" in source(job) or job == "H_four_independent":
-            command, env = [PYTHON, str(JOBS / "launch.py"), "4", script, str(seconds)], {}
-        if "torch" in source(job) + ("torch" if "import ranks" in source(job) else "") and not xpurun_test.have_torch():
+        command, env = job_command(job, str(seconds))
+        if needs_torch(job) and not xpurun_test.have_torch():
             self.skipTest("needs python3-torch")
         p = self.start_xpurun("--hang-timeout", TIMEOUT, "--on-hang", "kill", "--", *command, env=self.env(**env),
                               stdin=subprocess.PIPE)

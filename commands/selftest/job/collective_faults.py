@@ -140,20 +140,24 @@ def skipped_call(job):
 @fault
 def silent_mismatch(job):
     """Both types have 4 bytes: the calls meet and end, and the sums are wrong."""
-    counts = job.tensor(job.elements, torch.int32 if job.guilty else torch.float32)
-    dist.all_reduce(counts)  # at: silent-mismatch
-    job.wait()
+    for step in range(24):
+        other = job.guilty and step == 12
+        counts = job.tensor(job.elements, torch.int32 if other else torch.float32)
+        dist.all_reduce(counts)  # at: silent-mismatch
+        job.wait()
 
 
 @fault
 def uneven_all_to_all(job):
     """The others get more from the culprit than they expect."""
-    if job.guilty:
-        time.sleep(0.5)  # they have called
-    sent = [12 if job.guilty and peer != job.rank else 8 for peer in range(job.ranks)]
-    tokens = job.tensor(8 * job.ranks)
-    dist.all_to_all_single(tokens, job.tensor(sum(sent)), [8] * job.ranks, sent)  # at: uneven-all-to-all
-    job.wait()
+    for step in range(20):
+        other = job.guilty and step == 19
+        if other:
+            time.sleep(0.5)  # they have called
+        sent = [12 if other and peer != job.rank else 8 for peer in range(job.ranks)]
+        tokens = job.tensor(8 * job.ranks)
+        dist.all_to_all_single(tokens, job.tensor(sum(sent)), [8] * job.ranks, sent)  # at: uneven-all-to-all
+        job.wait()
 
 
 @fault

@@ -15,20 +15,26 @@ void MismatchWatch::look_after(double seconds) {
   timer_.after(seconds, [this] {
     const base::MonoNs before = base::thread_cpu_ns();
     look();
-    look_after(std::max(kShortestS, kShare * base::ns_to_s(base::thread_cpu_ns() - before)));
+    const double taken_s = base::ns_to_s(base::thread_cpu_ns() - before);
+    look_after(seen_ ? kAgainS : std::max(kShortestS, kShare * taken_s));
   });
 }
 
 void MismatchWatch::look() {
-  const model::CollectiveFacts calls = hooks_.calls();
-  const auto found = report::find_silent_mismatch(calls);
-  const std::string now =
-      found ? fmt::format("{} {}", found->collective.id, found->collective.sequence) : std::string();
-  const bool again = !now.empty() && now == seen_;
-  seen_ = now;
-  if (again) {
-    say(*found, calls);
+  Seen now{.calls = hooks_.calls()};
+  const auto found = report::find_silent_mismatch(now.calls);
+  if (!found || said_.contains(found->collective.id)) {
+    seen_.reset();
+    return;
   }
+  now.found = *found;
+  // The record may have lost the call in the meantime.
+  if (seen_ && seen_->found.collective.id == found->collective.id) {
+    say(seen_->found, seen_->calls);
+    seen_.reset();
+    return;
+  }
+  seen_ = std::move(now);
 }
 
 void MismatchWatch::finish() {

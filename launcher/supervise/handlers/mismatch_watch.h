@@ -9,6 +9,7 @@
 #include "report/diagnosis/collectives/call_finding.h"
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -31,7 +32,7 @@ class MismatchWatch {
 
   void start() { look_after(kShortestS); }
   void stop() { timer_.stop(); }
-  // Says a mismatch that two looks in a row have found, once for each communicator.
+  // Says a mismatch of a communicator that two looks in a row have found, once for each communicator.
   void look();
   // The job has ended, and its calls do not change any more.
   void finish();
@@ -42,6 +43,13 @@ class MismatchWatch {
   static constexpr double kShortestS = 1;
   // A look takes at most one part in this number of the time.
   static constexpr double kShare = 200;
+  // Until the second look after one that has found a mismatch.
+  static constexpr double kAgainS = 0.1;
+
+  struct Seen {
+    report::CallFinding found;
+    model::CollectiveFacts calls;
+  };
 
   void look_after(double seconds);
 
@@ -50,7 +58,7 @@ class MismatchWatch {
   Timer timer_;
   base::Language language_;
   Hooks hooks_;
-  std::string seen_;            // by the latest look: communicator and number
+  std::optional<Seen> seen_;    // by the latest look, not said
   std::set<std::string> said_;  // communicators
 };
 

@@ -67,6 +67,13 @@ void add_lines(CallFinding& nccl, const std::vector<CallGroup>& torch) {
   }
 }
 
+// By NCCL's record of the messages of these ranks.
+bool all_ended(const CollectiveFacts& facts, const model::RankSet& ranks) {
+  return std::all_of(facts.ranks.begin(), facts.ranks.end(), [&](const model::RankCollectives& r) {
+    return !ranks.contains(r.rank) || all_messages_ended(r);
+  });
+}
+
 bool stands_in(const CollectiveCall& call) {
   return call.stage == CallStage::called;
 }
@@ -97,9 +104,19 @@ std::optional<CallFinding> find_open_fault(const CollectiveFacts& facts) {
                   (by_torch->fault > CallFault::order && by_nccl->fault < CallFault::all_entered));
   if (nccl_decides) {
     add_lines(*by_nccl, torch);
-    return by_nccl;
   }
-  return by_torch;
+  std::optional<CallFinding> found = nccl_decides ? std::move(by_nccl) : std::move(by_torch);
+  if (!found || found->fault == CallFault::all_entered) {
+    if (auto order = find_message_order(torch); order && !all_ended(facts, order->waiting)) {
+      return order;
+    }
+  }
+  // The GPUs' records may be behind, and NCCL's times have the order of calls only within one communicator.
+  if (found && (found->fault == CallFault::all_entered || (found->fault == CallFault::order && found->tie))) {
+    auto order = decided(find_call_order(torch), torch);
+    return order ? std::move(order) : std::move(found);
+  }
+  return found;
 }
 
 }  // namespace

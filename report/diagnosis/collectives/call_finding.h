@@ -46,6 +46,7 @@ struct CallFinding {
   std::string thread;
   // The accused made another call than the others before this one: the records have lost that call.
   bool lost = false;
+  bool behind = false;   // not_sent: the sends are launched, behind the receives of the same ranks
   bool complete = true;  // the calls of all ranks of the communicator are known
 };
 

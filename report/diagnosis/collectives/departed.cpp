@@ -90,7 +90,15 @@ void decide_sides(CallFinding& f, const model::CollectiveFacts& facts, const std
     describe(f, groups, *d);
     return;
   }
-  const RankSet departed = common(all, departures.certain());
+  RankSet departed = common(all, departures.certain());
+  for (const base::Rank rank : all.ranks()) {
+    const Departed* d = departures.at({rank}, f.collective.id, f.collective.sequence);
+    if (f.fault == CallFault::splits && d != nullptr) {
+      departed.insert(rank);  // ranks may pass other sizes, but this one has never done so
+    } else if (f.fault == CallFault::order && departed.contains(rank) && departures.of(rank)->fresh) {
+      departed = departed.minus({rank});  // all have made both calls: new ones have no usual order
+    }
+  }
   if (!departed.empty() && departed != all) {
     accuse(f, departed);
   }

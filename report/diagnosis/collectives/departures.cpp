@@ -134,6 +134,7 @@ Others others_at(const model::CollectiveFacts& facts, const CallNumber& call_num
       out.absent.insert(rank.rank);
     } else if (const Call other = place_of_call(rank, call_number.first, call_number.second);
                other.kind != nullptr && is_same(call, other.kind->call) &&
+               call.count == other.kind->call.count &&  // of all_to_all too
                follow_the_same(surprised.begin()->second, other)) {
       out.same.insert(rank.rank);
     } else if (other.kind != nullptr) {
@@ -246,7 +247,9 @@ Departures::Departures(const model::CollectiveFacts& facts) {
                    .of_call = kind.communicator,
                    .of_expected = expected.communicator,
                    .same_shape = !message && judgement->second.same_shape &&
-                                 expected.communicator == kind.communicator};
+                                 expected.communicator == kind.communicator,
+                   .fresh = std::find(lane.order.begin(), lane.order.end(), lane.order[s.at]) ==
+                            lane.order.begin() + static_cast<ptrdiff_t>(s.at)};
         if (s.kind == Departure::skipped) {
           std::swap(d.call, d.expected);
           std::swap(d.of_call, d.of_expected);
@@ -324,14 +327,16 @@ RoleCall role_call(const model::RankCollectives& rank, const CallLane::Kind& kin
       comm == rank.communicators.end() ? 0 : comm->size, c.op, c.count, c.dtype, c.where.file, c.where.line};
 }
 
-// What each rank has called since the newest call of this communicator that all members have made.
-std::vector<Tail> tails_since(const model::CollectiveFacts& facts, const std::string& comm) {
+// What each rank has called since the newest call of this communicator that all members have made, or since
+// the `back`th call before that one.
+std::vector<Tail> tails_since(const model::CollectiveFacts& facts, const std::string& comm, uint64_t back) {
   uint64_t common_number = UINT64_MAX;
   for (const model::RankCollectives& rank : facts.ranks) {
     for (const model::Communicator& c : rank.communicators) {
       common_number = c.id == comm ? std::min(common_number, c.called) : common_number;
     }
   }
+  common_number -= std::min(common_number, back);
   std::vector<Tail> out;
   for (const model::RankCollectives& rank : facts.ranks) {
     for (const CallLane& lane : rank.lanes) {
@@ -353,20 +358,8 @@ std::vector<Tail> tails_since(const model::CollectiveFacts& facts, const std::st
   return out;
 }
 
-}  // namespace
-
-RankSet odd_ranks(const model::CollectiveFacts& facts, const RankSet& among) {
-  const model::Communicator* widest = nullptr;
-  for (const model::RankCollectives& rank : facts.ranks) {
-    for (const model::Communicator& c : rank.communicators) {
-      const bool has_all = RankSet::of(c.members).contains(among) && c.called > 0;
-      widest = has_all && (widest == nullptr || c.size > widest->size) ? &c : widest;
-    }
-  }
-  if (widest == nullptr) {
-    return {};
-  }
-  std::vector<Tail> tails = tails_since(facts, widest->id);
+// The ranks that first make another call than most of those that have made the same ones until then.
+RankSet odd_in(std::vector<Tail> tails) {
   RankSet odd;
   for (size_t depth = 0;; ++depth) {
     std::map<RoleCall, size_t> made;
@@ -380,7 +373,7 @@ RankSet odd_ranks(const model::CollectiveFacts& facts, const RankSet& among) {
     const auto most = std::max_element(made.begin(), made.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
     if (most == made.end() || !is_majority(most->second, all)) {
-      break;
+      return odd;
     }
     std::erase_if(tails, [&](const Tail& tail) {
       const bool differs = depth < tail.calls.size() && tail.calls[depth] != most->first;
@@ -390,8 +383,30 @@ RankSet odd_ranks(const model::CollectiveFacts& facts, const RankSet& among) {
       return differs;
     });
   }
-  odd = common(odd, among);
-  return odd == among ? RankSet() : odd;
+}
+
+}  // namespace
+
+RankSet odd_ranks(const model::CollectiveFacts& facts, const RankSet& among) {
+  // torch's lanes have the calls of all groups.
+  const auto width = [](const model::Communicator& c) {
+    return std::pair(c.size, c.source == model::CallSource::torch);
+  };
+  const model::Communicator* widest = nullptr;
+  for (const model::RankCollectives& rank : facts.ranks) {
+    for (const model::Communicator& c : rank.communicators) {
+      const bool has_all = RankSet::of(c.members).contains(among) && c.called > 0;
+      widest = has_all && (widest == nullptr || width(c) > width(*widest)) ? &c : widest;
+    }
+  }
+  // The ranks may have made the newest common call itself too early or too late.
+  for (uint64_t back = 0; widest != nullptr && back < 2; ++back) {
+    const RankSet odd = common(odd_in(tails_since(facts, widest->id, back)), among);
+    if (!odd.empty() && odd != among) {
+      return odd;
+    }
+  }
+  return {};
 }
 
 bool Departures::together(const std::string& communicator, uint64_t number) const {

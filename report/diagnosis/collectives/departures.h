@@ -31,6 +31,7 @@ struct Departed {
   // All ranks made equal calls under the number, from other lines: only a shift of the later calls shows
   // that there was one call more or less.
   bool same_shape = false;
+  bool fresh = false;  // the rank made the call that surprises for the first time in its record
 };
 
 class Departures {

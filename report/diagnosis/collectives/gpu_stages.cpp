@@ -2,6 +2,7 @@
 
 #include "report/diagnosis/collectives/call_difference.h"
 #include "report/diagnosis/collectives/called_by.h"
+#include "report/diagnosis/collectives/messages.h"
 
 #include <algorithm>
 #include <tuple>
@@ -172,6 +173,16 @@ std::optional<CallFinding> launch_order(const CallGroup& a, uint64_t at_a, const
   return f;
 }
 
+// Threads have no order.
+bool in_one_thread(const CallGroup& a, uint64_t at_a, const CallGroup& b, uint64_t at_b) {
+  return std::all_of(a.members.begin(), a.members.end(), [&](const Member& m) {
+    const Member* other = b.member(m.rank);
+    const CollectiveCall* x = call_at(m, at_a);
+    const CollectiveCall* y = other != nullptr ? call_at(*other, at_b) : nullptr;
+    return other == nullptr || (x != nullptr && y != nullptr && x->thread == y->thread);
+  });
+}
+
 struct Candidate {
   const CallGroup* group = nullptr;
   uint64_t sequence = 0;
@@ -203,6 +214,80 @@ std::optional<CallFinding> find_launch_order(const std::vector<CallGroup>& group
         continue;
       }
       if (auto f = launch_order(groups[i], at_a, groups[k], at_b)) {
+        return f;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<CallFinding> find_call_order(const std::vector<CallGroup>& torch) {
+  const auto newest = [](const CallGroup& group) {
+    const uint64_t at = group.unseen == 0 ? group.least_called() : 0;
+    return ranks_where(group, [&](const Member& m) { return is_done(m, at); }).empty() ? at : 0;
+  };
+  for (size_t i = 0; i < torch.size(); ++i) {
+    for (size_t k = i + 1; k < torch.size(); ++k) {
+      const uint64_t at_a = newest(torch[i]);
+      const uint64_t at_b = newest(torch[k]);
+      if (at_a == 0 || at_b == 0 || !in_one_thread(torch[i], at_a, torch[k], at_b)) {
+        continue;
+      }
+      auto f = launch_order(torch[i], at_a, torch[k], at_b);
+      // If the order of the calls before differed too, the program may do so.
+      if (f && !launch_order(torch[i], at_a - 1, torch[k], at_b - 1)) {
+        return f;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// The oldest message with this peer that the GPU may not have ended.
+const CollectiveCall* first_message(const Member& m, const Member& peer) {
+  const auto& all = m.comm->point_to_point;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const CollectiveCall& c) {
+    return c.stage == model::CallStage::launched && c.peer == peer.comm->rank;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+// Whether `m` has launched the send for this receive of the peer only after its own receive, and not in one
+// batch with it, which has one line.
+bool sends_after(const Member& m, const CollectiveCall& own, const CollectiveCall& receive,
+                 const Member& peer) {
+  const auto& all = m.comm->point_to_point;
+  return std::any_of(all.begin(), all.end(), [&](const CollectiveCall& c) {
+    return c.peer == peer.comm->rank && c.tag == receive.tag && c.sequence == receive.sequence &&
+           is_other_end(receive, c) && &c > &own && c.where.line != own.where.line;
+  });
+}
+
+}  // namespace
+
+std::optional<CallFinding> find_message_order(const std::vector<CallGroup>& torch) {
+  for (const CallGroup& group : torch) {
+    for (const Member& a : group.members) {
+      for (const Member& b : group.members) {
+        const bool pair = a.rank < b.rank && a.comm != nullptr && b.comm != nullptr;
+        const CollectiveCall* x = pair ? first_message(a, b) : nullptr;
+        const CollectiveCall* y = pair ? first_message(b, a) : nullptr;
+        const auto receives = [](const CollectiveCall* c) {
+          return c != nullptr && c->operation() == model::CallOperation::recv;
+        };
+        if (!receives(x) || !receives(y) || !sends_after(a, *x, *y, b) || !sends_after(b, *y, *x, a)) {
+          continue;
+        }
+        CallFinding f{.fault = CallFault::not_sent,
+                      .collective = communicator_of(group, x->sequence),
+                      .waiting = {a.rank, b.rank},
+                      .tie = true,
+                      .behind = true};
+        add_row(f.collective.calls, row_of(group, a.rank, *x));
+        add_row(f.collective.calls, row_of(group, b.rank, *y));
+        arrange(f.collective, {});
         return f;
       }
     }

@@ -289,8 +289,11 @@ bool says_backend_gave_up(std::string_view message) {
 }
 
 bool says_backend_gave_up(const PythonException& exception) {
-  return std::any_of(exception.chain.begin(), exception.chain.end(),
-                     [](const ExceptionLink& link) { return says_backend_gave_up(link.message); });
+  // A download or a pipe of the program's own breaks with the same words, as an OSError.
+  return std::any_of(exception.chain.begin(), exception.chain.end(), [](const ExceptionLink& link) {
+    return (link.type == "RuntimeError" || link.type.starts_with("torch.")) &&
+           says_backend_gave_up(link.message);
+  });
 }
 
 bool is_alike(const PythonException* a, const PythonException* b) {

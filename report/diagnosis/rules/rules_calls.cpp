@@ -8,6 +8,8 @@
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/blame.h"
 #include "report/diagnosis/vocabulary.h"
+#include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/wait_patterns.h"
 
 #include <fmt/format.h>
 
@@ -475,6 +477,77 @@ std::optional<Verdict> gave_up_first(const Scene& scene) {
   const std::string absence = by_others ? absence_words(scene, *found, v) : std::string();
   say(v, tr("{}{}; {} {} after {}", fault_text(f, names_in(scene)), absence, scene.names({victim}),
             how_it_ended(*failure), seconds_words(failure->at_s)));
+  return v;
+}
+
+namespace {
+
+enum class Whereabouts { unknown, in_call, own_code };
+
+// By the latest sample of the rank. `call`: the line of the call in which another rank has failed.
+Whereabouts whereabouts_of(const model::ProcessRecord& p, const model::CodeLocation& call) {
+  const auto wait =
+      find_wait({{.kind = model::FrameKind::python, .func = p.function, .file = p.file, .line = p.line}},
+                {.idle = true});
+  if ((wait && waits_for_peers(wait->kind)) || (p.place.file == call.file && p.place.line == call.line)) {
+    return Whereabouts::in_call;
+  }
+  // A call in C++, such as DDP's, is made by torch's own code.
+  return p.place.empty() || p.file.empty() || owner_of(p.file) != CodeOwner::user ? Whereabouts::unknown
+                                                                                  : Whereabouts::own_code;
+}
+
+// The only rank that by its latest sample had not come to the call; null if others may not have come either.
+const model::ProcessRecord* rank_elsewhere(const Scene& scene, const Ending& failure) {
+  const model::RunManifest& run = scene.facts.run;
+  const std::vector<const model::ProcessRecord*> ranks = current_ranks(run);
+  const EndedRanks ended = ended_ranks(scene, failure);
+  const model::CodeLocation call = place_of(*failure.exception);
+  if (run.nodes.size() > 1 || run.world_size > static_cast<int>(ranks.size())) {
+    return nullptr;
+  }
+  const model::ProcessRecord* elsewhere = nullptr;
+  for (const model::ProcessRecord* p : ranks) {
+    if (ended.gave_up.contains(p->rank)) {
+      continue;
+    }
+    const Whereabouts at = whereabouts_of(*p, call);
+    if (at == Whereabouts::unknown || ended.others.contains(p->rank) ||
+        (at == Whereabouts::own_code && elsewhere != nullptr)) {
+      return nullptr;
+    }
+    elsewhere = at == Whereabouts::own_code ? p : elsewhere;
+  }
+  return elsewhere;
+}
+
+}  // namespace
+
+std::optional<Verdict> gave_up_unrecorded(const Scene& scene) {
+  const Ending* failure = scene.root_failure();
+  if (failure == nullptr || !failure->raised() || !says_backend_gave_up(*failure->exception)) {
+    return std::nullopt;
+  }
+  const model::ProcessRecord* elsewhere = rank_elsewhere(scene, *failure);
+  if (elsewhere == nullptr) {
+    return std::nullopt;
+  }
+  Verdict v;
+  v.id = kExitNotEntered;
+  v.kind = model::VerdictKind::exit;
+  v.level = model::VerdictLevel::suspected;
+  v.confidence = Confidence::medium;
+  v.ranks = {elsewhere->rank};
+  v.host = host_of(scene.facts.run, elsewhere->node);
+  v.pid = elsewhere->pid;
+  v.where = elsewhere->place;
+  v.exit_code = failure->exit_code;
+  v.seconds = failure->at_s;
+  v.dump = scene.facts.dump_dir;
+  say(v, tr("{} was in {} when {} {} after {}; the calls were not recorded", scene.names(v.ranks),
+            place(v.where), scene.names({failure->process->rank}), how_it_ended(*failure),
+            seconds_words(failure->at_s)));
+  v.next.text = tr(names_of(CallFault::not_entered).advice);
   return v;
 }
 

@@ -545,6 +545,11 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
   if (const std::string before = helper_before_clause(scene, *root); !before.empty()) {
     say(v, v.headline + before);
   }
+  if (root->raised() && says_backend_gave_up(*root->exception)) {
+    v.level = model::VerdictLevel::suspected;
+    v.confidence = Confidence::low;
+    say(v, v.headline + tr("; which rank had not come is not known"));
+  }
   tell_tie(scene, *root, v);
   tell_unheard(scene, *root, v);
   return v;

@@ -65,12 +65,21 @@ bool lost_an_ended_rank(const Scene& scene, const RankView& v) {
          });
 }
 
-// The backend of the rank has given up waiting for another rank, which still stands somewhere.
+// The backend of the rank has given up waiting, whether the rank has ended since or not.
+bool gave_up(const Scene& scene, const RankView& v) {
+  const auto& all = scene.facts.run.exceptions;
+  return std::any_of(all.begin(), all.end(), [&](const model::PythonException& e) {
+    return e.kind == model::ExceptionKind::raised && e.pid == v.pid && e.rank == v.rank &&
+           says_backend_gave_up(e);
+  });
+}
+
+// The same, and the rank that it waited for still stands somewhere.
 bool gave_up_waiting(const Scene& scene, const RankView& v) {
-  const Ending* e = v.state == RankState::dead ? scene.ending_of(v) : nullptr;
-  return e != nullptr && e->raised() && says_backend_gave_up(*e->exception) &&
-         !scene.in({RankState::stuck, RankState::busy, RankState::stopped, RankState::uninterruptible})
-              .empty();
+  const Views others =
+      scene.in({RankState::stuck, RankState::busy, RankState::stopped, RankState::uninterruptible});
+  return gave_up(scene, v) && std::any_of(others.begin(), others.end(),
+                                          [&](const RankView* other) { return !gave_up(scene, *other); });
 }
 
 // Some ranks wait for peers, and others are dead, held or outside any call: these are the culprits.
@@ -177,7 +186,9 @@ Views silent_ranks(const Scene& scene, bool calls_differ) {
 std::optional<Verdict> somebody_is_missing(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
   for (const RankState state : {RankState::stuck, RankState::busy}) {
-    if (const Views culprits = without_idle(scene.in({state})); !waiting.empty() && !culprits.empty()) {
+    Views culprits = without_idle(scene.in({state}));
+    std::erase_if(culprits, [&](const RankView* v) { return gave_up_waiting(scene, *v); });
+    if (!waiting.empty() && !culprits.empty()) {
       return blame(scene, culprits, waiting);
     }
   }
@@ -371,7 +382,8 @@ Verdict suspect(const Scene& scene, const Views& culprits) {
 // No rank waits for another: a job of one process, a long call on all ranks, or ranks that use an unknown
 // library.
 std::optional<Verdict> nobody_waits(const Scene& scene) {
-  const Views living = without_idle(scene.in({RankState::stuck, RankState::busy, RankState::silent}));
+  Views living = without_idle(scene.in({RankState::stuck, RankState::busy, RankState::silent}));
+  std::erase_if(living, [&](const RankView* v) { return gave_up_waiting(scene, *v); });
   if (living.empty()) {
     return std::nullopt;
   }

@@ -220,3 +220,73 @@ TEST_CASE(
   CHECK(v.id == "hang.stuck");
   CHECK(v.ranks == RankSet{2});
 }
+
+namespace {
+
+// The latest sample of the rank: in a function of this file, which this line of the program has called.
+void was_in(Job& job, base::Rank r, const std::string& function, const std::string& file, int line,
+            int user_line) {
+  model::ProcessRecord& p = job.record(r);
+  p.function = function;
+  p.file = file;
+  p.line = line;
+  p.place = {.function = "step", .file = "/home/u/train.py", .line = user_line};
+}
+
+const std::string kTorchDdp = "/usr/lib/python3/dist-packages/torch/autograd/graph.py";
+
+}  // namespace
+
+TEST_CASE("the backend gives up first: without a record of the calls, the latest samples may tell") {
+  Job job = job_of_rank_0(kGlooTimeout);
+  for (const base::Rank r : {1, 3}) {
+    was_in(job, r, "_engine_run_backward", kTorchDdp, 841, 33);  // the line where rank 0 has failed
+  }
+  was_in(job, 2, "load_shard", "/home/u/data.py", 7, 12);
+  job.record(2).place.file = "/home/u/data.py";
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "exit.not_entered");
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.sentence.find("rank 2 was in step (data.py:12) when rank 0 raised RuntimeError") !=
+        std::string::npos);
+
+  const auto check_unknown = [](const Job& one) {
+    const Verdict unknown = diagnose(one.facts);
+    CHECK(unknown.id == "exit.exception");
+    CHECK(unknown.level == model::VerdictLevel::suspected);
+    CHECK(unknown.confidence == model::Confidence::low);
+    CHECK(unknown.sentence.find("which rank had not come is not known") != std::string::npos);
+  };
+  // Two of them, or one whose place is in C++ code that may have made the call.
+  Job two = job;
+  was_in(two, 3, "load_shard", "/home/u/data.py", 7, 12);
+  check_unknown(two);
+  Job framework = job;
+  was_in(framework, 2, "_engine_run_backward", kTorchDdp, 841, 35);
+  check_unknown(framework);
+  check_unknown(job_of_rank_0(kGlooTimeout));
+}
+
+TEST_CASE("the backend gives up first: a rank that is long in ending is a victim too") {
+  Job job(4);
+  job.all(in_sleep());
+  for (const base::Rank r : {0, 1, 3}) {
+    raises(job, r, kGlooTimeout, 19);
+  }
+  job.died(0, exited(1), 20).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.kind == model::VerdictKind::hang);
+  CHECK(v.ranks == RankSet{2});
+}
+
+TEST_CASE("a broken pipe or connection of the program's own is no backend that has given up") {
+  for (const std::string type : {"BrokenPipeError", "ConnectionResetError", "requests.exceptions.ConnectionError"}) {
+    Job job(4);
+    job.all(in_all_reduce()).rank(2, in_compute()).cpu(2, 0.9);
+    raises(job, 1, "[Errno 104] Connection reset by peer; Broken pipe", 19);
+    job.facts.run.exceptions.back().chain.front().type = type;
+    job.died(1, exited(1), 20).hang_dump();
+    CHECK(diagnose(job.facts).ranks == RankSet{1});
+  }
+}

@@ -178,3 +178,97 @@ TEST_CASE("NCCL: a rank whose record is behind that of its peers is not the one 
   CHECK(v.ranks.empty());
   CHECK(v.collective.sequence == 321);
 }
+
+TEST_CASE("NCCL messages: both ranks receive before they send") {
+  // `batch`: the line of all messages.
+  const auto judged = [](bool second_sends_first, int batch, uint64_t ended) {
+    const Group nccl{.name = "pair", .members = {0, 1}, .source = CallSource::nccl};
+    Calls calls;
+    calls.past(kTwoRanks, 3).past(nccl, 0);
+    for (const base::Rank r : {0, 1}) {
+      std::vector<model::CollectiveCall> made = {recv(1 - r, 1, batch != 0 ? batch : 24),
+                                                 send(1 - r, 1, batch != 0 ? batch : 25)};
+      if (r == 1 && second_sends_first) {
+        std::swap(made[0], made[1]);
+      }
+      for (model::CollectiveCall& call : made) {
+        call.stage = CallStage::launched;
+        calls.message(r, kTwoRanks, call);
+      }
+      calls.comm(r, kTwoRanks).messages = 2;
+      calls.comm(r, nccl).messages = 2;
+      calls.comm(r, nccl).messages_done = ended;
+    }
+    return gpu_hang(calls, 2);
+  };
+  const Verdict v = judged(false, 0, 0);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.ranks.empty());
+  CHECK(v.sentence.find("before their sends: rank 0 waits in recv of 8 float32 from rank 1 (train.py:24)") !=
+        std::string::npos);
+  CHECK(judged(true, 0, 0).id != "hang.p2p");
+  CHECK(judged(false, 30, 0).id != "hang.p2p");
+  CHECK(judged(false, 0, 2).id != "hang.p2p");
+}
+
+namespace {
+
+// torch's record of a call that the GPU has not ended, as far as torch knows.
+void launches(Calls& calls, base::Rank r, const Group& group, const model::CollectiveCall& call,
+              double age_s) {
+  calls.enters(r, group, call);
+  model::Communicator& c = calls.comm(r, group);
+  c.done_known = false;
+  c.launched = c.called;
+  c.calls.back().stage = CallStage::launched;
+  c.calls.back().age_s = age_s;
+}
+
+// NCCL's record shows that all ranks have launched a call of the world, and nothing of the other groups.
+// `world_first`: make the newest two calls in the other order. `before`: have always made them so.
+Calls statistics(int ranks, const RankSet& world_first, const RankSet& before, int rounds) {
+  std::vector<base::Rank> all;
+  for (base::Rank r = 0; r < ranks; ++r) {
+    all.push_back(r);
+  }
+  const Group world{.name = "world", .members = all};
+  const Group nccl{.name = "nccl", .members = all, .source = CallSource::nccl};
+  Calls calls;
+  for (const base::Rank r : all) {
+    calls.enters(r, nccl, all_reduce(4096, 226)).reaches(r, nccl, CallStage::launched);  // first, as recorded
+    const Group tensor{.name = r < 2 ? "t01" : "t23", .members = r < 2 ? std::vector{0, 1} : std::vector{2, 3}};
+    double age_s = 30;
+    for (int i = 0; i < 8; ++i) {
+      launches(calls, r, tensor, all_reduce(1024, 76), age_s -= 0.1);
+      launches(calls, r, world, broadcast(0, 207, 1), age_s -= 0.1);
+    }
+    for (int i = 0; i < rounds; ++i) {
+      const bool reversed = (i + 1 < rounds ? before : world_first).contains(r);
+      launches(calls, r, reversed ? world : tensor, all_reduce(4096, 226), age_s -= 0.1);
+      launches(calls, r, reversed ? tensor : world, all_reduce(4096, 226), age_s -= 0.1);
+    }
+  }
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("torch's record has the order of the calls of two groups, which NCCL's has not") {
+  Verdict v = hang(statistics(4, {1}, {}, 1));
+  CHECK(v.id == "hang.order");
+  CHECK(v.ranks == RankSet{1});
+  v = hang(statistics(4, {3}, {}, 1));
+  CHECK(v.ranks == RankSet{3});
+  // Of two ranks nobody, unless one of them has always had the other order.
+  v = hang(statistics(2, {1}, {}, 1), 2);
+  CHECK(v.id == "hang.order");
+  CHECK(v.ranks.empty());
+  CHECK(hang(statistics(2, {0}, {}, 1), 2).ranks.empty());
+  v = hang(statistics(2, {0}, {}, 9), 2);
+  CHECK(v.id == "hang.order");
+  CHECK(v.ranks == RankSet{0});
+  CHECK(hang(statistics(2, {1}, {}, 9), 2).ranks == RankSet{1});
+  // The order has always differed, or never.
+  CHECK(hang(statistics(2, {1}, {1}, 9), 2).id == "hang.network");
+  CHECK(hang(statistics(4, {}, {}, 1)).id == "hang.network");
+}
