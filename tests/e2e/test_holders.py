@@ -290,8 +290,8 @@ class Holders(xpurun_test.Case):
 
     def test_the_initializer_of_a_pool_that_raises(self):
         verdict, detail = self.hang(POOL_INITIALIZER)
-        self.assertRegex(verdict["sentence"], r"waiting for a pool in main \(train\.py:7: Pool\.map\) for \d+ s; its \S+ "
-                                              r"\(pid \d+\) raised ValueError: no such table at train\.py:4 "
+        self.assertRegex(verdict["sentence"], r"waiting for a pool in main \(train\.py:7: Pool\.map\) for \d+ s; its "
+                                              r"\S+ \(pid \d+\) raised ValueError: no such table at train\.py:4 "
                                               r"\(in prepare\)", detail)
 
     def test_a_server_that_waits_for_requests(self):

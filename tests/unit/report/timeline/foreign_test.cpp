@@ -262,11 +262,10 @@ TEST_CASE("Chrome's trace events: a wrong event is left out, counted and named, 
            "\n";
   };
   const std::string good = R"("ts": 10, "dur": 5)";
-  const std::string bad = event("no time", R"("ts": nan, "dur": 5)") +
-                          event("wrong end", R"("ts": 10, "dur": inf)") +
-                          event("negative", R"("ts": 10, "dur": -5)") +
-                          event("no length", R"("ts": 10)") + "17,\n{\"ph\" \"X\"},\n" +
-                          R"({"ph": "E", "name": "no begin", "pid": 1, "tid": 1, "ts": 5},)";
+  const std::string bad =
+      event("no time", R"("ts": nan, "dur": 5)") + event("wrong end", R"("ts": 10, "dur": inf)") +
+      event("negative", R"("ts": 10, "dur": -5)") + event("no length", R"("ts": 10)") +
+      "17,\n{\"ph\" \"X\"},\n" + R"({"ph": "E", "name": "no begin", "pid": 1, "tid": 1, "ts": 5},)";
   const std::string odd =
       event("copy", good + R"x(, "args": {"memory bandwidth (GB/s)": inf, "bytes": 4096})x") +
       event("escape \\q \\u12", good) + event("byte \xff\xfe", good) + event("plain", good);
