@@ -445,10 +445,19 @@ std::optional<PyThread> ProcessDump::python_of(const ThreadCopy& thread) const {
   // A thread may have several states: one for each interpreter that it has entered and, up to 3.11, briefly
   // also the states of threads that it is starting. The latter have no frames.
   std::optional<PyThread> found;
+  const PyThread* own = nullptr;
   for (const PyThread& t : py_.threads) {
-    if (fs_base != 0 ? t.thread_id != fs_base : t.native_id != native) {
+    // Until 3.12, the state of a subinterpreter may have the ids of the thread that has made it. Its frames
+    // lie on the stack of the thread that runs it.
+    const bool foreign = t.interpreters != std::vector<int64_t>{0} && !t.groups.empty() &&
+                         t.groups.front().anchor != 0 && thread.stack.size() > 0;
+    const bool same = foreign        ? thread.stack.contains(t.groups.front().anchor)
+                      : fs_base != 0 ? t.thread_id == fs_base
+                                     : t.native_id == native;
+    if (!same) {
       continue;
     }
+    own = foreign ? own : &t;
     if (!found || found->groups.empty()) {
       const PyThread earlier = found.value_or(PyThread{});
       found = t;
@@ -462,6 +471,11 @@ std::optional<PyThread> ProcessDump::python_of(const ThreadCopy& thread) const {
       std::stable_sort(found->groups.begin(), found->groups.end(),
                        [](const FrameGroup& a, const FrameGroup& b) { return a.anchor < b.anchor; });
     }
+  }
+  if (found && own != nullptr) {
+    found->name = own->name;
+    found->thread_id = own->thread_id;
+    found->native_id = own->native_id;
   }
   return found;
 }

@@ -51,12 +51,13 @@ enum class OutsideWait {
   connection,  // accept()
   event,       // an event loop
   signal,
-  polling,  // it checks repeatedly and sleeps in between
-  child,    // a program that itself sleeps
+  polling,   // it checks repeatedly and sleeps in between
+  child,     // a program that itself sleeps
+  requests,  // an event loop that listens: a server
 };
 template <>
-inline constexpr std::array<std::string_view, 7> kNames<OutsideWait> = {
-    "none", "input", "connection", "event", "signal", "polling", "child"};
+inline constexpr std::array<std::string_view, 8> kNames<OutsideWait> = {
+    "none", "input", "connection", "event", "signal", "polling", "child", "requests"};
 
 struct HelperObservation {
   base::Pid pid = 0;

@@ -157,6 +157,7 @@ PythonReports::Hooks Measurement::python_hooks() {
   return {.look_at = [this](base::Pid pid) { parts_.watcher.look_at(pid); },
           .recorded = [this](const model::PythonException& e) { parts_.notifier.events().raised(e); },
           .ended = hooks_.rank_ended,
+          .worker_failed = [this](base::Rank rank) { parts_.watcher.helper_failed(rank); },
           .spans_wanted = [this] { return timing_.level() != wire::Level::off; }};
 }
 

@@ -108,8 +108,11 @@ void PythonReports::note_worker_failure(const model::PythonException& exception)
   constexpr int kMany = 20;
   const TrackedProcess* p = parts_.table.find(exception.pid);
   const bool raised = exception.kind == model::ExceptionKind::raised;
-  if (raised && p != nullptr && p->record.role == model::ProcessRole::worker &&
-      ++worker_failures_[exception.rank] == kMany) {
+  if (!raised || p == nullptr || p->record.role != model::ProcessRole::worker) {
+    return;
+  }
+  hooks_.worker_failed(exception.rank);
+  if (++worker_failures_[exception.rank] == kMany) {
     base::log_warn("{} processes of rank {} have ended by an exception, one after the other: the last one {}",
                    kMany, exception.rank, report::raised_words(exception));
   }

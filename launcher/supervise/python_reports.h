@@ -38,7 +38,8 @@ class PythonReports {
     std::function<void(base::Pid)> look_at;  // finds a process that the table does not know yet
     std::function<void(const model::PythonException&)> recorded;  // called for each exception
     std::function<void(base::Pid, base::WaitStatus)> ended;       // a rank added after its end
-    std::function<bool()> spans_wanted;                           // spans are wanted at the moment
+    std::function<void(base::Rank)> worker_failed;  // an exception has ended a process of the rank
+    std::function<bool()> spans_wanted;             // spans are wanted at the moment
   };
   PythonReports(Parts parts, const std::string& host, Hooks hooks);
 

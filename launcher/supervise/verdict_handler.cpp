@@ -33,8 +33,8 @@ EndText end_text(const model::RunManifest& run, bool several_ranks) {
   using model::VerdictKind;
   const model::Verdict& v = run.verdict;
   // A stall that passed before the hang timeout was a pause.
-  const bool stalls =
-      std::any_of(run.stalls.begin(), run.stalls.end(), [](const model::Stall& s) { return !s.early; });
+  const bool stalls = std::any_of(run.stalls.begin(), run.stalls.end(),
+                                  [](const model::Stall& s) { return !s.early && !report::was_no_hang(s); });
   if (stalls || v.kind == VerdictKind::hang || v.kind == VerdictKind::crash || v.kind == VerdictKind::slow) {
     return EndText::with_evidence;
   }

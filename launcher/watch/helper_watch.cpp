@@ -61,6 +61,7 @@ void HelperWatch::forget() {
   last_look_ = 0;
   rate_at_ = 0;
   wake_rate_ = 0;
+  sleeps_ = false;
   transfers_ = false;
   transferred_ = false;
   slept_ = false;
@@ -312,6 +313,7 @@ void HelperWatch::note_wakes(base::MonoNs now, const KernelWait& wait) {
   if (rate_at_ != 0 && wakes >= rate_from_) {
     wake_rate_ = static_cast<double>(wakes - rate_from_) / base::ns_to_s(now - rate_at_);
   }
+  sleeps_ = wait.kind == KernelWaitKind::sleep;
   transferred_ = transfers_ && wait.transfers && wakes > rate_from_;
   transfers_ = wait.transfers;
   rate_from_ = wakes;
@@ -331,8 +333,12 @@ void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
   if (reader != nullptr) {
     frames = reader->innermost(kFrames).value_or(std::vector<stackdump::CodeName>());
   }
-  WaitReason reason =
-      wait_reason(frames, {.kernel = wait.kind, .wakes = woken, .has_helpers = !processes.empty()});
+  if (wait.sockets != sockets_) {
+    sockets_ = wait.sockets;
+    listens_ = listens(proc_, rank_, sockets_);
+  }
+  WaitReason reason = wait_reason(
+      frames, {.kernel = wait.kind, .wakes = woken, .has_helpers = !processes.empty(), .listens = listens_});
   const bool awake = wait.kind == KernelWaitKind::none && reason.target == WaitTarget::nobody;
   awake_ = awake ? awake_ + 1 : 0;
   const bool says_nothing = awake && awake_ <= kMostAwake && !reasons_.empty();

@@ -39,6 +39,8 @@ class HelperWatch {
 
   // How often the main thread has woken up lately, per second; 0 if not known.
   double wake_rate() const { return wake_rate_; }
+  // The last look met the main thread in a sleep.
+  bool sleeps() const { return sleeps_; }
   // Whether the main thread has read or written data since the last sample, in one place.
   bool transferred() const { return transferred_; }
   model::HelperLife life() const { return progress_.life(); }
@@ -92,6 +94,9 @@ class HelperWatch {
   base::MonoNs rate_at_ = 0;  // 0: no sample
   uint64_t rate_from_ = 0;
   double wake_rate_ = 0;
+  bool sleeps_ = false;   // at the last sample
+  bool listens_ = false;  // of the sockets in wait_, as of sockets_
+  std::set<std::string> sockets_;
   bool transfers_ = false;  // at the last sample, the main thread waited to read or write data
   bool transferred_ = false;
   uint64_t switches_ = 0;

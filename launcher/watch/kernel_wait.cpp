@@ -24,6 +24,7 @@ namespace {
 constexpr size_t kMostPolled = 64;        // descriptors in one poll() call
 constexpr int kMostSelected = 256;        // highest descriptor in one select() call
 constexpr size_t kMostDescriptors = 512;  // of one process, in holds_pipe()
+constexpr size_t kMostTable = 1 << 20;    // bytes
 
 struct DirCloser {
   void operator()(DIR* d) const { ::closedir(d); }
@@ -63,6 +64,25 @@ std::vector<int> selected(base::Pid pid, uint64_t address, uint64_t count) {
   return out;
 }
 
+std::vector<std::string_view> columns(std::string_view line) {
+  std::vector<std::string_view> out = base::split(line, ' ');
+  std::erase_if(out, [](std::string_view word) { return base::trim(word).empty(); });
+  return out;
+}
+
+// The descriptors that an epoll descriptor waits for: lines "tfd: 7 events: ...".
+std::vector<int> waited_for_by(const base::ProcFs& proc, base::Pid pid, uint64_t epoll) {
+  std::vector<int> out;
+  const std::string text = proc.text(pid, fmt::format("fdinfo/{}", epoll));
+  for (const std::string_view line : base::split(text, '\n')) {
+    const auto words = columns(line);
+    if (words.size() > 1 && words.front() == "tfd:" && out.size() < kMostPolled) {
+      out.push_back(static_cast<int>(base::parse_int(words[1]).value_or(-1)));
+    }
+  }
+  return out;
+}
+
 // The wait for these descriptors. A descriptor other than a pipe may end the wait as well.
 KernelWait wait_for(const base::ProcFs& proc, base::Pid pid, const std::vector<int>& fds) {
   KernelWait out{.kind = KernelWaitKind::other};
@@ -71,6 +91,8 @@ KernelWait wait_for(const base::ProcFs& proc, base::Pid pid, const std::vector<i
     if (target.starts_with("pipe:[")) {
       out.pipes.insert(target);
       out.kind = KernelWaitKind::pipes;
+    } else if (target.starts_with("socket:[")) {
+      out.sockets.insert(target);
     }
   }
   if (fds.size() == 1 && fds.front() == 0) {
@@ -121,7 +143,8 @@ KernelWait wait_of(const base::ProcFs& proc, base::Pid pid, const SystemCall& ca
       return {.kind = KernelWaitKind::accept};
     case SYS_epoll_wait:
     case SYS_epoll_pwait:
-      return {.kind = KernelWaitKind::events};
+      return {.kind = KernelWaitKind::events,
+              .sockets = wait_for(proc, pid, waited_for_by(proc, pid, a[0])).sockets};
     case SYS_nanosleep:
     case SYS_clock_nanosleep:
       return {.kind = KernelWaitKind::sleep};
@@ -174,6 +197,27 @@ KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
   KernelWait out = wait_of(proc, pid, call);
   out.transfers = transfers(call);
   return out;
+}
+
+bool listens_in(std::string_view table, const std::set<std::string>& sockets) {
+  // The columns: 3 is the state of TCP, or the flags of a local socket.
+  constexpr size_t kState = 3;
+  constexpr size_t kInode = 9;
+  constexpr size_t kLocalInode = 6;
+  const auto lines = base::split(table, '\n');
+  return std::any_of(lines.begin(), lines.end(), [&](std::string_view line) {
+    const auto words = columns(line);
+    const bool tcp = words.size() > kInode && words[kState] == "0A";
+    const bool local = words.size() > kLocalInode && words[kState] == "00010000";
+    return (tcp || local) && sockets.contains(fmt::format("socket:[{}]", words[tcp ? kInode : kLocalInode]));
+  });
+}
+
+bool listens(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& sockets) {
+  constexpr std::string_view kTables[] = {"net/tcp", "net/tcp6", "net/unix"};
+  return !sockets.empty() && std::any_of(std::begin(kTables), std::end(kTables), [&](std::string_view table) {
+    return listens_in(base::read_file(proc.path(pid, table), kMostTable).value_or(""), sockets);
+  });
 }
 
 bool holds_pipe(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& pipes) {

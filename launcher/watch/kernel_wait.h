@@ -30,8 +30,9 @@ struct KernelWait {
   KernelWaitKind kind = KernelWaitKind::none;
   // read(), recv(), write(), send(): the thread wakes only to move data, or at the end of the file.
   bool transfers = false;
-  base::Pid child = 0;          // child: the pid that the thread waits for; 0: any
-  std::set<std::string> pipes;  // pipes, input: "pipe:[123]", as in /proc/PID/fd
+  base::Pid child = 0;            // child: the pid that the thread waits for; 0: any
+  std::set<std::string> pipes;    // pipes, input: "pipe:[123]", as in /proc/PID/fd
+  std::set<std::string> sockets;  // of poll, select and epoll: "socket:[123]"
 };
 
 KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid);
@@ -42,6 +43,11 @@ struct SystemCall {
   uint64_t arguments[6] = {};
 };
 SystemCall parse_system_call(std::string_view text);
+
+// Whether one of these sockets takes connections. Reads the tables of all sockets of the process's network.
+bool listens(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& sockets);
+// The same of one table, /proc/PID/net/tcp, tcp6 or unix. Public for tests.
+bool listens_in(std::string_view table, const std::set<std::string>& sockets);
 
 // Whether the process has one of these pipes open.
 bool holds_pipe(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& pipes);

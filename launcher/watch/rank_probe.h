@@ -36,6 +36,8 @@ class RankProbe {
 
   // Whether to find out where the rank works, because another rank may wait for it.
   virtual void watch_place(bool) {}
+  // An exception has ended a process of the rank.
+  virtual void helper_failed() {}
   // A dump has stopped the rank.
   virtual void held() {}
 

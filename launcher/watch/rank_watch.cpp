@@ -14,6 +14,7 @@ namespace {
 
 // A wait for other ranks, for a lock or for a file wakes less often.
 constexpr double kLoopWakesPerS = 20;
+constexpr double kSleepWakesPerS = 4;  // a loop of pauses may be work; most that look for a file pause longer
 // Parts of the hang timeout. The helpers of a still rank are looked at early, because what they did before is
 // not known, and counts as work if the rank is found waiting for them in the early part.
 constexpr double kHelpersAfter = 0.1;
@@ -27,6 +28,8 @@ constexpr double kFaultProgressPerS = 50;
 constexpr double kMaxOpenBackoffS = 5;
 // Of one core, as the diagnosis has it: less is what a waiting thread uses.
 constexpr double kComputingShare = 0.1;
+// Of one call of the kernel: less is text, more may be a message or a file.
+constexpr uint64_t kPieceBytes = 1024;
 // A loop that polls MPI takes less CPU time per turn; a program that polls between its own work takes more.
 constexpr double kPollCpuS = 50e-6;
 
@@ -69,11 +72,13 @@ void RankWatch::sample_usage(base::MonoNs now) {
     rss_bytes_ = static_cast<int64_t>(process->rss_pages) * ::sysconf(_SC_PAGESIZE);
   }
   const base::ProcIo io = proc_.io(pid_);
+  const uint64_t bytes = io.read_chars + io.write_chars;
   usage_.push_back({.at = now,
                     .cpu_s = base::ticks_to_s(process->utime_ticks + process->stime_ticks),
                     .main_cpu_s = base::ticks_to_s(main->utime_ticks + main->stime_ticks),
                     .main_run_time = proc_.main_run_time(pid_),
-                    .io_bytes = io.read_chars + io.write_chars,
+                    .io_bytes = bytes - std::min(bytes, printed_bytes_),
+                    .io_calls = io.calls,
                     .page_faults = main->minor_faults + main->major_faults});
   while (usage_.size() > kWindow) {
     usage_.pop_front();
@@ -156,19 +161,38 @@ std::optional<bool> RankWatch::sample_calls() {
   return calls_->inside || only_polls ? std::optional(false) : std::nullopt;
 }
 
+// A library that prints without leaving its call gets no further by printing. It prints line by line; data go
+// in larger pieces.
+void RankWatch::disregard_output() {
+  if (!in_calls_ || usage_.size() < 2) {
+    return;
+  }
+  Usage& last = usage_.back();
+  const Usage& previous = usage_[usage_.size() - 2];
+  const uint64_t bytes = last.io_bytes - std::min(previous.io_bytes, last.io_bytes);
+  if (bytes < kPieceBytes * (last.io_calls - previous.io_calls)) {
+    printed_bytes_ += bytes;
+    last.io_bytes -= bytes;
+  }
+}
+
 void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) {
   sample_usage(now);
   bool progress = sample_position(now);
   const std::optional<bool> by_calls = sample_calls();
   progress = by_calls.value_or(progress);
   in_calls_ = by_calls == false;
+  disregard_output();
   if (usage_.size() >= 2) {
     const Usage& last = usage_.back();
     const Usage& previous = usage_[usage_.size() - 2];
     const double seconds = base::ns_to_s(last.at - previous.at);
     const auto bytes = static_cast<double>(last.io_bytes - std::min(previous.io_bytes, last.io_bytes));
     const auto faults = static_cast<double>(last.page_faults - previous.page_faults);
-    progress = progress || bytes >= kIoProgressBytesPerS * seconds || faults >= kFaultProgressPerS * seconds;
+    // What a process has read and written is added to its parent's numbers at its end.
+    const bool moves_data = bytes >= kIoProgressBytesPerS * seconds && failed_ == failed_seen_;
+    failed_seen_ = failed_;
+    progress = progress || moves_data || faults >= kFaultProgressPerS * seconds;
     const double starved_s = queue_s(previous, last);
     // A thread that circles had a CPU, and went nowhere.
     starved_ = loop_.circling() ? 0 : starved_ + base::s_to_ns(std::clamp(starved_s, 0.0, seconds));
@@ -186,7 +210,7 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
     // What the helpers did before the first look is not known: they count as quiet from then on.
     const bool first = on_helpers && !helpers_met_ && still_part(now) < kEarly;
     helpers_met_ = helpers_met_ || on_helpers;
-    if (first || helpers_.life() == model::HelperLife::working) {
+    if (first || helper_life() == model::HelperLife::working) {
       last_progress_ = now;
       starved_ = 0;
     }
@@ -204,6 +228,16 @@ void RankWatch::note_motion(base::MonoNs now) {
   starved_ = 0;
   helpers_.forget();
   helpers_met_ = false;
+  failed_ = failed_seen_ = 0;
+}
+
+bool RankWatch::helps_in_vain() const {
+  constexpr int kMany = 20;
+  return failed_ >= kMany;
+}
+
+model::HelperLife RankWatch::helper_life() const {
+  return helps_in_vain() ? model::HelperLife::still : helpers_.life();
 }
 
 StillSigns RankWatch::signs() const {
@@ -215,9 +249,9 @@ StillSigns RankWatch::signs() const {
   const double cpu_s = some ? usage_.back().main_cpu_s - usage_.front().main_cpu_s : 0;
   const bool computes = seconds > 0 && cpu_s / seconds >= kComputingShare;
   return {.waits_for = helpers_.target(),
-          .condition = (computes ? 1U : 0U) | static_cast<unsigned>(helpers_.life()) << 1 |
+          .condition = (computes ? 1U : 0U) | static_cast<unsigned>(helper_life()) << 1 |
                        static_cast<unsigned>(helpers_.outside()) << 4,
-          .loops = helpers_.wake_rate() >= kLoopWakesPerS};
+          .loops = helpers_.wake_rate() >= (helpers_.sleeps() ? kSleepWakesPerS : kLoopWakesPerS)};
 }
 
 model::RankObservation RankWatch::observe(base::MonoNs now) const {
@@ -242,6 +276,10 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
       o.io_bytes_per_s =
           static_cast<double>(last.io_bytes - std::min(first.io_bytes, last.io_bytes)) / o.window_s;
     }
+    if (helps_in_vain()) {
+      o.cpu_share = o.main_cpu_share;
+      o.io_bytes_per_s = 0;
+    }
   }
   o.function = position_.function;
   o.file = position_.file;
@@ -249,7 +287,7 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
   o.user_place = user_place_;
   // A thread that stands still is where it is.
   o.common_place = still_part(now) < 1 ? common_.place() : model::CodeLocation();
-  o.helper_life = helpers_.life();
+  o.helper_life = helper_life();
   o.outside = helpers_.outside();
   o.helpers = helpers_.observe(now);
   return o;

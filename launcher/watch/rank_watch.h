@@ -42,6 +42,7 @@ class RankWatch final : public RankProbe {
     whole_stack_ = on;
     on ? (void)0 : common_.forget();
   }
+  void helper_failed() override { ++failed_; }
   void held() override {
     loop_.held();
     helpers_.held();
@@ -62,7 +63,8 @@ class RankWatch final : public RankProbe {
     double cpu_s = 0;       // whole process
     double main_cpu_s = 0;  // main thread
     base::ProcRunTime main_run_time = {};
-    uint64_t io_bytes = 0;
+    uint64_t io_bytes = 0;  // without printed_bytes_
+    uint64_t io_calls = 0;
     uint64_t page_faults = 0;  // main thread
   };
 
@@ -73,10 +75,15 @@ class RankWatch final : public RankProbe {
   // True if the main thread's position shows progress since the last sample.
   bool sample_position(base::MonoNs now);
   bool sample_without_python();
+  // A pool starts a new process for each that ends, without end if all raise.
+  bool helps_in_vain() const;
+  // As of the helpers, but not where each of them fails.
+  model::HelperLife helper_life() const;
   // Of the hang timeout: the main thread's stillness.
   double still_part(base::MonoNs now) const;
   // Whether the recorded calls show progress; empty if they show nothing.
   std::optional<bool> sample_calls();
+  void disregard_output();
 
   base::ProcFs proc_;
   base::Rank rank_;
@@ -97,10 +104,13 @@ class RankWatch final : public RankProbe {
   base::MonoNs hang_timeout_;
   bool helpers_met_ = false;  // in this stillness, the rank was found waiting for helpers
   HelperWatch helpers_;
+  int failed_ = 0;           // helpers, in this stillness
+  int failed_seen_ = 0;      // at the last sample
   std::deque<Usage> usage_;  // the last kWindow samples
   ReadCalls read_calls_;
   std::optional<NativeCalls> calls_;  // at the last sample
   bool in_calls_ = false;             // the main thread stands in recorded calls
+  uint64_t printed_bytes_ = 0;        // in such calls
   char state_ = '?';
   int64_t rss_bytes_ = 0;
   bool waits_for_terminal_ = false;

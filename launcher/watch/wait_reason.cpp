@@ -76,7 +76,9 @@ WaitReason by_kernel(const std::vector<stackdump::CodeName>& names, const WaitSi
 WaitReason wait_reason(const std::vector<stackdump::CodeName>& innermost_first, const WaitSigns& signs) {
   const auto wait = report::find_wait(frames_of(innermost_first), {.idle = true});
   if (!wait) {
-    return by_kernel(innermost_first, signs);
+    WaitReason out = by_kernel(innermost_first, signs);
+    out.outside = out.outside == OutsideWait::event && signs.listens ? OutsideWait::requests : out.outside;
+    return out;
   }
   const bool own = !report::waits_for_peers(wait->kind) || in_multiprocessing(innermost_first);
   return {.target = own ? WaitTarget::helpers : WaitTarget::peers};

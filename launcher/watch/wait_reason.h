@@ -21,6 +21,7 @@ struct WaitSigns {
   KernelWaitKind kernel = KernelWaitKind::none;
   bool wakes = false;        // wakes repeatedly without progress, as in a loop with a sleep
   bool has_helpers = false;  // has its own child processes
+  bool listens = false;      // for connections, among others
 };
 WaitReason wait_reason(const std::vector<stackdump::CodeName>& innermost_first, const WaitSigns& signs);
 

@@ -339,6 +339,14 @@ std::vector<StillRank> Watcher::still_ranks(base::MonoNs now) {
   return out;
 }
 
+void Watcher::helper_failed(base::Rank rank) {
+  for (auto& [pid, probe] : probes_) {
+    if (probe->rank() == rank) {
+      probe->helper_failed();
+    }
+  }
+}
+
 void Watcher::held_up(base::MonoNs duration) {
   detector_.held_up(duration);
   for (auto& [pid, probe] : probes_) {

@@ -76,6 +76,8 @@ class Watcher {
     before,  // at the latest samples: by now the ranks may have got a signal
   };
   void look_for_stall(double still_s, Look look);
+  // An exception has ended a process of the rank.
+  void helper_failed(base::Rank rank);
   // A dump has held the ranks for this duration.
   void held_up(base::MonoNs duration);
 

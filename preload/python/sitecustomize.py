@@ -180,7 +180,8 @@ def _hook(os, here, settings):
     awaited = {"torch": ("xpurun_stages",), "torch.distributed.distributed_c10d": ("xpurun_torch",),
                "torch.distributed._functional_collectives": ("xpurun_torch",), "xpurun": ("xpurun_mark",),
                "multiprocessing.process": ("xpurun_multiprocessing",),
-               "multiprocessing.popen_fork": ("xpurun_multiprocessing",)}
+               "multiprocessing.popen_fork": ("xpurun_multiprocessing",),
+               "concurrent.futures.process": ("xpurun_multiprocessing",)}
     settings["awaited"] = awaited
     _watch_imports(part, awaited, settings["chances"])
     functions = os.environ.get("XPURUN_TRACE_PYTHON")

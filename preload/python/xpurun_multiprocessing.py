@@ -2,7 +2,8 @@
 the death of a process that the program had started with it.
 
 sitecustomize.py reads this file when the program imports `multiprocessing`. No function of multiprocessing is
-replaced, so that no traceback and no stack has a frame of xpurun: two attributes are properties that look.
+replaced, so that no traceback and no stack has a frame of xpurun: two attributes are properties that look, and a logger
+has a filter.
 """
 import sys
 
@@ -25,6 +26,18 @@ def hook_process(module):
         return real.fget(self)
 
     base.name = property(name, real.fset, real.fdel, real.__doc__)
+
+
+def hook_executor(module):
+    """_process_worker() logs the exception of its initializer, and ends with status 0."""
+    worker = module._process_worker.__name__
+
+    def told(record):
+        if record.funcName == worker and record.exc_info:
+            tell("raised", record.exc_info[1])
+        return True
+
+    module._base.LOGGER.addFilter(told)
 
 
 def hook_popen(module):
@@ -54,9 +67,10 @@ def tell_helper(popen, code):
         pass
 
 
-HOOKS = {"multiprocessing.process": hook_process, "multiprocessing.popen_fork": hook_popen}
+HOOKS = {"multiprocessing.process": hook_process, "multiprocessing.popen_fork": hook_popen,
+         "concurrent.futures.process": hook_executor}
 
 
 def watched(spec):
-    """`spec` belongs to a module of multiprocessing, whose loader has not run yet; None if there is none."""
+    """`spec` belongs to a module of HOOKS, whose loader has not run yet; None if there is none."""
     return None if spec is None else part("xpurun_watch")["when_executed"](spec, HOOKS[spec.name])

@@ -17,6 +17,8 @@ model::Verdict diagnose(const Facts& facts);
 // that is the language.
 model::Verdict diagnose_in(base::Language language, const Facts& facts, const model::Verdict& english);
 
+// The ranks of the stall were looked at, and did not hang.
+bool was_no_hang(const model::Stall& stall);
 // The dump that the run's verdict rests on, relative to the run directory; empty if none.
 std::string dump_that_matters(const model::RunManifest& run);
 

@@ -63,12 +63,12 @@ const model::HelperDeath* dead_helper(const Scene& scene, const RankView& v) {
 // The last exception within these seconds of the run that ended a process below the rank with this process.
 const model::PythonException* helper_exception(const Scene& scene, base::Rank rank, base::Pid pid,
                                                double from_s, double to_s) {
-  // Of a process that was gone before it was seen, nothing else is known.
+  // Of a process that was gone before it was seen, nothing else is known. A process of an executor whose
+  // initializer has raised ends with status 0.
   const auto ended = [&](base::Pid one) {
     const auto& known = scene.facts.run.processes;
     const auto p = std::find_if(known.rbegin(), known.rend(), [&](const auto& r) { return r.pid == one; });
-    return p == known.rend() ||
-           (p->role == model::ProcessRole::worker && p->death.happened && !p->death.wait_status.succeeded());
+    return p == known.rend() || (p->role == model::ProcessRole::worker && p->death.happened);
   };
   const auto& all = scene.facts.run.exceptions;
   const auto it = std::find_if(all.rbegin(), all.rend(), [&](const model::PythonException& x) {
@@ -125,6 +125,22 @@ bool needs_busy_timeouts(const model::RunManifest& run) {
 bool idles(const RankView& v) {
   const bool still = v.state == RankState::stuck || v.state == RankState::silent;
   return still && v.seen != nullptr && v.seen->outside != OutsideWait::none;
+}
+
+// A task that waits for a lock waits for another task.
+bool serves(const RankView& v) {
+  const auto acquires = [](const model::AsyncTask& task) {
+    return !task.frames.empty() && task.frames.front().func.ends_with("acquire");
+  };
+  return idles(v) && v.seen->outside == OutsideWait::requests && v.stacks != nullptr &&
+         std::none_of(v.stacks->tasks.begin(), v.stacks->tasks.end(), acquires);
+}
+
+bool only_serves(const Scene& scene, const model::RankSet& ranks) {
+  const bool counts = scene.facts.dump && scene.facts.dump->idle_counts;
+  return !counts && !ranks.empty() && scene.in({RankState::waiting}).empty() &&
+         std::all_of(scene.ranks.begin(), scene.ranks.end(),
+                     [&](const RankView& v) { return !ranks.contains(v.rank) || serves(v); });
 }
 
 Views without_idle(const Views& views) {

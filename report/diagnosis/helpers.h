@@ -18,6 +18,11 @@ struct HelperPlace {
 };
 std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v);
 
+// A still rank whose event loop waits for requests, as that of a server does.
+bool serves(const RankView& v);
+// All these ranks do, and no rank waits for another.
+bool only_serves(const Scene& scene, const model::RankSet& ranks);
+
 // A still rank whose helpers show a little progress: they may work, or be a meaningless heartbeat.
 bool helpers_stir(const RankView& v);
 

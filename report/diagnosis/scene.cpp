@@ -1,6 +1,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/collectives/mismatch.h"
+#include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/waits/still_limit.h"
@@ -296,6 +297,10 @@ bool outlasted(const Scene& scene) {
   });
   return scene.facts.dump && judged != stalls.end() && judged->since_s >= 0 &&
          scene.facts.dump->at_s - judged->since_s >= kStillTimeouts * scene.facts.dump->hang_timeout_s;
+}
+
+bool was_no_hang(const Stall& stall) {
+  return !stall.dump.empty() && !stall.pending && stall.verdict.kind != model::VerdictKind::hang;
 }
 
 bool escalated(const Scene& scene) {

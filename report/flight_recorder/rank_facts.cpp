@@ -112,7 +112,9 @@ class Converter {
   RankFacts run() {
     sort_entries();
     for (const FlightGroup& g : dump_.groups) {
-      groups_.try_emplace(g.name);
+      if (&g != unnamed_config() || groups_.empty()) {
+        groups_.try_emplace(g.name);
+      }
     }
     for (const auto& [name, group] : groups_) {
       add_communicator(name, group);
@@ -173,8 +175,15 @@ class Converter {
     }
   }
 
+  // torch may leave out the name of the only group, which the entries have.
+  const FlightGroup* unnamed_config() const {
+    const bool one = dump_.groups.size() == 1 && dump_.groups.front().name.empty();
+    return one ? &dump_.groups.front() : nullptr;
+  }
+
   void add_communicator(std::string_view name, const CallGroup& group) {
-    const FlightGroup* config = dump_.group(name);
+    const FlightGroup* named = dump_.group(name);
+    const FlightGroup* config = named != nullptr ? named : unnamed_config();
     const FlightStatus* status = dump_.status_of(group.pg_id);
     Communicator c{.source = model::CallSource::torch};
     if (config != nullptr) {

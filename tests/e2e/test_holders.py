@@ -70,6 +70,40 @@ if __name__ == "__main__":
     main()
 """
 
+INITIALIZER = """
+import concurrent.futures as cf
+def prepare():
+    raise ValueError("no such table")
+def main():
+    with cf.ProcessPoolExecutor(2, initializer=prepare) as pool:
+        list(pool.map(len, ["a", "b"]))
+if __name__ == "__main__":
+    main()
+"""
+
+POOL_INITIALIZER = """
+import multiprocessing as mp
+def prepare():
+    raise ValueError("no such table")
+def main():
+    with mp.get_context("fork").Pool(2, initializer=prepare) as pool:
+        pool.map(len, ["a", "b"])
+if __name__ == "__main__":
+    main()
+"""
+
+SERVER = """
+import asyncio
+async def main():
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    asyncio.get_running_loop().call_later(5, server.close)
+    try:
+        await server.serve_forever()
+    except asyncio.CancelledError:
+        pass
+asyncio.run(main())
+"""
+
 QUEUE = """
 import multiprocessing as mp
 def produce(q):
@@ -247,6 +281,23 @@ class Holders(xpurun_test.Case):
         self.assertRegex(verdict["sentence"], r"in main \(train\.py:9: Pool\.map\) for \d+ s; its ForkPoolWorker-\d+ "
                                               r"\(pid \d+\) was killed by SIGKILL at ", detail)
         self.assertNotIn("resource_tracker", detail)
+
+    def test_the_initializer_of_an_executor_that_raises(self):
+        result, verdict, detail = self.job(INITIALIZER)
+        self.assertEqual((verdict["kind"], result.returncode), ("exception", 1), detail)
+        self.assertRegex(verdict["sentence"], r"BrokenProcessPool: .*; before it, its process \(pid \d+\) raised "
+                                              r"ValueError: no such table at train\.py:4 \(in prepare\)", detail)
+
+    def test_the_initializer_of_a_pool_that_raises(self):
+        verdict, detail = self.hang(POOL_INITIALIZER)
+        self.assertRegex(verdict["sentence"], r"waiting for a pool in main \(train\.py:7: Pool\.map\) for \d+ s; its "
+                                              r"\S+ \(pid \d+\) raised ValueError: no such table at train\.py:4 "
+                                              r"\(in prepare\)", detail)
+
+    def test_a_server_that_waits_for_requests(self):
+        result, verdict, detail = self.job(SERVER)
+        self.assertEqual((result.returncode, verdict["id"]), (0, "none.finished"), detail)
+        self.assertNotIn("stall", result.stderr)
 
     def test_a_queue_that_nobody_empties(self):
         verdict, detail = self.hang(QUEUE, rank=False)

@@ -137,6 +137,13 @@ class Mpi(xpurun_test.Case):
         result, verdict = self.job("healthy")
         self.assertEqual((result.returncode, verdict["kind"]), (0, "none"), result.stderr)
 
+    def test_arguments_that_a_call_ignores(self):
+        for mpi in range(len(self.programs)):
+            with self.subTest(mpi=self.programs[mpi][0]):
+                self.out = self.dir / str(mpi)
+                result, verdict = self.job("ignored", timeout=60, mpi=mpi)
+                self.assertEqual((result.returncode, verdict["kind"]), (0, "none"), result.stderr)
+
     @long
     @unittest.skipUnless(len(find_mpi()) > 1, "needs Open MPI and MPICH")
     def test_the_other_library(self):

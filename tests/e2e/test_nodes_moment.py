@@ -28,7 +28,8 @@ class TwoNodes(hosts_test.Case):
             self.assertEqual(node.process.wait(LONG_S), 143, node.said())
             self.assertEqual(node.verdict()["kind"], "interrupted", node.said())
             self.assertRegex(node.said(), r"by SIGTERM after \d+ s, while ")
-        self.assertRegex(nodes[1].said(), r"rank 3 .*read_shard \(stand_in\.py:\d+")
+        self.assertRegex(nodes[1].said(), r"while all 2 ranks have been in different places \(.*rank 3 in read_shard "
+                                          r"\(stand_in\.py:\d+")
 
     def test_a_look_from_the_second_node(self):
         job, nodes = self.stuck("--hang-timeout", "300")

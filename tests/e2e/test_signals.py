@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import xpurun_test
+from lane import long
 from xpurun_test import PROGRAM, PYTHON
 
 COUNT = r"""
@@ -59,12 +60,25 @@ read_image()
 """
 WORKS = """
 import time
+end = time.monotonic() + 60
 def train():
-    end = time.monotonic() + 60
     while time.monotonic() < end:
-        sum(range(2000))
-        time.sleep(0.01)
+        time.sleep(0.1)
 train()
+"""
+MANY = """
+import os, signal, subprocess, sys, time
+ranks = [subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(1000)"],
+                          env={**os.environ, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "64"})
+         for r in range(64)]
+def end(*_):
+    print(time.monotonic(), flush=True)
+    [r.kill() for r in ranks]
+    os._exit(143)
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+while True:
+    signal.pause()
 """
 
 
@@ -92,6 +106,20 @@ class Interrupted(xpurun_test.Case):
         self.assertNotIn("while", said)
         self.assertEqual(self.verdict()["id"], "interrupted.signal")
         self.assertEqual(self.manifest()["stalls"], [])
+
+
+    @long
+    def test_a_signal_does_not_wait_for_the_dumps_of_many_ranks(self):
+        p = self.start_xpurun("--", PYTHON, "-c", MANY)
+        self.assertEqual(p.stdout.readline(), "ready\n")
+        self.wait_for(lambda: len(self.rank_pids()) == 64, "ranks")
+        time.sleep(12)
+        sent = time.monotonic()
+        p.send_signal(signal.SIGTERM)
+        self.assertLess(float(p.stdout.readline()) - sent, 0.1, "seconds; about 0.01 on an idle machine")
+        self.assertEqual(p.wait(60), 143)
+        self.assertEqual(self.verdict()["id"], "interrupted.signal")
+        self.assertEqual(len(list(self.out.glob("dumps/1-hang/rank-*.stacks.json"))), 64)
 
 
 class OwnDeath(xpurun_test.Case):

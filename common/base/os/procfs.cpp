@@ -158,6 +158,8 @@ ProcIo ProcFs::io(Pid pid) const {
       out.read_chars = static_cast<uint64_t>(parse_int(line.substr(7)).value_or(0));
     } else if (line.starts_with("wchar: ")) {
       out.write_chars = static_cast<uint64_t>(parse_int(line.substr(7)).value_or(0));
+    } else if (line.starts_with("syscr: ") || line.starts_with("syscw: ")) {
+      out.calls += static_cast<uint64_t>(parse_int(line.substr(7)).value_or(0));
     }
   }
   return out;

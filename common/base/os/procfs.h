@@ -51,6 +51,7 @@ struct ProcStatus {
 struct ProcIo {
   uint64_t read_chars = 0;   // bytes passed to read-like calls
   uint64_t write_chars = 0;  // bytes passed to write-like calls
+  uint64_t calls = 0;        // read-like and write-like calls
 };
 
 // /proc/PID/statm.

@@ -3,6 +3,7 @@
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/call_words.h"
+#include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
@@ -352,7 +353,7 @@ void add_dump(const Scene& scene, const Verdict& verdict, std::vector<std::strin
 void add_past_stalls(const Scene& scene, std::vector<std::string>& out) {
   const model::Stall* reported = stall_that_matters(scene.facts.run);
   for (const model::Stall& i : scene.facts.run.stalls) {
-    if (i.cleared_s < 0 || &i == reported) {
+    if (i.cleared_s < 0 || &i == reported || was_no_hang(i)) {
       continue;
     }
     // A stall is raised after the hang timeout. The verdict's seconds do not help: a second report on the

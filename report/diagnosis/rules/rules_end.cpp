@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/call_words.h"
+#include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 
@@ -148,6 +149,11 @@ std::optional<Verdict> looked_at(const Scene& scene) {
   v.host = scene.facts.run.host;
   v.seconds = scene.facts.run.elapsed_s;
   const model::ProcessRecord* launcher = waiting_launcher(scene.facts.run);
+  const auto server = std::find_if(scene.ranks.begin(), scene.ranks.end(), serves);
+  if (server != scene.ranks.end()) {
+    say(v, tr("{} waits for requests in {}", scene.names(RankSet::of({server->rank})), place(server->where)));
+    return v;
+  }
   say(v, launcher != nullptr
              ? rendezvous_words(*launcher)
              : tr("{}, and no rank stood still for a second", count_of_ranks(scene.facts.run)));

@@ -379,6 +379,16 @@ Verdict suspect(const Scene& scene, const Views& culprits) {
   return v;
 }
 
+// "different places (rank 2 in step (train.py:55), rank 3 in read_shard (train.py:16))"
+std::string different_places(const std::map<std::string, Views>& by_place) {
+  constexpr size_t kMostPlaces = 3;
+  std::string list;
+  for (const auto& [where, views] : by_place) {
+    list += (list.empty() ? "" : tr(", ")) + tr("{} in {}", rank_words(ranks_of(views)), where);
+  }
+  return by_place.size() > kMostPlaces ? tr("different places") : tr("different places ({})", list);
+}
+
 // No rank waits for another: a job of one process, a long call on all ranks, or ranks that use an unknown
 // library.
 std::optional<Verdict> nobody_waits(const Scene& scene) {
@@ -440,7 +450,7 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
   say(v,
       tr("{} have been in {} for {}{}; no rank waits for another",
          living.size() == scene.ranks.size() ? all_ranks(living.size(), "") : scene.names(ranks_of(living)),
-         most == living.size() ? largest->first : tr("different places"), seconds_words(longest(living)),
+         most == living.size() ? largest->first : different_places(by_place), seconds_words(longest(living)),
          some_work ? tr(" and are working") : ""));
   v.next.text = raise_timeout_words(scene.facts.run.hang_timeout_s);
   return v;
@@ -527,6 +537,9 @@ std::optional<Verdict> hung(const Scene& scene) {
     if (auto v = rule(scene)) {
       doubt_stall(scene, *v);
       doubt_starved(scene, *v);
+      if (only_serves(scene, v->ranks)) {
+        return std::nullopt;  // a server that waits for requests is idle
+      }
       if (stall != nullptr && stall->early && run.outcome == model::RunOutcome::running) {
         // A pause of this length is not a hang yet.
         v->level = std::min(v->level, VerdictLevel::suspected);

@@ -182,7 +182,7 @@ class Handler {
     }
     switch (event_.phase) {
       case 'X':
-        add(event_.duration_ns.value_or(0));
+        add(event_.duration_ns);
         break;
       case 'B':
         open_[{event_.pid, event_.tid}].push_back({event_, std::string(event_.name)});
@@ -462,13 +462,13 @@ class Handler {
     add(event_.begin_ns ? end_ns - *event_.begin_ns : 0);
   }
 
-  void add(int64_t duration) {
+  void add(std::optional<int64_t> duration) {
     const Event& e = event_;
     if (e.kind == nullptr) {
       return;
     }
-    if (!e.begin_ns || std::abs(*e.begin_ns) > kLatestNs / 2 || e.has_wrong_end || duration < 0 ||
-        duration > kLongestNs) {
+    if (!e.begin_ns || std::abs(*e.begin_ns) > kLatestNs / 2 || e.has_wrong_end || !duration ||
+        *duration < 0 || *duration > kLongestNs) {
       leave_out(e.name);
       return;
     }
@@ -477,7 +477,7 @@ class Handler {
     const Category category = nccl ? Category::collective : e.kind->category;
     const TrackKind kind = nccl ? TrackKind::communication : e.kind->track;
     Slice slice{.begin_ns = *e.begin_ns,
-                .duration_ns = duration,
+                .duration_ns = *duration,
                 .call = call_of(*e.kind, category),
                 .track = track_of(kind, static_cast<uint32_t>(e.tid)),
                 .sequence = category == Category::collective && e.exchange.number > 0

@@ -149,6 +149,23 @@ static void leaves(void) {
   }
 }
 
+/* Correct: each call ignores an argument, so that the program passes none for it. */
+static void ignored(void) {
+  int all[8] = {0};
+  const int root = rank == 0;
+  MPI_Datatype none = root ? MPI_DATATYPE_NULL : MPI_INT, other = root ? MPI_INT : MPI_DATATYPE_NULL;
+  void *buffer_of_root = root ? all : NULL;
+  for (int round = 0; round < 2; ++round) {
+    MPI_Gather(root ? MPI_IN_PLACE : &number, 1, none, buffer_of_root, 1, other, 0, MPI_COMM_WORLD);
+    MPI_Scatter(buffer_of_root, 1, other, root ? MPI_IN_PLACE : &number, 1, none, 0, MPI_COMM_WORLD);
+    MPI_Reduce(root ? MPI_IN_PLACE : &number, buffer_of_root, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, 1, MPI_INT, MPI_COMM_WORLD);
+    MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, 1, MPI_INT, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Send(NULL, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD);
+  }
+}
+
 int main(int argc, char **argv) {
   const struct {
     const char *name;
@@ -156,7 +173,7 @@ int main(int argc, char **argv) {
   } faults[] = {{"collective", collective}, {"ring", ring},   {"tag", tag},     {"wildcard", wildcard},
                 {"window", window},         {"poll", poll},   {"crash", crash}, {"healthy", healthy},
                 {"error", error},           {"aborts", aborts}, {"imbalance", imbalance}, {"stream", stream},
-                {"leaves", leaves}};
+                {"leaves", leaves},         {"ignored", ignored}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

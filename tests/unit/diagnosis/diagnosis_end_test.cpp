@@ -229,6 +229,8 @@ TEST_CASE("the choice of the dump behind a verdict") {
   CHECK(dump_that_matters(hang.facts.run).empty());  // the ranks go on, and none has failed
   hang.ended(0);
   CHECK(dump_that_matters(hang.facts.run).empty());
+  hang.facts.run.dumps.push_back({.n = 1, .why = model::DumpReason::hang, .dir = "dumps/1-hang", .at_s = 60});
+  CHECK(dump_that_matters(hang.facts.run).empty());
   Job crash(4);
   crash.notice(1, kSegv, 12).crash_dump();
   crash.facts.run.dumps.push_back({.n = 2, .why = model::DumpReason::request, .dir = "dumps/2-request"});

@@ -148,3 +148,33 @@ TEST_CASE("a child that the rank waits for is told also where the wait is no kno
   job.seen(1).helpers.erase(job.seen(1).helpers.begin());
   CHECK(diagnose(job.facts).sentence.find("tensorboard") == std::string::npos);
 }
+
+TEST_CASE("a server that waits for requests is no hang") {
+  Job job(1);
+  job.rank(0, {native("epoll_wait", "libc.so.6"),
+               py("EpollSelector.select", "/usr/lib/python3.11/selectors.py", 468),
+               py("BaseEventLoop.run_forever", "/usr/lib/python3.11/asyncio/base_events.py", 607),
+               py("<module>", "/home/u/serve.py", 16)});
+  job.hang_dump();
+  job.seen(0).outside = OutsideWait::requests;
+  auto& tasks = job.stacks_of(0).tasks;
+  tasks = {{.id = 1,
+            .name = "Task-1",
+            .object = "_asyncio.Future",
+            .frames = {py("Server.serve_forever", "/usr/lib/python3.11/asyncio/base_events.py", 372),
+                       py("main", "/home/u/serve.py", 7)}}};
+  CHECK(diagnose(job.facts).kind != model::VerdictKind::hang);
+  // A client that listens for nothing, a task that waits for another one, and the user's wish.
+  job.seen(0).outside = OutsideWait::event;
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
+  job.seen(0).outside = OutsideWait::requests;
+  job.facts.dump->idle_counts = true;
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
+  job.facts.dump->idle_counts = false;
+  tasks.push_back({.id = 2,
+                   .name = "Task-2",
+                   .object = "_asyncio.Future",
+                   .frames = {py("Lock.acquire", "/usr/lib/python3.11/asyncio/locks.py", 114),
+                              py("handle", "/home/u/serve.py", 3)}});
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
+}

@@ -47,6 +47,7 @@ TEST_CASE("waits for external events") {
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::input}) == OutsideWait::input);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::accept}) == OutsideWait::connection);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::events}) == OutsideWait::event);
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::events, .listens = true}) == OutsideWait::requests);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::signal}) == OutsideWait::signal);
   // With child processes, a pipe is assumed to come from one of them.
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::pipes}) == OutsideWait::input);
@@ -80,4 +81,21 @@ TEST_CASE("the processes that hold a pipe") {
   ::close(ends[0]);
   ::close(ends[1]);
   CHECK_FALSE(holds_pipe(proc, ::getpid(), {link}));
+}
+
+TEST_CASE("sockets that take connections, in the kernel's tables") {
+  const std::string tcp =
+      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+      "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 4711 1 0 100 0\n"
+      "   1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000  0  0 4712 1 0 20 4\n";
+  CHECK(listens_in(tcp, {"socket:[4711]"}));
+  CHECK(listens_in(tcp, {"socket:[1]", "socket:[4711]"}));
+  CHECK_FALSE(listens_in(tcp, {"socket:[4712]"}));
+  CHECK_FALSE(listens_in(tcp, {}));
+  const std::string local =
+      "Num       RefCount Protocol Flags    Type St Inode Path\n"
+      "ffff9c0: 00000002 00000000 00010000 0001 01 815 /run/a.sock\n"
+      "ffff9c8: 00000003 00000000 00000000 0001 03 816\n";
+  CHECK(listens_in(local, {"socket:[815]"}));
+  CHECK_FALSE(listens_in(local, {"socket:[816]"}));
 }

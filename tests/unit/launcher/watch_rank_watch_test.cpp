@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -60,6 +61,41 @@ class Sleeper {
   int write_ = -1;
 };
 
+// A child that writes without end, in pieces of this size.
+class Writer {
+ public:
+  explicit Writer(size_t piece) {
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      const std::vector<char> text(piece, 'x');
+      const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+      while (::write(nowhere, text.data(), text.size()) > 0) {
+      }
+      ::_exit(1);
+    }
+  }
+  ~Writer() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  // Until that many bytes more are written.
+  void await(uint64_t bytes) const {
+    const base::ProcFs proc;
+    const uint64_t from = proc.io(pid_).write_chars;
+    for (int i = 0; i < 60'000 && proc.io(pid_).write_chars < from + bytes; ++i) {
+      (void)::poll(nullptr, 0, 1);
+    }
+    REQUIRE(proc.io(pid_).write_chars >= from + bytes);
+  }
+  base::Pid pid() const { return pid_; }
+
+ private:
+  base::Pid pid_ = 0;
+};
+
 std::vector<Descendant> no_helpers() {
   return {};
 }
@@ -88,6 +124,21 @@ TEST_CASE("a process without Python is still as long as it sleeps in one system 
   CHECK(seen.cpu_share < 0.1);
   watch.forgive(3 * kS);
   CHECK(watch.still_s(25 * kS) == 1);
+}
+
+TEST_CASE("what a library prints inside of a call is no progress, what it moves there is") {
+  const auto inside = [](base::Pid) { return std::optional(NativeCalls{.steps = 7, .inside = true}); };
+  constexpr uint64_t kEnough = 4 << 20;
+  for (const size_t piece : {size_t{80}, size_t{64} << 10}) {
+    const Writer child(piece);
+    RankWatch watch(0, child.pid(), 0, 1e7, inside);
+    for (int s = 1; s <= 5; ++s) {
+      child.await(kEnough);
+      watch.sample(s * kS, no_helpers);
+    }
+    CHECK((watch.last_progress() < 3 * kS) == (piece < 1024));
+    CHECK((watch.observe(5 * kS).io_bytes_per_s < 1) == (piece < 1024));
+  }
 }
 
 TEST_CASE("the helpers of a rank are sampled only once the rank has been still for a while") {

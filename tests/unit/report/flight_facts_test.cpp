@@ -142,6 +142,18 @@ TEST_CASE("flight recorder: stages, ages and counts") {
   CHECK(only(rank_facts(dump_of(document(entries)), 1, 67'000'000'000)).calls[2].age_s == 60);
 }
 
+TEST_CASE("flight recorder: gloo retires what is done, and the only group may lack its name") {
+  auto entries = nlohmann::json::array({entry(0, "", 1, "scheduled"), entry(1, "", 2, "scheduled")});
+  entries[0]["profiling_name"] = entries[1]["profiling_name"] = "gloo:all_reduce";
+  entries[0]["retired"] = true;
+  nlohmann::json all = document(entries);
+  all["pg_config"] = {{"", {{"name", ""}, {"desc", ""}, {"ranks", "[0, 1]"}}}};
+  const model::Communicator c = only(rank_facts(dump_of(all), 1));
+  CHECK(c.done == 1);
+  CHECK(c.called == 2);
+  CHECK(c.members == std::vector<int32_t>{0, 1});
+}
+
 TEST_CASE("flight recorder: ages count from the newest moment of all dumps") {
   auto late = nlohmann::json::array({entry(0, "all_reduce", 1, "completed")});
   late[0]["time_discovered_completed_ns"] = 30'000'000'000;

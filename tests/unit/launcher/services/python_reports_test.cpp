@@ -38,6 +38,7 @@ struct PythonReportsScene : test::JobScene {
   CallPlaces places{{.loop = loop, .started = [](base::Pid) {}}};
   std::vector<std::string> ended;
   std::optional<PythonReports> reports;
+  int failures = 0;  // of workers
 
   explicit PythonReportsScene(const std::string& traced = "train:step") {
     options.python_hooks = true;
@@ -60,6 +61,7 @@ struct PythonReportsScene : test::JobScene {
                                              [this](base::Pid pid, base::WaitStatus status) {
                                                ended.push_back(fmt::format("{} {}", pid, status.text()));
                                              },
+                                         .worker_failed = [this](base::Rank) { ++failures; },
                                          .spans_wanted = [] { return true; }});
   }
   const std::vector<model::PythonException>& known() { return journal.manifest().exceptions; }

@@ -262,10 +262,10 @@ TEST_CASE("Chrome's trace events: a wrong event is left out, counted and named, 
            "\n";
   };
   const std::string good = R"("ts": 10, "dur": 5)";
-  const std::string bad = event("no time", R"("ts": nan, "dur": 5)") +
-                          event("wrong end", R"("ts": 10, "dur": inf)") +
-                          event("negative", R"("ts": 10, "dur": -5)") + "17,\n{\"ph\" \"X\"},\n" +
-                          R"({"ph": "E", "name": "no begin", "pid": 1, "tid": 1, "ts": 5},)";
+  const std::string bad =
+      event("no time", R"("ts": nan, "dur": 5)") + event("wrong end", R"("ts": 10, "dur": inf)") +
+      event("negative", R"("ts": 10, "dur": -5)") + event("no length", R"("ts": 10)") +
+      "17,\n{\"ph\" \"X\"},\n" + R"({"ph": "E", "name": "no begin", "pid": 1, "tid": 1, "ts": 5},)";
   const std::string odd =
       event("copy", good + R"x(, "args": {"memory bandwidth (GB/s)": inf, "bytes": 4096})x") +
       event("escape \\q \\u12", good) + event("byte \xff\xfe", good) + event("plain", good);
@@ -273,7 +273,7 @@ TEST_CASE("Chrome's trace events: a wrong event is left out, counted and named, 
   REQUIRE(parse(a, "{\"traceEvents\": [" + bad + odd + "], \"traceName\": \"x\"}"));
   REQUIRE(a.slices.size() == 4);
   CHECK_FALSE(a.complete);
-  CHECK(a.damage == "6 events are left out: no time, wrong end, negative");
+  CHECK(a.damage == "7 events are left out: no time, wrong end, negative");
   CHECK(a.calls[a.slices[0].call].name == "copy");
   REQUIRE(a.extras[a.slices[0].extra].size() == 1);
   CHECK(a.extras[a.slices[0].extra][0].name == "bytes");
