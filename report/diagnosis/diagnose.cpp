@@ -138,10 +138,8 @@ std::string dump_that_matters(const RunManifest& run) {
   }
   // A dump of the other ranks at the time of a death shows which rank waited for which.
   const auto first = [&](auto fits) {
-    if (root == nullptr) {
-      return std::string();
-    }
-    const auto found = std::find_if(run.dumps.begin(), run.dumps.end(), fits);
+    const auto found = std::find_if(run.dumps.begin(), run.dumps.end(),
+                                    [&](const model::DumpRecord& d) { return root != nullptr && fits(d); });
     return found == run.dumps.end() ? std::string() : found->dir;
   };
   std::string after = first([&](const model::DumpRecord& d) {
