@@ -281,7 +281,8 @@ TEST_CASE("the backend gives up first: a rank that is long in ending is a victim
 }
 
 TEST_CASE("a broken pipe or connection of the program's own is no backend that has given up") {
-  for (const std::string type : {"BrokenPipeError", "ConnectionResetError", "requests.exceptions.ConnectionError"}) {
+  for (const std::string type :
+       {"BrokenPipeError", "ConnectionResetError", "requests.exceptions.ConnectionError"}) {
     Job job(4);
     job.all(in_all_reduce()).rank(2, in_compute()).cpu(2, 0.9);
     raises(job, 1, "[Errno 104] Connection reset by peer; Broken pipe", 19);
