@@ -246,8 +246,8 @@ Departures::Departures(const model::CollectiveFacts& facts) {
                    .repeated = s.repeated,
                    .of_call = kind.communicator,
                    .of_expected = expected.communicator,
-                   .same_shape = !message && judgement->second.same_shape &&
-                                 expected.communicator == kind.communicator,
+                   .same_shape =
+                       !message && judgement->second.same_shape && expected.communicator == kind.communicator,
                    .fresh = std::find(lane.order.begin(), lane.order.end(), lane.order[s.at]) ==
                             lane.order.begin() + static_cast<ptrdiff_t>(s.at)};
         if (s.kind == Departure::skipped) {
@@ -401,7 +401,7 @@ RankSet odd_ranks(const model::CollectiveFacts& facts, const RankSet& among) {
   }
   // The ranks may have made the newest common call itself too early or too late.
   for (uint64_t back = 0; widest != nullptr && back < 2; ++back) {
-    const RankSet odd = common(odd_in(tails_since(facts, widest->id, back)), among);
+    RankSet odd = common(odd_in(tails_since(facts, widest->id, back)), among);
     if (!odd.empty() && odd != among) {
       return odd;
     }

@@ -11,7 +11,6 @@ namespace xpurun::report {
 
 using model::CallSource;
 using model::CollectiveCall;
-using model::Communicator;
 using model::RankSet;
 
 namespace {

@@ -474,6 +474,11 @@ std::optional<Verdict> gave_up_first(const Scene& scene) {
     return std::nullopt;
   }
   Verdict v = failure_by_calls(scene, *failure, f, by_itself ? kExitMismatch : kExitNotEntered);
+  if (by_others && found->late.size() > 1) {
+    // One of them may have waited for another one elsewhere.
+    v.level = model::VerdictLevel::suspected;
+    v.confidence = Confidence::medium;
+  }
   const std::string absence = by_others ? absence_words(scene, *found, v) : std::string();
   say(v, tr("{}{}; {} {} after {}", fault_text(f, names_in(scene)), absence, scene.names({victim}),
             how_it_ended(*failure), seconds_words(failure->at_s)));

@@ -121,6 +121,19 @@ TEST_CASE("the backend gives up first: a rank that makes the call afterwards had
   CHECK(v.id == "exit.not_entered");
   CHECK(v.ranks == RankSet{2});
   CHECK(v.sentence.find("rank 2 made it 0.7 s after it had failed") != std::string::npos);
+  CHECK(v.level == model::VerdictLevel::confirmed);
+  // Of two such ranks one may have waited for the other.
+  Calls two;
+  two.past(kGaveUpGroup, 3).enter({0, 1}, kGaveUpGroup, all_reduce());
+  raises_in_call(two, 0);
+  raises_in_call(two, 1);
+  for (const base::Rank r : {2, 3}) {
+    two.enters(r, kGaveUpGroup, all_reduce());
+    raises_in_call(two, r, 0.1, 0.2);
+  }
+  raises(job, 3, kClosed, 19.9);
+  CHECK(judged(job, two).ranks == RankSet{2, 3});
+  CHECK(judged(job, two).level == model::VerdictLevel::suspected);
   // Not where the rank has waited for the others.
   Calls together = without_rank_2();
   together.enters(2, kGaveUpGroup, all_reduce());
@@ -281,7 +294,8 @@ TEST_CASE("the backend gives up first: a rank that is long in ending is a victim
 }
 
 TEST_CASE("a broken pipe or connection of the program's own is no backend that has given up") {
-  for (const std::string type : {"BrokenPipeError", "ConnectionResetError", "requests.exceptions.ConnectionError"}) {
+  for (const std::string type :
+       {"BrokenPipeError", "ConnectionResetError", "requests.exceptions.ConnectionError"}) {
     Job job(4);
     job.all(in_all_reduce()).rank(2, in_compute()).cpu(2, 0.9);
     raises(job, 1, "[Errno 104] Connection reset by peer; Broken pipe", 19);

@@ -236,7 +236,8 @@ Calls statistics(int ranks, const RankSet& world_first, const RankSet& before, i
   Calls calls;
   for (const base::Rank r : all) {
     calls.enters(r, nccl, all_reduce(4096, 226)).reaches(r, nccl, CallStage::launched);  // first, as recorded
-    const Group tensor{.name = r < 2 ? "t01" : "t23", .members = r < 2 ? std::vector{0, 1} : std::vector{2, 3}};
+    const Group tensor{.name = r < 2 ? "t01" : "t23",
+                       .members = r < 2 ? std::vector{0, 1} : std::vector{2, 3}};
     double age_s = 30;
     for (int i = 0; i < 8; ++i) {
       launches(calls, r, tensor, all_reduce(1024, 76), age_s -= 0.1);

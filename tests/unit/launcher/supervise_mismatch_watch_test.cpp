@@ -23,7 +23,8 @@ model::CollectiveFacts lost_before(uint64_t from, bool differs) {
                           .members = {0, 1},
                           .called = from + 7};
     model::CallLane lane{.source = model::CallSource::nccl};
-    lane.kinds.push_back({.communicator = "c0", .call = {.op = "all_reduce", .count = 64, .dtype = "bfloat16"}});
+    lane.kinds.push_back(
+        {.communicator = "c0", .call = {.op = "all_reduce", .count = 64, .dtype = "bfloat16"}});
     for (uint64_t n = from; n < from + 8; ++n) {
       model::CollectiveCall call = lane.kinds.front().call;
       call.sequence = n;
