@@ -359,7 +359,8 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
       .gpu = gpu,
       .steps = steps,
       .late = lateness,
-      .rates = columns >= kWideEnoughForRates + (steps ? kWidthOfSteps : 0) + ((memory ? 1 : 0) + (gpu ? 1 : 0)) * kWidthOfMemory &&
+      .rates = columns >= kWideEnoughForRates + (steps ? kWidthOfSteps : 0) +
+                              ((memory ? 1 : 0) + (gpu ? 1 : 0)) * kWidthOfMemory &&
                any_rank(uses_gpu)};
   out += ink.paint(Ink::Colour::strong, cut_end(top_line(headings(), shown_columns), columns)) + '\n';
   std::vector<LiveRank> ranks = s.ranks;

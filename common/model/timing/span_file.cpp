@@ -159,8 +159,8 @@ class SpanFileParser {
 
   bool gpu_memory(Fields in) {
     LoadSample next = load_;
-    for (int64_t* to : {&next.gpu.allocated_bytes, &next.gpu.reserved_bytes, &next.gpu.peak_bytes,
-                        &next.gpu.total_bytes}) {
+    for (int64_t* to :
+         {&next.gpu.allocated_bytes, &next.gpu.reserved_bytes, &next.gpu.peak_bytes, &next.gpu.total_bytes}) {
       if (!add(in, *to) && *to != -1) {
         return false;
       }
@@ -185,13 +185,12 @@ class SpanFileParser {
   uint32_t thread_ = 0;
   std::set<uint32_t> inferred_;             // names
   std::map<uint32_t, uint64_t> sequences_;  // of the latest call, by group
-  LoadSample load_{
-      .throttled_ns = 0,
-      .stolen_ns = 0,
-      .resident_bytes = 0,
-      .private_bytes = 0,
-      .helpers_bytes = 0,
-      .gpu = {.allocated_bytes = 0, .reserved_bytes = 0, .peak_bytes = 0, .total_bytes = 0}};
+  LoadSample load_{.throttled_ns = 0,
+                   .stolen_ns = 0,
+                   .resident_bytes = 0,
+                   .private_bytes = 0,
+                   .helpers_bytes = 0,
+                   .gpu = {.allocated_bytes = 0, .reserved_bytes = 0, .peak_bytes = 0, .total_bytes = 0}};
 };
 
 }  // namespace

@@ -69,8 +69,7 @@ TEST_CASE("memory watch: GPU memory that grows is recorded, and said once before
   CHECK(s.ranks == model::RankSet{1});
   REQUIRE(s.lines.size() == 1);
   CHECK(s.lines[0].starts_with("the GPU memory of rank 1 grows by 4.0 MiB a step"));
-  CHECK(s.lines[0].find("at this rate the 80.0 GiB of the GPU are used up in at most ") !=
-        std::string::npos);
+  CHECK(s.lines[0].find("at this rate the 80.0 GiB of the GPU are used up in at most ") != std::string::npos);
 }
 
 TEST_CASE("memory watch: GPU memory that stays is no growth") {
