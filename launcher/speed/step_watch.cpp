@@ -258,9 +258,9 @@ void StepWatch::judge(const model::StepChange& change) {
   if (change.share <= 0) {
     return;
   }
-  if (change.after_s / fastest_s_ - 1 < threshold_ || since_told < threshold_) {
+  if (const double share = change.after_s / fastest_s_ - 1; share < threshold_ || since_told < threshold_) {
     if (longer_) {
-      longer_();
+      longer_(share);
     }
     return;
   }

@@ -34,8 +34,9 @@ class StepWatch {
   };
 
   // `threshold`: 0.2: report when a step takes 20 % longer than at the fastest level; 0: never.
-  // `longer`: the steps take longer, but not by as much.
-  StepWatch(double threshold, Report slower, Report as_fast = {}, std::function<void()> longer = {})
+  // `longer`: the steps take longer by this share, which is not as much.
+  StepWatch(double threshold, Report slower, Report as_fast = {},
+            std::function<void(double share)> longer = {})
       : threshold_(threshold),
         slower_(std::move(slower)),
         as_fast_(std::move(as_fast)),
@@ -103,7 +104,7 @@ class StepWatch {
   double threshold_;
   Report slower_;
   Report as_fast_;
-  std::function<void()> longer_;
+  std::function<void(double share)> longer_;
   bool gpu_ = false;
   base::MonoNs timed_from_ = 0;   // each call was timed from then
   base::MonoNs timed_until_ = 0;  // until then

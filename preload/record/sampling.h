@@ -37,6 +37,12 @@ inline bool is_turn_to_time(uint64_t number, wire::OpClass op_class) {
   return (number & (period - 1)) == 0 && is_to_be_timed(op_class);
 }
 
+// Work that the program begins to do late in a run is seen at once, however rare samples are by then: the
+// second, third, fifth, ninth and so on call of a matmul is a sample.
+inline bool is_among_first(uint64_t number, wire::OpClass op_class) {
+  return op_class == wire::OpClass::matmul && number != 0 && (number & (number - 1)) == 0;
+}
+
 // Whether the collective with this number on its communicator gets a completion event.
 inline bool is_turn_to_mark(uint64_t number) {
   return (number & (g_state.mark.load(std::memory_order_relaxed) - 1)) == 0;

@@ -42,7 +42,9 @@ Turn turn_of(const CallInfo& info, uint32_t op) {
   if (op_class != wire::OpClass::memory && is_to_be_timed(op_class) && is_first_of_step(kWorkDue)) {
     return Turn::first_of_step;
   }
-  const bool is_turn = is_turn_to_time(calls_counted_here(op) + shift, op_class);
+  const uint64_t number = calls_counted_here(op);
+  const bool is_turn = is_turn_to_time(number + shift, op_class) ||
+                       (is_among_first(number, op_class) && is_to_be_timed(op_class));
   return is_turn ? Turn::time : Turn::count;
 }
 

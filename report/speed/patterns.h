@@ -16,8 +16,8 @@ struct StepPattern {
   double usual_s = 0;  // of the other steps
 };
 
-// `seconds` of all steps. Nothing unless the slow steps of the window come at one distance and take half as
-// long again as the others.
+// `seconds` of all steps. The shortest period with a place at which nearly all steps of the window take half
+// as long again as the usual one, while few other steps do.
 std::optional<StepPattern> pattern_of(std::span<const double> seconds, StepWindow window);
 
 // What is known of the slow steps only.

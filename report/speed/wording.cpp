@@ -64,6 +64,18 @@ std::string taker_words(const Cause& cause, bool several) {
                         : tr("the hypervisor took {} of its CPU time", share));
 }
 
+// "it has 104 matmuls a step, 96 before"
+std::string matmul_words(const Cause& cause, bool several) {
+  const std::string here = fmt::format("{:.0f}", cause.matmuls);
+  const std::string usual = fmt::format("{:.0f}", cause.usual_matmuls);
+  if (cause.usual_is_before) {
+    return several ? tr("they have {} matmuls a step each, {} before", here, usual)
+                   : tr("it has {} matmuls a step, {} before", here, usual);
+  }
+  return several ? tr("they have {} matmuls a step each, the other ranks {}", here, usual)
+                 : tr("it has {} matmuls a step, the other ranks {}", here, usual);
+}
+
 // "it waits longer for the next batch (data.py:40)"
 std::string reason(const Cause& cause, const std::string& place, bool several) {
   switch (cause.kind) {
@@ -81,6 +93,9 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
     case SlowCause::gpu_compute:
       return tr("the same matmuls take {} longer there", percent(cause.slowdown));
     case SlowCause::more_work:
+      if (cause.matmuls >= 0) {
+        return matmul_words(cause, several);
+      }
       return several ? tr("they have matmuls of other shapes than the other ranks")
                      : tr("it has matmuls of other shapes than the other ranks");
     case SlowCause::memory:

@@ -16,7 +16,8 @@ constexpr size_t kMostSlowdowns = 1000;  // in run.json
 constexpr double kLookS = 1;
 constexpr double kShortestS = 0.1;
 constexpr double kLongestS = 60;
-constexpr double kTryS = 60;  // a capture that is under way is over by then
+constexpr double kLeastLonger = 0.08;  // of the steps of a job on GPUs, to capture what makes them longer
+constexpr double kTryS = 60;           // a capture that is under way is over by then
 }  // namespace
 
 void SlowdownHandler::add(base::Rank rank, uint64_t process, std::span<const model::Span> spans) {
@@ -104,8 +105,25 @@ void SlowdownHandler::found_slow_rank(base::Rank rank, double share) {
   hooks_.slower(sentence(), slow_ranks_);
   {
     const base::Speaking speaking(options_.language);
-    hooks_.say(sentence() + base::tr("; the next {} are captured", base::human_duration(capture_s())));
+    hooks_.say(
+        sentence() +
+        (captured_longer_ ? "" : base::tr("; the next {} are captured", base::human_duration(capture_s()))));
   }
+  if (captured_longer_) {
+    return;
+  }
+  try_until_ = loop_.now() + base::s_to_ns(kTryS);
+  capture_slow_steps();
+}
+
+// By too little to be told. A later analysis may find the rank, and only a capture shows where it spends the
+// time.
+void SlowdownHandler::take_longer(double share) {
+  hooks_.longer();
+  if (share < kLeastLonger || captured_longer_ || !watch_.uses_gpu() || !timer_.running()) {
+    return;
+  }
+  captured_longer_ = true;
   try_until_ = loop_.now() + base::s_to_ns(kTryS);
   capture_slow_steps();
 }

@@ -40,7 +40,7 @@ class SlowdownHandler {
             options.slow_threshold,
             [this](const auto& change, base::MonoNs begin) { became_slower(change, begin); },
             [this](const auto& change, base::MonoNs /*begin*/) { became_as_fast(change); },
-            [this] { hooks_.longer(); }),
+            [this](double share) { take_longer(share); }),
         silences_(options.hang_timeout_s) {}
   SlowdownHandler(const SlowdownHandler&) = delete;
   SlowdownHandler& operator=(const SlowdownHandler&) = delete;
@@ -56,6 +56,7 @@ class SlowdownHandler {
  private:
   void became_slower(model::StepChange change, base::MonoNs begin);
   void became_as_fast(const model::StepChange& change);
+  void take_longer(double share);
   void capture_slow_steps();
   void look_for_silence();
   void look_at_silence();
@@ -73,6 +74,7 @@ class SlowdownHandler {
   model::RankSet slow_ranks_;
   base::MonoNs silent_since_ = 0;  // the end of the last step before the silence; 0: there is none
   base::MonoNs look_from_ = 0;     // the capture of the silence is over by then
+  bool captured_longer_ = false;   // slow steps of which nothing was told
   base::MonoNs try_until_ = 0;     // a capture of slow steps waits for the end of another one; 0: none waits
 };
 

@@ -1,11 +1,13 @@
 #include "report/speed/ranks/causes.h"
 
 #include "report/speed/primitives/statistics.h"
+#include "report/speed/ranks/call_counts.h"
 #include "report/speed/ranks/launches.h"
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 
 namespace xpurun::report {
 
@@ -21,6 +23,7 @@ constexpr double kLeastFaults = 1;    // major page faults of a step
 constexpr double kStarved = 20e-6;    // s from call to start: the GPU had waited for the call
 constexpr double kLostByOthers = 2;   // times the CPU time that the ranks use more than others
 constexpr double kOtherShapes = 0.3;
+constexpr double kMoreCalls = 1.03;    // times as many as usual
 constexpr double kLeastReads = 5;      // of a step
 constexpr double kMoreReads = 4;       // times as many as on another rank
 constexpr double kIdleUntil = 100e-6;  // s from call to start: the GPU was idle at the call
@@ -242,6 +245,41 @@ Stage busiest(const std::function<double(Stage)>& excess) {
   return out;
 }
 
+// The matmuls of the blamed ranks in `now` and what is usual: on the others, or on themselves before. If they
+// take `least_s` more of a step, or have other shapes.
+std::optional<Cause> more_work(const JobSteps& job, const std::vector<bool>& blamed, StepWindow now,
+                               const MeansOfWindow* before, double least_s) {
+  const auto middle = [&](const std::vector<MatmulWork>& of, bool in, double MatmulWork::*part) {
+    std::vector<double> values;
+    for (size_t r = 0; r < of.size(); ++r) {
+      if (blamed[r] == in) {
+        values.push_back(of[r].*part);
+      }
+    }
+    return quantile(values, 0.5);
+  };
+  const std::vector<MatmulWork> work = matmul_work(job, now);
+  const std::vector<MatmulWork> earlier =
+      before != nullptr ? matmul_work(job, before->window) : std::vector<MatmulWork>();
+  const auto excess = [&](const std::vector<MatmulWork>& of, double MatmulWork::*part) {
+    return of.empty() ? 0 : middle(of, true, part) - middle(of, false, part);
+  };
+  const double more_s = excess(work, &MatmulWork::seconds) - excess(earlier, &MatmulWork::seconds);
+  const double usual_shapes = before != nullptr ? other_shapes(job, blamed, before->window) : 0;
+  if (more_s < least_s && other_shapes(job, blamed, now) - usual_shapes < kOtherShapes) {
+    return {};
+  }
+  Cause out{.kind = SlowCause::more_work, .usual_is_before = before != nullptr};
+  const double calls = middle(work, true, &MatmulWork::calls);
+  const double usual =
+      before != nullptr ? middle(earlier, true, &MatmulWork::calls) : middle(work, false, &MatmulWork::calls);
+  if (more_s >= least_s && usual > 0 && calls >= kMoreCalls * usual) {
+    out.matmuls = calls;
+    out.usual_matmuls = usual;
+  }
+  return out;
+}
+
 Cause cause_by_times(const JobSteps& job, const MeansOfWindow& now, const Blame& blame,
                      const MeansOfWindow* before) {
   const std::vector<RankMeans>& means = now.means;
@@ -289,9 +327,10 @@ Cause cause_by_times(const JobSteps& job, const MeansOfWindow& now, const Blame&
   if (const double slower = slower_shapes(job, blamed, window); slower >= kSlowShapes) {
     return {.kind = SlowCause::gpu_compute, .stage = out.stage, .excess_s = rest, .slowdown = slower};
   }
-  const double usual_shapes = before != nullptr ? other_shapes(job, blamed, before->window) : 0;
-  if (other_shapes(job, blamed, window) - usual_shapes >= kOtherShapes) {
-    return {.kind = SlowCause::more_work, .stage = out.stage, .excess_s = rest};
+  if (auto more = more_work(job, blamed, window, before, kHalf * rest)) {
+    more->stage = out.stage;
+    more->excess_s = rest;
+    return *more;
   }
   if (excess([](const RankMeans& m) { return m.faults; }) >= kLeastFaults) {
     out.kind = SlowCause::memory;

@@ -25,6 +25,11 @@ struct Cause {
   // host_issue: so often in a step the blamed rank waits for a value of its GPU, and seldom another rank;
   // else negative.
   double reads = -1;
+  // more_work: matmuls of a step, if they are more than usual: on the other ranks, or on the same rank
+  // before; else negative.
+  double matmuls = -1;
+  double usual_matmuls = -1;
+  bool usual_is_before = false;
 };
 
 // The means of all ranks in one of two windows that are compared.

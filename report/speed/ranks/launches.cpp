@@ -17,7 +17,6 @@ constexpr double kLeastRatio = 4;     // of the others' delay over that of a sta
 constexpr double kLeastErrors = 6;
 constexpr double kLeastSpreads = 4;      // of the other ranks
 constexpr double kLeastUsual = 50e-6;    // below it, the others' queues are empty too
-constexpr size_t kLeastTimedReads = 3;   // timed ones
 constexpr double kMostStarved = 100e-6;  // above it, the queue is not empty: another rank has a very long one
 
 // Of the logarithm of the delay.
@@ -124,29 +123,6 @@ std::vector<model::RankLaunches> rank_launches(const JobSteps& job, StepWindow w
   }
   for (const size_t i : 2 * starved.size() <= compared.size() ? starved : std::vector<size_t>()) {
     out[i].starved = true;
-  }
-  return out;
-}
-
-double reads_per_step(const JobSteps& job, size_t rank, StepWindow window) {
-  const StepRecord* first = job.at(rank, window.first);
-  const StepRecord* last = job.at(rank, window.last - 1);
-  if (first == nullptr || last == nullptr || window.size() < 2) {
-    return 0;
-  }
-  const double step_ns =
-      static_cast<double>(last->begin_ns - first->begin_ns) / static_cast<double>(window.size() - 1);
-  double out = 0;
-  for (const std::vector<TimedSample>& of : job.rank(rank).reads) {
-    std::vector<TimedSample> inside = samples_within(of, job, rank, window);
-    std::sort(inside.begin(), inside.end(),
-              [](const TimedSample& a, const TimedSample& b) { return a.at_ns < b.at_ns; });
-    if (inside.size() < kLeastTimedReads) {
-      continue;
-    }
-    const auto took = static_cast<double>(inside.back().at_ns - inside.front().at_ns);
-    const double reads = inside.back().seconds - inside.front().seconds;
-    out += took > 0 && reads > 0 ? reads / took * step_ns : 0;
   }
   return out;
 }

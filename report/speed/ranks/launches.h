@@ -15,8 +15,4 @@ std::vector<model::RankLaunches> rank_launches(const JobSteps& job, StepWindow w
 std::vector<TimedSample> samples_within(const std::vector<TimedSample>& samples, const JobSteps& job,
                                         size_t rank, StepWindow window);
 
-// How often in a step the rank reads a few bytes from its GPU and waits for them. Calls are counted, few are
-// timed.
-double reads_per_step(const JobSteps& job, size_t rank, StepWindow window);
-
 }  // namespace xpurun::report

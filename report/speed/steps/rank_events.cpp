@@ -4,6 +4,7 @@
 #include "report/speed/steps/kept_samples.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
@@ -118,9 +119,11 @@ bool meets_often(const Calls& calls, size_t steps) {
                      [steps](const auto& of) { return 2 * of.second.back().sequence >= steps; });
 }
 
+// Calls of one shape are numbered together.
 std::string shape_of(const model::EventFile::Op& op) {
   const model::EventKey& key = op.key;
-  return fmt::format("{} {}x{}x{}x{}", op.function, key.batch, key.m, key.n, key.k);
+  return fmt::format("{} {} {} {} {} {} {}", op.function, shape_text(key), transposes_text(key),
+                     fmt::join(key.dtype, " "), key.compute, key.epilogue, key.flags);
 }
 
 }  // namespace
@@ -151,17 +154,17 @@ void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
       } else if (op_class == wire::OpClass::memory && op->second.key.copy == kToHost &&
                  op->second.work <= kFewBytes) {
         reads.try_emplace(entry.event.op, kMostReads, kMostReads)
-            .first->second.add({begin, static_cast<double>(entry.event.sequence)});
+            .first->second.add({.at_ns = begin, .number = entry.event.sequence});
       } else if (op_class == wire::OpClass::matmul && (op->second.key.flags & wire::kOpOther) == 0) {
         const auto [it, added] = known.emplace(entry.event.op, nullptr);
         if (added && shapes.size() < kMostShapes) {
           it->second = &shapes.try_emplace(shape_of(op->second), kMostSamples, kMostEarlier).first->second;
         }
         if (it->second != nullptr) {
-          it->second->add({begin, static_cast<double>(entry.event.duration_ns) * 1e-9});
+          it->second->add({begin, static_cast<float>(entry.event.duration_ns) * 1e-9F, entry.event.sequence});
         }
         if ((entry.event.flags & wire::kEventHostBegin) == 0) {
-          delays.add({begin, entry.event.delay_us * 1e-6});
+          delays.add({begin, static_cast<float>(entry.event.delay_us) * 1e-6F});
         }
       }
     }

@@ -79,7 +79,8 @@ struct Traffic {
 
 struct TimedSample {
   int64_t at_ns = 0;
-  double seconds = 0;
+  float seconds = 0;
+  uint32_t number = 0;  // of the call among those of its entry
 };
 
 // All that is kept of a rank; the spans and events are dropped.
@@ -103,12 +104,11 @@ struct RankSteps {
   // Place and name of the spans that took most of a stage's time.
   std::array<std::string, model::kStepStages> places;
   std::array<std::string, model::kStepStages> names;
-  // Timed matmuls by function and shape, and delays from a call to its start on the GPU: the latest ones, and
-  // some of the earlier ones.
+  // Timed matmuls by function, shape and types, and delays from a call to its start on the GPU: the latest
+  // ones, and some of the earlier ones.
   std::map<std::string, std::vector<TimedSample>> shapes;
   std::vector<TimedSample> launch_delays;
-  // Timed copies of a few bytes to the host, for each of which the host waits, as in Tensor.item(): by entry;
-  // instead of seconds the number of the copy.
+  // Timed copies of a few bytes to the host, for each of which the host waits, as in Tensor.item(): by entry.
   std::vector<std::vector<TimedSample>> reads;
 };
 

@@ -22,6 +22,7 @@ struct StepWatchScene {
   std::vector<base::MonoNs> begins;
   std::vector<model::StepChange> as_fast;
   int longer = 0;
+  double longer_by = 0;
   StepWatch watch{
       0.2,
       [this](const model::StepChange& change, base::MonoNs begin) {
@@ -29,7 +30,10 @@ struct StepWatchScene {
         begins.push_back(begin);
       },
       [this](const model::StepChange& change, base::MonoNs /*begin*/) { as_fast.push_back(change); },
-      [this] { ++longer; }};
+      [this](double share) {
+        ++longer;
+        longer_by = share;
+      }};
   std::mt19937 random{7};
   std::normal_distribution<double> noise{0, 0.02};
   base::MonoNs now = 1000 * kMs;
@@ -98,6 +102,7 @@ TEST_CASE("step watch: small changes, checkpoints and long pauses are not told")
   s.steps(200, 100);
   s.steps(200, 112);
   CHECK(s.longer == 1);
+  CHECK(s.longer_by == doctest::Approx(0.12).epsilon(0.1));
   s.steps(300, 112, {0}, 1, 40);
   s.now += 3'600'000 * kMs;
   s.steps(200, 112);

@@ -135,6 +135,22 @@ TEST_CASE("slowdown handler: a rank that keeps the others waiting is an event wi
   CHECK(s.lines[0] == "rank 1 keeps the others waiting for 40 % of each step; the next 10 s are captured");
 }
 
+TEST_CASE("slowdown handler: a small slowdown is captured once and not told") {
+  SlowdownScene s;
+  s.steps(200, 0.1);
+  s.steps(100, 0.106);
+  CHECK(s.captures.empty());
+  s.steps(100, 0.115);
+  CHECK(s.captures == std::vector<std::string>{fmt::format("{} 10", kSlowReason)});
+  CHECK(s.lines.empty());
+  CHECK(s.told().empty());
+  CHECK(s.journal.manifest().slowdowns.empty());
+  // The looks that follow find the rank.
+  s.handler->found_slow_rank(1, 0.1);
+  CHECK(s.captures.size() == 1);
+  CHECK(s.lines == std::vector<std::string>{"rank 1 keeps the others waiting for 10 % of each step"});
+}
+
 TEST_CASE("slowdown handler: a slowdown during a capture is captured after it") {
   SlowdownScene s;
   s.steps(200, 0.1);

@@ -28,6 +28,12 @@ struct StageFault {
 
 const StageFault kFaults[] = {
     {"more work before the first micro-batch", SlowCause::more_work, [](StageStep& s) { s.extra = 60; }},
+    {"more calls of the same matmuls", SlowCause::more_work,
+     [](StageStep& s) {
+       s.extra = 60;
+       s.extra_calls = 60;
+       s.extra_rows = 2048;
+     }},
     {"slow GPU", SlowCause::gpu_compute, [](StageStep& s) { s.forward *= 1.5; }},
     {"input", SlowCause::input, [](StageStep& s) { s.input = 130; }},
     {"Python", SlowCause::host_issue, [](StageStep& s) { s.before = 130; }},

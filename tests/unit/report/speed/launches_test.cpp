@@ -27,7 +27,8 @@ JobSteps made(int ranks, size_t calls, const std::function<double(int rank, doub
     }
     for (size_t i = 0; i < calls; ++i) {
       const double at = static_cast<double>(i) / static_cast<double>(calls);
-      rank.launch_delays.push_back({static_cast<int64_t>(at * 100 * kStepNs), delay(r, at)});
+      rank.launch_delays.push_back(
+          {static_cast<int64_t>(at * 100 * kStepNs), static_cast<float>(delay(r, at))});
     }
   }
   return JobSteps(std::move(all));

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -25,6 +27,7 @@ struct QueuedStep {
   int stops = 0;      // so many times within the step, the host waits for the GPU
   double matmul = 1;  // factor on each matmul; `gpu` says the sum
   int rows = 2048;    // shape of the matmuls
+  int passes = 1;     // forward ones; `gpu` is with one
 };
 
 struct QueuedJob {
@@ -101,7 +104,8 @@ class QueuedSimulation {
     double communication = 1000;  // end of the collectives so far
     std::deque<double> queue;     // begins of the works on the GPU
     int works = 0;
-    bool work_due = false;  // the next work is timed as the first of its step
+    std::map<int, uint64_t> numbers;  // of the works, by rows
+    bool work_due = false;            // the next work is timed as the first of its step
   };
 
   static int64_t ns(double ms) { return static_cast<int64_t>(ms * 1e6); }
@@ -151,9 +155,10 @@ class QueuedSimulation {
     rank.gpu = begin + gpu_ms;
     rank.queue.push_back(begin);
     const bool first = std::exchange(rank.work_due, false);
-    if (++rank.works % 64 == 0 || first) {
-      add_event(r, "cublasGemmEx", wire::OpClass::matmul, step.rows == 2048 ? 1 : 2, step.rows, 0, called,
-                begin, rank.gpu, first);
+    const uint64_t number = rank.numbers[step.rows]++;
+    if (++rank.works % 64 == 0 || first || std::has_single_bit(number)) {
+      add_event(r, "cublasGemmEx", wire::OpClass::matmul, step.rows == 2048 ? 1 : 2, step.rows, number,
+                called, begin, rank.gpu, first);
     }
     rank.host = stops ? std::max(rank.host, rank.gpu + 0.02) : rank.host;
   }
@@ -179,7 +184,7 @@ class QueuedSimulation {
       add_span(r, model::Stage::data, 1, data, rank.host);
       rank.host += step.before;
       const double forward = data + 0.1;
-      for (int i = 0; i < kForward; ++i) {
+      for (int i = 0; i < step.passes * kForward; ++i) {
         work(r, step, host_ms, gpu_ms, 0, stops(i));
       }
       add_span(r, model::Stage::forward, 2, forward, rank.host);

@@ -6,6 +6,7 @@
 #include "report/events/rank_record.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -24,8 +25,10 @@ struct StageStep {
   double host = 0.2;   // to issue a pass of a micro-batch
   double input = 0;    // the host waits for its batch
   double before = 0;   // the host does something else
-  double extra = 0;    // of work on the GPU before the first micro-batch, with matmuls of another shape
-  int reads = 0;       // values of the GPU that the host waits for at the end
+  double extra = 0;    // of work on the GPU before the first micro-batch
+  int extra_calls = 1;
+  int extra_rows = 8192;  // 2048: the matmuls of the forward pass
+  int reads = 0;          // values of the GPU that the host waits for at the end
 };
 
 struct QueuedPipeline {
@@ -123,7 +126,7 @@ class PipelineSimulation {
     size_t next = 0;
     std::optional<double> ready;  // of the meeting that it stands in
     double called = 0;
-    int works = 0;
+    std::map<int, uint64_t> works;  // by rows
     int reads = 0;
     bool work_due = false;  // the next one is timed as the first of its step
     bool collective_due = false;
@@ -162,8 +165,9 @@ class PipelineSimulation {
     };
     out.push_back({.kind = Kind::data, .host = 0.1 + step.input});
     out.push_back({.kind = Kind::host, .host = step.before});
-    if (step.extra > 0) {
-      out.push_back({.kind = Kind::work, .host = 0.1, .gpu = step.extra, .rows = 8192});
+    for (int i = 0; i < (step.extra > 0 ? step.extra_calls : 0); ++i) {
+      out.push_back(
+          {.kind = Kind::work, .host = 0.1, .gpu = step.extra / step.extra_calls, .rows = step.extra_rows});
     }
     for (int b = 0; b < job_.micro_batches; ++b) {
       if (stage > 0) {
@@ -245,9 +249,10 @@ class PipelineSimulation {
     // With collectives, the first of these is timed in each step, and the first work in those timed as a
     // whole.
     const bool first = std::exchange(rank.work_due, false);
-    if (++rank.works % 16 == 0 || first || call.rows > 2048) {
+    const uint64_t number = rank.works[call.rows]++;
+    if (number % 16 == 15 || first || std::has_single_bit(number)) {
       add_event(r, "cublasGemmEx", wire::OpClass::matmul, static_cast<uint32_t>(call.rows / 1024), call.rows,
-                static_cast<uint64_t>(rank.works), rank.host, begin, rank.gpu, first);
+                number, rank.host, begin, rank.gpu, first);
     }
   }
 

@@ -3,11 +3,13 @@
 
 #include "queued_job.h"
 #include "report/speed/analysis.h"
+#include "report/speed/patterns.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <functional>
+#include <span>
 #include <vector>
 
 using namespace xpurun;
@@ -76,6 +78,7 @@ TEST_CASE("step clock: the rank and the size come out, whatever the host does") 
          s.gpu *= 1.8;
          s.rows = 4096;
        }},
+      {"three forward passes", model::SlowCause::more_work, [](QueuedStep& s) { s.passes = 3; }},
       {"shared GPU", model::SlowCause::gpu_compute, [](QueuedStep& s) { s.gpu *= 1.8; }},
       {"a little slower", model::SlowCause::gpu_compute, [](QueuedStep& s) { s.gpu *= 1.15; }},
       {"Python before the forward pass", model::SlowCause::host_issue, [](QueuedStep& s) { s.before = 45; }},
@@ -171,6 +174,32 @@ TEST_CASE("step clock: a running job's steps are those of the finished one") {
     CHECK(step.duration_ns == 30'000'000);
     CHECK(step.source == ClockSource::gpu);
   }
+}
+
+TEST_CASE("step clock: a rank with more calls of the same matmuls, compared with the others") {
+  QueuedJob job{.ranks = 3};
+  job.change = [](int rank, int, QueuedStep& s) { s.passes = rank == 1 ? 3 : 1; };
+  const SpeedReport report = analysed(tests::simulate(job));
+  REQUIRE_FALSE(report.findings.empty());
+  CHECK_MESSAGE(report.findings[0].sentence.ends_with("it has 36 matmuls a step, the other ranks 20"),
+                report.findings[0].sentence);
+}
+
+TEST_CASE("pattern: a busy machine slows other steps too") {
+  std::vector<double> seconds;
+  for (size_t i = 0; i < 300; ++i) {
+    seconds.push_back(i % 10 == 9 ? 0.175 : i % 17 == 3 || i == 100 ? 0.14 : 0.085);
+  }
+  const auto found = pattern_of(seconds, {3, 300});
+  REQUIRE(found.has_value());
+  CHECK(found->period == 10);
+  CHECK(found->slow.size() == 30);
+  CHECK(found->usual_s == 0.085);
+  // Slow steps without a period.
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    seconds[i] = i * i % 37 < 6 ? 0.175 : 0.085;
+  }
+  CHECK_FALSE(pattern_of(std::span(seconds).first(36), {0, 36}).has_value());
 }
 
 TEST_CASE("step clock: a rank that is slow in every tenth step is named with the pattern") {
