@@ -119,7 +119,8 @@ class Interrupted(xpurun_test.Case):
         self.assertLess(float(p.stdout.readline()) - sent, 0.1, "seconds; about 0.01 on an idle machine")
         self.assertEqual(p.wait(60), 143)
         self.assertEqual(self.verdict()["id"], "interrupted.signal")
-        self.assertEqual(len(list(self.out.glob("dumps/1-hang/rank-*.stacks.json"))), 64)
+        stall = self.manifest()["stalls"][0]
+        self.assertEqual((len(stall["ranks"]), stall["dump"]), (64, "dumps/1-hang"))
 
 
 class OwnDeath(xpurun_test.Case):
