@@ -20,12 +20,6 @@ constexpr double kWritingPatienceS = 2;
 
 }  // namespace
 
-TraceSession::~TraceSession() {
-  if (current_) {
-    parts_.loop.cancel(current_->timer);
-  }
-}
-
 void TraceSession::start(TraceRequest request, Ended ended) {
   std::string dir = fmt::format("traces/{}", ++count_);
   if (!request.name.empty()) {
@@ -43,7 +37,7 @@ void TraceSession::start(TraceRequest request, Ended ended) {
   current_.emplace(Current{.trace = Trace(parts_.storage, std::move(request), path, start),
                            .dir = std::move(dir),
                            .ended = std::move(ended)});
-  current_->timer = parts_.loop.at(start - base::s_to_ns(kRaiseS), [this] { raise(); });
+  timer_.at(start - base::s_to_ns(kRaiseS), [this] { raise(); });
 }
 
 void TraceSession::raise() {
@@ -51,7 +45,7 @@ void TraceSession::raise() {
   level_changed_();
   const bool host = (current_->trace.request().kinds & kTraceHost) != 0;
   parts_.collector.set_host_events(host ? HostEvents::yes : HostEvents::no);
-  current_->timer = parts_.loop.at(current_->trace.start(), [this] { begin(); });
+  timer_.at(current_->trace.start(), [this] { begin(); });
 }
 
 void TraceSession::begin() {
@@ -70,7 +64,7 @@ void TraceSession::begin() {
     end("no rank uses a GPU");
     return;
   }
-  current_->timer = parts_.loop.after(current_->trace.request().timeout_s, [this] { end(kTraceTimeout); });
+  timer_.after(current_->trace.request().timeout_s, [this] { end(kTraceTimeout); });
 }
 
 void TraceSession::add(const EventFiles::Source& who, std::span<const wire::Event> events,
@@ -97,7 +91,7 @@ void TraceSession::end(std::string_view how) {
   if (!current_) {
     return;
   }
-  parts_.loop.cancel(current_->timer);
+  timer_.stop();
   auto done = std::make_shared<Current>(std::move(*current_));
   current_.reset();
   level_changed_();

@@ -6,7 +6,7 @@
 #include "launcher/collect/collector.h"
 #include "launcher/collect/event_files.h"
 #include "launcher/collect/trace.h"
-#include "launcher/os/event_loop.h"
+#include "launcher/os/timer.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/storage/storage.h"
 
@@ -33,7 +33,6 @@ class TraceSession {
   // `level_changed` is called when raised() has changed.
   TraceSession(Parts parts, std::string run_dir, std::function<void()> level_changed)
       : parts_(parts), run_dir_(std::move(run_dir)), level_changed_(std::move(level_changed)) {}
-  ~TraceSession();
   TraceSession(const TraceSession&) = delete;
   TraceSession& operator=(const TraceSession&) = delete;
 
@@ -61,7 +60,6 @@ class TraceSession {
     Ended ended;
     bool raised = false;
     bool begun = false;
-    EventLoop::TimerId timer = 0;
   };
 
   void raise();
@@ -71,7 +69,8 @@ class TraceSession {
   std::string run_dir_;
   std::function<void()> level_changed_;
   std::optional<Current> current_;
-  int count_ = 0;  // of traces in this run
+  Timer timer_{parts_.loop};  // of the current trace
+  int count_ = 0;             // of traces in this run
 };
 
 }  // namespace xpurun::launcher
