@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <fcntl.h>
+#include <optional>
 
 namespace xpurun::launcher {
 
@@ -104,11 +105,13 @@ int show_cores(const StacksTask& task) {
   if (!program) {
     return complain(program.error(), kExitFailure);
   }
+  std::optional<HeldInterrupts> held(std::in_place);
   const auto temporary = base::TemporaryDirectory::create("xpurun-stacks");
   if (!temporary) {
     return complain(temporary.error(), kExitFailure);
   }
   const InterruptCleanup cleanup(temporary->path());
+  held.reset();
   std::vector<CoreProcess> cores;
   int status = 0;
   {

@@ -114,6 +114,7 @@ int dump_and_show(const StacksTask& task) {
   base::TemporaryDirectory temporary;
   std::optional<InterruptCleanup> cleanup;
   if (task.out_dir.empty()) {
+    const HeldInterrupts held;
     auto made = base::TemporaryDirectory::create("xpurun-stacks");
     if (!made) {
       return complain(made.error(), kExitFailure);

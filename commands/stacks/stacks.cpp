@@ -14,6 +14,7 @@
 
 #include <cstring>
 #include <elf.h>
+#include <optional>
 #include <sys/stat.h>
 
 namespace xpurun::launcher {
@@ -63,11 +64,13 @@ int merge(const std::vector<std::string>& paths, const StacksTask& task) {
 }
 
 int resolve_and_merge(const StacksTask& task) {
+  std::optional<HeldInterrupts> held(std::in_place);
   const auto temporary = base::TemporaryDirectory::create("xpurun-stacks");
   if (!temporary) {
     return complain(temporary.error(), kExitFailure);
   }
   const InterruptCleanup cleanup(temporary->path());
+  held.reset();
   if (auto resolved = resolve_snapshots(task, temporary->path()); !resolved) {
     return complain(resolved.error(), kExitFailure);
   }

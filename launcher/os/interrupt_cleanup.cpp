@@ -27,6 +27,19 @@ void on_signal(int number) {
 
 }  // namespace
 
+HeldInterrupts::HeldInterrupts() {
+  sigset_t held{};
+  ::sigemptyset(&held);
+  for (const int s : kSignals) {
+    ::sigaddset(&held, s);
+  }
+  ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+}
+
+HeldInterrupts::~HeldInterrupts() {
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
 InterruptCleanup::InterruptCleanup(std::string directory) : directory_(std::move(directory)) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
@@ -73,8 +86,12 @@ void InterruptCleanup::wait() {
   if (n != 1 || number == 0) {
     return;
   }
+  // Another thread, or a helper, may create a file in the directory meanwhile.
+  constexpr int kTries = 20;
   std::error_code ec;
-  std::filesystem::remove_all(directory_, ec);
+  for (int i = 0; i < kTries && std::filesystem::exists(directory_, ec); ++i) {
+    std::filesystem::remove_all(directory_, ec);
+  }
   ::signal(number, SIG_DFL);
   // Dies of the same signal, so that the parent sees why this process ended.
   ::kill(::getpid(), number);

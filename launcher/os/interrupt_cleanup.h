@@ -4,10 +4,24 @@
 
 #include "common/base/os/fd.h"
 
+#include <csignal>
 #include <string>
 #include <thread>
 
 namespace xpurun::launcher {
+
+// While it lives, the signals that InterruptCleanup handles wait: for the time from the creation of a
+// directory to its cleanup. One thread.
+class HeldInterrupts {
+ public:
+  HeldInterrupts();
+  HeldInterrupts(const HeldInterrupts&) = delete;
+  HeldInterrupts& operator=(const HeldInterrupts&) = delete;
+  ~HeldInterrupts();
+
+ private:
+  sigset_t before_{};
+};
 
 class InterruptCleanup {
  public:
