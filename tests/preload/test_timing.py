@@ -182,7 +182,8 @@ class Timing(unittest.TestCase):
 
     def test_the_hosts_time_is_left_out(self):
         """A GPU that waits for the host to hand over a matmul is not busy with it."""
-        for switch, blocking, least, most in (("1", "0", 0.1, 0.21), ("0", "0", 0.29, 0.51), ("1", "1", 0.29, 0.51)):
+        # With the host's time, which a busy machine makes longer, a duration has no upper bound.
+        for switch, blocking, least, most in (("1", "0", 0.1, 0.21), ("0", "0", 0.29, 60), ("1", "1", 0.29, 60)):
             # Earlier work in the streams is done before.
             _, shared = self.play(
                 "memory",
