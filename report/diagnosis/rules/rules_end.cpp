@@ -125,7 +125,12 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   v.signal = signal;
   v.seconds = run.elapsed_s;
   say(v, tr("{} after {}", by, after));
-  if (const model::ProcessRecord* launcher = waiting_launcher(run)) {
+  if (const auto& wrong = scene.silent_mismatch) {
+    v.ranks = wrong->accused;
+    v.collective = wrong->collective;
+    say(v, tr("{} after {}, while the job went on with wrong data: {}", by, after,
+              fault_text(*wrong, [&](const RankSet& ranks) { return scene.names(ranks); })));
+  } else if (const model::ProcessRecord* launcher = waiting_launcher(run)) {
     say(v, tr("{} after {}, while {}", by, after, rendezvous_words(*launcher)));
     v.next.text = tr("start the job on the other nodes, with the same rendezvous endpoint and id");
   }

@@ -249,6 +249,15 @@ TEST_CASE("a job that ends well after a silent mismatch has it as its verdict") 
   CHECK(v.ranks == RankSet{1});
   CHECK(v.collective.sequence == 21);
   CHECK(v.sentence.starts_with("mismatch: the job went on with wrong data: rank 1 called broadcast"));
+  // Who interrupts a job reads why its loss is wrong.
+  job.facts.run.outcome = model::RunOutcome::interrupted;
+  const Verdict cut = diagnose(job.facts);
+  CHECK(cut.kind == model::VerdictKind::interrupted);
+  CHECK(cut.ranks == RankSet{1});
+  CHECK(cut.sentence.find("while the job went on with wrong data: rank 1 called broadcast") !=
+        std::string::npos);
+  CHECK(std::none_of(cut.evidence.begin(), cut.evidence.end(),
+                     [](const std::string& line) { return line.find("wrong data") != std::string::npos; }));
   // Later failures keep their own verdict.
   job.ended(exited(1));
   const Verdict failed = diagnose(job.facts);
