@@ -46,7 +46,9 @@ class Crash(xpurun_test.Case):
 
     def test_exception(self):
         result, verdict = self.job("raise")
-        self.assertEqual((verdict["kind"], verdict["id"], verdict["exit_code"]), ("exception", "exit.exception", 1))
+        self.assertEqual((verdict["kind"], verdict["id"]), ("exception", "exit.exception"))
+        # A rank that needs long to end gets torchrun's SIGTERM, because another rank has failed for it and ended.
+        self.assertIn((verdict.get("exit_code"), verdict.get("signal")), [(1, None), (None, 15)])
         self.assertEqual(result.returncode, 1)
         self.assertIn("rank 2 raised", verdict["sentence"])
         self.assertRegex(verdict["sentence"], r"raised \w+(: .*)? at ddp_job\.py:\d+ \(in \w+\)")
