@@ -108,7 +108,8 @@ class StrangersTasks(page_tests.PageTests):
         self.recorded("extra-sync")
         self.assertRegex(self.text("#headline"), r"^Rank 1 costs every step \d+ % .*since \d\d:\d\d:\d\d UTC$")
         self.assertLessEqual(len(self.text("#headline")), 120)
-        self.assertRegex(self.text("#speed .finding h3"), r"Rank 1 .*since step 250 .*waits 220 times a step for a value")
+        self.assertRegex(self.text("#speed .finding h3"),
+                         r"Rank 1 .*since step 250 .*waits 220 times a step for a value")
 
     def test_the_longest_idle_gap(self):
         self.recorded("extra-sync")

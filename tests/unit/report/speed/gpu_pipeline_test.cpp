@@ -56,7 +56,9 @@ void check_parts(const SpeedReport& report, double step_ms) {
 }  // namespace
 
 TEST_CASE("pipeline on GPUs: the slow stage is named, whatever the hosts do") {
-  for (const auto& [stages, tensor] : {std::pair(2, 1), std::pair(4, 1), std::pair(2, 2)}) {
+  for (const auto& shape : {std::pair(2, 1), std::pair(4, 1), std::pair(2, 2)}) {
+    const int stages = shape.first;
+    const int tensor = shape.second;
     for (const StageFault& fault : kFaults) {
       for (const int every : {1, 10, 50}) {
         for (const int slow : {0, stages * tensor - 1}) {

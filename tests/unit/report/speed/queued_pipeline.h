@@ -347,7 +347,7 @@ class PipelineSimulation {
                    .sequence = static_cast<uint32_t>(sequence),
                    .delay_us = static_cast<uint32_t>(std::max(begin - called, 0.0) * 1e3),
                    .source = static_cast<uint8_t>(wire::Source::events),
-                   .flags = first ? wire::kEventFirstOfStep : uint8_t{0}};
+                   .flags = static_cast<uint8_t>(first ? wire::kEventFirstOfStep : 0)};
     event.communicator = collective ? communicator : -1;
     file.events.push_back(event);
   }
