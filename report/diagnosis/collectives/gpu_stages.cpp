@@ -28,9 +28,15 @@ uint64_t newest_run(const CallGroup& group) {
   return newest;
 }
 
+// Zero for all members: kernel starts are not recorded.
+bool has_starts(const CallGroup& group) {
+  return std::any_of(group.members.begin(), group.members.end(),
+                     [](const Member& m) { return m.comm != nullptr && m.comm->started > 0; });
+}
+
 // The rank's record does not even know the start of a call that has run: it says nothing about the GPU.
-bool is_behind(const Member& m, uint64_t run) {
-  return m.comm != nullptr && m.comm->started < run;
+bool is_behind(const CallGroup& group, const Member& m, uint64_t run) {
+  return m.comm != nullptr && m.comm->started < run && has_starts(group);
 }
 
 // The oldest call that a member is known not to have finished; 0 if none.
@@ -40,7 +46,7 @@ uint64_t oldest_open(const CallGroup& group) {
   uint64_t oldest = 0;
   for (const Member& m : group.members) {
     uint64_t open = open_call(m);
-    if (open > 0 && is_behind(m, run)) {
+    if (open > 0 && is_behind(group, m, run)) {
       open = std::max(open, run + 1);
       open = open <= m.comm->called ? open : 0;
     }
@@ -97,7 +103,7 @@ Stage stage_of(const CallGroup& group, uint64_t sequence) {
     }
     const uint64_t run = newest_run(group);
     if (std::any_of(group.members.begin(), group.members.end(),
-                    [&](const Member& m) { return is_behind(m, run); })) {
+                    [&](const Member& m) { return is_behind(group, m, run); })) {
       return {};
     }
     // Zero for all members: kernel starts are not recorded.
