@@ -176,7 +176,7 @@ class Judge {
   }
   // Stages may have more to compute than others, but no reason to let their GPU wait for the host.
   std::optional<Blame> blame_for_its_host() {
-    const auto blame = job_.synchronous() ? find_blame(own_, hosts_, window_) : std::nullopt;
+    auto blame = job_.synchronous() ? find_blame(own_, hosts_, window_) : std::nullopt;
     if (!blame) {
       return {};
     }
