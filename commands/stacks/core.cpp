@@ -106,11 +106,12 @@ int show_cores(const StacksTask& task) {
     return complain(program.error(), kExitFailure);
   }
   std::optional<HeldInterrupts> held(std::in_place);
-  const auto temporary = base::TemporaryDirectory::create("xpurun-stacks");
-  if (!temporary) {
-    return complain(temporary.error(), kExitFailure);
+  auto made = base::TemporaryDirectory::create("xpurun-stacks");
+  if (!made) {
+    return complain(made.error(), kExitFailure);
   }
-  const InterruptCleanup cleanup(temporary->path());
+  const InterruptCleanup cleanup(made->path());  // ends after the directory
+  const base::TemporaryDirectory temporary = std::move(*made);
   held.reset();
   std::vector<CoreProcess> cores;
   int status = 0;
@@ -118,7 +119,7 @@ int show_cores(const StacksTask& task) {
     base::Progress progress("reading core files", task.cores.size());
     for (size_t i = 0; i < task.cores.size(); ++i) {
       auto core = read_core(*program, task, task.cores[i],
-                            fmt::format("{}/{}{}", temporary->path(), i, model::kStacksSuffix), progress);
+                            fmt::format("{}/{}{}", temporary.path(), i, model::kStacksSuffix), progress);
       progress.advance();
       if (core) {
         cores.push_back(std::move(*core));

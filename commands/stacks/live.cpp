@@ -111,8 +111,8 @@ int dump_and_show(const StacksTask& task) {
   const base::ProcFs proc;
   const auto pids = task.children ? with_descendants(proc, task.pids, ::getpid()) : task.pids;
   const std::vector<DumpTarget> targets = identify_targets(proc, pids);
+  std::optional<InterruptCleanup> cleanup;  // ends after the directory
   base::TemporaryDirectory temporary;
-  std::optional<InterruptCleanup> cleanup;
   if (task.out_dir.empty()) {
     const HeldInterrupts held;
     auto made = base::TemporaryDirectory::create("xpurun-stacks");

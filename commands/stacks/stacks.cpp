@@ -65,16 +65,17 @@ int merge(const std::vector<std::string>& paths, const StacksTask& task) {
 
 int resolve_and_merge(const StacksTask& task) {
   std::optional<HeldInterrupts> held(std::in_place);
-  const auto temporary = base::TemporaryDirectory::create("xpurun-stacks");
-  if (!temporary) {
-    return complain(temporary.error(), kExitFailure);
+  auto made = base::TemporaryDirectory::create("xpurun-stacks");
+  if (!made) {
+    return complain(made.error(), kExitFailure);
   }
-  const InterruptCleanup cleanup(temporary->path());
+  const InterruptCleanup cleanup(made->path());  // ends after the directory
+  const base::TemporaryDirectory temporary = std::move(*made);
   held.reset();
-  if (auto resolved = resolve_snapshots(task, temporary->path()); !resolved) {
+  if (auto resolved = resolve_snapshots(task, temporary.path()); !resolved) {
     return complain(resolved.error(), kExitFailure);
   }
-  auto set = report::read_stack_set({temporary->path()}, report::Keep::everything);
+  auto set = report::read_stack_set({temporary.path()}, report::Keep::everything);
   if (!set) {
     return complain(set.error(), kExitFailure);
   }

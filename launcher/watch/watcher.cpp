@@ -72,7 +72,7 @@ void note_progress(model::ProcessRecord& record, double at_s) {
 
 }  // namespace
 
-Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held)
+Watcher::Watcher(Parts parts, const Listener& listener, std::function<bool()> ranks_are_held)
     : Watcher(std::move(parts), listener, std::move(ranks_are_held), make_rank_watch(listener)) {}
 
 Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held, MakeProbe make_probe)

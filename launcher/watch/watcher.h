@@ -52,7 +52,7 @@ class Watcher {
 
   // `ranks_are_held`: whether a dump is in progress. The ranks are not polled in the meantime, because a
   // debugger may hold them for many seconds.
-  Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held);
+  Watcher(Parts parts, const Listener& listener, std::function<bool()> ranks_are_held);
   Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held, MakeProbe make_probe);
   ~Watcher() { stop(); }
   Watcher(const Watcher&) = delete;

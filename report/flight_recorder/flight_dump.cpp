@@ -1,5 +1,6 @@
 #include "report/flight_recorder/flight_dump.h"
 
+#include "common/base/ids.h"
 #include "common/base/strings.h"
 #include "report/flight_recorder/pickle.h"
 
