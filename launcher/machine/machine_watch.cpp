@@ -30,6 +30,7 @@ size_t spells_of(const model::MachineHistory& history) {
 
 MachineWatch::~MachineWatch() {
   stop();
+  helper_.wait_briefly();
 }
 
 void MachineWatch::start() {

@@ -4,6 +4,7 @@
 #include "launcher/spawn/environment.h"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 
@@ -38,6 +39,14 @@ base::Result<HelperProcess> HelperProcess::start(const std::vector<std::string>&
   helper.input_ = std::move(in.write_end);
   helper.output_ = std::move(out.read_end);
   return helper;
+}
+
+// A helper that waits for a dead file system cannot be killed, so that the wait is bounded.
+void HelperProcess::wait_briefly() const {
+  constexpr int kTries = 100;
+  for (int i = 0; pid_ > 0 && i < kTries && ::waitpid(pid_, nullptr, WNOHANG) == 0; ++i) {
+    ::usleep(1000);
+  }
 }
 
 void HelperProcess::kill() {

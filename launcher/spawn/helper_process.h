@@ -37,6 +37,8 @@ class HelperProcess {
   // Call after the process was reaped: its pid may be reused from now on.
   void forget() { pid_ = 0; }
   void kill();
+  // After kill(), where the event loop reaps nobody any more: waits at most 0.1 s for the end.
+  void wait_briefly() const;
 
   // Takes each complete line that the output has at the moment. `rest` keeps the begin of a line that is not
   // complete yet, between the calls; longer than `longest` bytes, it is dropped: a broken helper must not
