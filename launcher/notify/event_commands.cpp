@@ -19,8 +19,8 @@ constexpr size_t kMostWaiting = 16;
 // run.json keeps the newest commands: a job may stall and recover for weeks.
 constexpr size_t kMostRecorded = 1000;
 // Receivers that templates/notify_driver.py knows.
-constexpr std::array<std::string_view, 7> kReceivers = {"slack",   "feishu", "dingtalk", "pagerduty",
-                                                        "webhook", "mlflow", "wandb"};
+constexpr std::array<std::string_view, 8> kReceivers = {"slack",   "feishu",        "dingtalk", "pagerduty",
+                                                        "webhook", "opentelemetry", "mlflow",   "wandb"};
 
 // Of a receiver's name, or of a command line.
 std::vector<std::string> argv_of(const std::string& command) {

@@ -133,11 +133,11 @@ constexpr OptionSpec kRun[] = {
     {.name = "on-event",
      .kind = ValueKind::text,
      .metavar = "COMMAND",
-     .words = "slack feishu dingtalk pagerduty webhook mlflow wandb",
+     .words = "slack feishu dingtalk pagerduty webhook opentelemetry mlflow wandb",
      .group = kPrograms,
      .help =
-         "report each event of the job to slack, feishu, dingtalk, pagerduty, webhook, mlflow or wandb, or "
-         "run this command line with /bin/sh, with one JSON document on its standard input",
+         "report each event of the job to slack, feishu, dingtalk, pagerduty, webhook, opentelemetry, mlflow "
+         "or wandb, or run this command line with /bin/sh, with one JSON document on its standard input",
      .scope = Scope::environment},
     {.name = "on-event-kinds",
      .kind = ValueKind::list,

@@ -245,7 +245,7 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
   for (const std::string& operand : operands) {
     add_run(out.database, operand);
   }
-  TraceInputs inputs = find_inputs(operands);
+  TraceInputs inputs = find_inputs(operands, WithoutFiles::fine_of_a_run);
   leave_out_open_calls(inputs);
   out.problems = std::move(inputs.problems);
   // Twice, because only all ranks together show the differences of the clocks.

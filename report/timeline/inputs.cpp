@@ -25,16 +25,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void note_run(const std::string& operand, TraceInputs& out) {
+// Whether the operand is the directory of a run.
+bool note_run(const std::string& operand, TraceInputs& out) {
   const auto manifest = model::load_run_manifest(model::RunDir(operand).run_json());
   if (!manifest) {
-    return;
+    return false;
   }
   out.world_size = std::max(out.world_size, manifest->world_size);
   if (manifest->started_wall_ns > 0) {
     out.run_began_ns = out.run_began_ns == 0 ? manifest->started_wall_ns
                                              : std::min(out.run_began_ns, manifest->started_wall_ns);
   }
+  return true;
 }
 
 // The run directory of a directory of a trace or a capture; empty: it is none.
@@ -168,13 +170,14 @@ class SourceReader {
 
 }  // namespace
 
-TraceInputs find_inputs(const std::vector<std::string>& operands) {
+TraceInputs find_inputs(const std::vector<std::string>& operands, WithoutFiles without) {
   TraceInputs out;
   std::map<std::tuple<bool, base::Rank, const Importer*, std::string, base::Pid>, TraceSource> found;
   for (const std::string& operand : operands) {
     RecordFiles below = record_files(operand);
     std::move(below.traces.begin(), below.traces.end(), std::back_inserter(out.traces));
-    if (below.files.empty()) {
+    const bool is_run = note_run(operand, out);
+    if (below.files.empty() && !(is_run && without == WithoutFiles::fine_of_a_run)) {
       out.problems.push_back(
           {.what = fmt::format("no event file and no span file below {}", operand),
            .cause = "they are written while --timing is on, for ranks that use a GPU or torch in Python"});
@@ -196,7 +199,6 @@ TraceInputs find_inputs(const std::vector<std::string>& operands) {
         at.files.push_back(file.path);
       }
     }
-    note_run(operand, out);
   }
   for (auto& [key, source] : found) {
     out.sources.push_back(std::move(source));

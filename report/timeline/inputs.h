@@ -32,9 +32,13 @@ struct TraceInputs {
   std::vector<base::Error> problems;  // files that are left out
 };
 
+// Whether an operand without a file of calls is a problem; a run may have only ends, exceptions and stalls.
+enum class WithoutFiles { problem, fine_of_a_run };
+
 // `operands`: files; directories, of which every file of a known form below counts. Links in them are not
 // followed: "latest" would give the events twice.
-TraceInputs find_inputs(const std::vector<std::string>& operands);
+TraceInputs find_inputs(const std::vector<std::string>& operands,
+                        WithoutFiles without = WithoutFiles::problem);
 
 // For numbers of calls that have ended.
 void leave_out_open_calls(TraceInputs& inputs);

@@ -34,12 +34,14 @@ def init(**settings):
 
 
 @contextlib.contextmanager
-def http_server(status=200):
-    """Returns (address, list of received bodies)."""
+def http_server(status=200, heads=None):
+    """Returns (address, list of received bodies); `heads` gets the path and the headers of each request."""
     bodies = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
+            if heads is not None:
+                heads.append((self.path, self.headers))
             bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(status)
             self.end_headers()
@@ -192,6 +194,39 @@ class Events(xpurun_test.Case):
         self.assertEqual((pagerduty["event_action"], pagerduty["routing_key"], pagerduty["dedup_key"]),
                          ("trigger", "key", "run"))
         self.assertEqual(pagerduty["payload"]["severity"], "critical")
+
+    def test_receiver_opentelemetry(self):
+        """Event, stall and end of a job that another trace has started."""
+        trace, parent, heads = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", []
+        with http_server(heads=heads) as (url, bodies):
+            self.on_event = "opentelemetry"
+            result = self.python("--hang-timeout", 1, "--on-event-kinds", "exception,end",
+                                 code="import time\ntime.sleep(4)\n" + RAISE, env=self.env(
+                                     OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_EXPORTER_OTLP_HEADERS="x-key=a%20b",
+                                     OTEL_SERVICE_NAME="pretrain", TRACEPARENT=f"00-{trace}-{parent}-01"))
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual({command["status"] for command in self.manifest()["event_commands"]}, {"ok"})
+        self.assertEqual(sorted(path for path, _ in heads), ["/v1/logs", "/v1/logs", "/v1/traces"])
+        self.assertEqual({headers["x-key"] for _, headers in heads}, {"a b"})
+
+        def values(of):
+            return {a["key"]: next(iter(a["value"].values())) for a in of["attributes"]}
+
+        logs = [b["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0] for b in bodies if "resourceLogs" in b]
+        exception = next(log for log in logs if values(log)["event.name"] == "xpurun.exception")
+        self.assertEqual(exception["body"], {"stringValue": "exception: rank 0 raised KeyError: 'label'"})
+        self.assertEqual((values(exception)["exception.type"], values(exception)["code.function.name"]),
+                         ("KeyError", "collate"))
+        (spans,) = [b["resourceSpans"][0] for b in bodies if "resourceSpans" in b]
+        self.assertEqual(values(spans["resource"])["service.name"], "pretrain")
+        job, stall = spans["scopeSpans"][0]["spans"]
+        self.assertEqual((job["name"], job["parentSpanId"], job["status"]["code"]), ("job", parent, 2))
+        self.assertEqual((stall["name"], stall["parentSpanId"]), ("stall", job["spanId"]))
+        self.assertEqual({trace}, {thing["traceId"] for thing in [*logs, job, stall]})
+        self.assertEqual({log["spanId"] for log in logs}, {job["spanId"]})
+        self.assertEqual(values(job)["process.exit.code"], "1")
+        seconds = (int(stall["endTimeUnixNano"]) - int(stall["startTimeUnixNano"])) / 1e9
+        self.assertTrue(0 < seconds < 60, stall)
 
     def test_a_receiver_without_its_address(self):
         self.on_event = "slack"
