@@ -49,6 +49,14 @@ struct PythonFrame {
   std::string source;    // text of the line; empty if unreadable
 };
 
+// Who has a port that a process wanted.
+struct PortHolder {
+  int port = 0;
+  base::Pid pid = 0;    // 0: not found, such as a process of another user
+  std::string command;  // its arguments, shortened
+  bool empty() const { return port == 0; }
+};
+
 struct ExceptionLink {
   Relation relation = Relation::none;
   std::string type;  // with its module, "torch.OutOfMemoryError"; "SystemExit" for calls that end the process
@@ -56,6 +64,7 @@ struct ExceptionLink {
   std::vector<PythonFrame> frames;  // outermost first
   int left_out = 0;                 // number of frames omitted from the middle
   uint64_t largest_free = 0;        // CUDA out of memory: bytes of the largest free block; 0: unknown
+  PortHolder port_holder;           // address in use: found when the exception came
 
   bool empty() const { return type.empty(); }
 };
@@ -111,5 +120,9 @@ struct OutOfMemory {
 };
 // Parses PyTorch's message (1.10 to 2.11); empty for any other exception.
 std::optional<OutOfMemory> out_of_memory(const ExceptionLink& link);
+
+// The port of a message "address already in use" (torch's store, gRPC, asyncio); 0: another message, or
+// one that does not name the port.
+int port_in_use(const ExceptionLink& link);
 
 }  // namespace xpurun::model

@@ -5,6 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+
 namespace xpurun::model {
 
 namespace {
@@ -189,6 +193,32 @@ std::optional<OutOfMemory> out_of_memory(const ExceptionLink& link) {
     o.reserved = *both > *o.allocated ? *both - *o.allocated : 0;
   }
   return o;
+}
+
+int port_in_use(const ExceptionLink& link) {
+  const std::string_view m = link.message;
+  if (m.find("ddress already in use") == std::string_view::npos &&
+      m.find("EADDRINUSE") == std::string_view::npos) {
+    return 0;
+  }
+  // "port: 29500, useIpv6: false", "bind to [::]:29500 (errno: 98", "('127.0.0.1', 8080)".
+  constexpr std::array<std::string_view, 4> kBefore = {":", "port: ", "port ", "', "};
+  const auto digit = [&](size_t at) {
+    return at < m.size() && std::isdigit(static_cast<unsigned char>(m[at]));
+  };
+  for (size_t at = 0, end = 0; at < m.size(); at = std::max(end, at + 1)) {
+    for (end = at; digit(end);) {
+      ++end;
+    }
+    const bool named = end > at && std::any_of(kBefore.begin(), kBefore.end(), [&](std::string_view before) {
+                         return m.substr(0, at).ends_with(before);
+                       });
+    const auto port = named ? base::parse_int(m.substr(at, end - at)) : std::nullopt;
+    if (port && *port > 0 && *port < 65536) {
+      return static_cast<int>(*port);
+    }
+  }
+  return 0;
 }
 
 }  // namespace xpurun::model

@@ -14,6 +14,13 @@ void fields(V& visit, F& f) {
   visit("source", f.source, WhenEmpty::omit);
 }
 
+template <typename V, Self<PortHolder> H>
+void fields(V& visit, H& h) {
+  visit("port", h.port);
+  visit("pid", h.pid);
+  visit("command", h.command);
+}
+
 template <typename V, Self<ExceptionLink> L>
 void fields(V& visit, L& l) {
   visit("relation", l.relation);
@@ -22,6 +29,7 @@ void fields(V& visit, L& l) {
   visit("frames", l.frames);
   visit("left_out", l.left_out, WhenEmpty::omit);
   visit("largest_free", l.largest_free, WhenEmpty::omit);
+  visit("port_holder", l.port_holder, WhenEmpty::omit);
 }
 
 template <typename V, Self<PythonException> E>

@@ -2,8 +2,10 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/model/secrets/redact.h"
 #include "launcher/options/values/traced_functions.h"
 #include "launcher/supervise/command_start.h"
+#include "launcher/watch/kernel_wait.h"
 #include "report/diagnosis/ends/exceptions.h"
 
 #include <nlohmann/json.hpp>
@@ -98,9 +100,33 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
   base::log_info("pid {} (rank {}) reports {}: {}", pid, exception->rank, name_of(exception->kind),
                  model::headline(exception->chain.front()));
   note_worker_failure(*exception);
+  find_port_holder(exception->chain.front(), pid);
   exceptions_.add(std::move(*exception));
   parts_.journal.changed();
   hooks_.recorded(parts_.journal.manifest().exceptions.back());
+}
+
+// Once for each port: the search reads the descriptors of all processes.
+void PythonReports::find_port_holder(model::ExceptionLink& link, base::Pid pid) {
+  constexpr size_t kMostPorts = 16;
+  constexpr size_t kMostColumns = 40;
+  const int port = model::port_in_use(link);
+  if (port == 0 || port_holders_.size() >= kMostPorts) {
+    return;
+  }
+  const auto [at, is_new] = port_holders_.try_emplace(port);
+  if (is_new) {
+    const base::ProcFs proc;
+    const base::Pid holder = listener_of(proc, pid, port);
+    std::vector<std::string> command = model::redact_argv(proc.cmdline(holder));
+    if (!command.empty()) {
+      command.front() = base::base_name(command.front());
+    }
+    at->second = {.port = port,
+                  .pid = holder,
+                  .command = base::elide_middle(base::sanitize(base::join(command, " ")), kMostColumns)};
+  }
+  link.port_holder = at->second;
 }
 
 // A pool starts a new process for each that ends, without end if all raise, and the rank waits.

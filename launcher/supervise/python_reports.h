@@ -68,6 +68,7 @@ class PythonReports {
   bool take_untraced(base::Pid pid, std::string_view json);
   void add_departed(base::Pid pid, std::string_view json, int code);
   void note_worker_failure(const model::PythonException& exception);
+  void find_port_holder(model::ExceptionLink& link, base::Pid pid);
 
   Parts parts_;
   Hooks hooks_;
@@ -75,6 +76,7 @@ class PythonReports {
   SpanService spans_;
   TracedNames names_;
   ExceptionList exceptions_;
+  std::map<int, model::PortHolder> port_holders_;
   std::map<base::Rank, int> worker_failures_;  // processes of the rank that have raised
   base::Pid unkept_ = 0;                       // the last process with a report that was not kept
   bool changed_ = false;                       // the names have changed since the start of the job

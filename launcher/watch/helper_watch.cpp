@@ -127,7 +127,7 @@ bool HelperWatch::holds(base::MonoNs now, base::Pid pid, const std::set<std::str
   if (known != holders_.end() || pipes.empty() || holders_.size() >= kMostProcesses) {
     return known != holders_.end() && known->second;
   }
-  return holders_[pid] = holds_pipe(proc_, pid, pipes);
+  return holders_[pid] = has_open(proc_, pid, pipes);
 }
 
 std::set<base::Pid> HelperWatch::awaited(base::MonoNs now, const KernelWait& wait,

@@ -23,8 +23,14 @@ namespace {
 
 constexpr size_t kMostPolled = 64;        // descriptors in one poll() call
 constexpr int kMostSelected = 256;        // highest descriptor in one select() call
-constexpr size_t kMostDescriptors = 512;  // of one process, in holds_pipe()
+constexpr size_t kMostDescriptors = 512;  // of one process, in has_open()
 constexpr size_t kMostTable = 1 << 20;    // bytes
+// The columns of net/tcp and net/unix: 3 is the state of TCP, or the flags of a local socket.
+constexpr size_t kLocalAddress = 1;
+constexpr size_t kState = 3;
+constexpr size_t kLocalInode = 6;
+constexpr size_t kInode = 9;
+constexpr std::string_view kListens = "0A";
 
 struct DirCloser {
   void operator()(DIR* d) const { ::closedir(d); }
@@ -200,14 +206,10 @@ KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
 }
 
 bool listens_in(std::string_view table, const std::set<std::string>& sockets) {
-  // The columns: 3 is the state of TCP, or the flags of a local socket.
-  constexpr size_t kState = 3;
-  constexpr size_t kInode = 9;
-  constexpr size_t kLocalInode = 6;
   const auto lines = base::split(table, '\n');
   return std::any_of(lines.begin(), lines.end(), [&](std::string_view line) {
     const auto words = columns(line);
-    const bool tcp = words.size() > kInode && words[kState] == "0A";
+    const bool tcp = words.size() > kInode && words[kState] == kListens;
     const bool local = words.size() > kLocalInode && words[kState] == "00010000";
     return (tcp || local) && sockets.contains(fmt::format("socket:[{}]", words[tcp ? kInode : kLocalInode]));
   });
@@ -220,7 +222,7 @@ bool listens(const base::ProcFs& proc, base::Pid pid, const std::set<std::string
   });
 }
 
-bool holds_pipe(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& pipes) {
+bool has_open(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& files) {
   const std::unique_ptr<DIR, DirCloser> dir(::opendir(proc.path(pid, "fd").c_str()));
   size_t looked_at = 0;
   // A process may have a million descriptors, and each costs a readlink().
@@ -229,11 +231,34 @@ bool holds_pipe(const base::ProcFs& proc, base::Pid pid, const std::set<std::str
     if (entry == nullptr) {
       break;
     }
-    if (pipes.contains(target_of(proc, pid, entry->d_name))) {
+    if (files.contains(target_of(proc, pid, entry->d_name))) {
       return true;
     }
   }
   return false;
+}
+
+std::set<std::string> listening_at(std::string_view table, int port) {
+  const std::string end = fmt::format(":{:04X}", port);
+  std::set<std::string> out;
+  for (const std::string_view line : base::split(table, '\n')) {
+    const auto words = columns(line);
+    if (words.size() > kInode && words[kState] == kListens && words[kLocalAddress].ends_with(end)) {
+      out.insert(fmt::format("socket:[{}]", words[kInode]));
+    }
+  }
+  return out;
+}
+
+base::Pid listener_of(const base::ProcFs& proc, base::Pid pid, int port) {
+  std::set<std::string> sockets;
+  for (const char* table : {"net/tcp", "net/tcp6"}) {
+    sockets.merge(listening_at(base::read_file(proc.path(pid, table), kMostTable).value_or(""), port));
+  }
+  const std::vector<base::Pid> all = sockets.empty() ? std::vector<base::Pid>() : proc.processes();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](base::Pid other) { return has_open(proc, other, sockets); });
+  return found == all.end() ? 0 : *found;
 }
 
 }  // namespace xpurun::launcher

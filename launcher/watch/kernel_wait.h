@@ -49,7 +49,13 @@ bool listens(const base::ProcFs& proc, base::Pid pid, const std::set<std::string
 // The same of one table, /proc/PID/net/tcp, tcp6 or unix. Public for tests.
 bool listens_in(std::string_view table, const std::set<std::string>& sockets);
 
-// Whether the process has one of these pipes open.
-bool holds_pipe(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& pipes);
+// Whether the process has one of these pipes or sockets open.
+bool has_open(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& files);
+
+// The sockets of one table, /proc/PID/net/tcp or tcp6, that take connections at this port. Public for tests.
+std::set<std::string> listening_at(std::string_view table, int port);
+// The process that takes connections at this port in the network of `pid`; 0: none that can be seen. Reads
+// the descriptors of all processes.
+base::Pid listener_of(const base::ProcFs& proc, base::Pid pid, int port);
 
 }  // namespace xpurun::launcher

@@ -139,7 +139,8 @@ Choices of_hang(const Verdict& v) {
                 base::sanitize(v.collective.op), pick({"is", "are"}, v.ranks.size()), at);
     });
   }
-  if (v.collective.present() || v.id == kHangGpuError || v.state == RankState::dead) {
+  const bool of_a_call = v.collective.present() && v.id != kHangStuck;
+  if (of_a_call || v.id == kHangGpuError || v.state == RankState::dead) {
     return {};
   }
   return with_places(v.where, [&](const std::string& at) {

@@ -319,7 +319,8 @@ std::string next_step(const model::SpeedFinding& finding) {
     case SlowCause::memory:
       return tr("look at the free memory of the host and at the memory limit of the job");
     case SlowCause::host_issue:
-      return tr("profile the named code on these ranks");
+      return tr(
+          "see the functions and lines of each rank: xpurun analyze, or xpurun capture while the job runs");
     case SlowCause::throttling:
       return tr("check the cooling and the power limit of the GPU");
     case SlowCause::checkpoint:

@@ -118,6 +118,10 @@ std::string short_headline(const ExceptionLink& link) {
   if (const auto memory = model::out_of_memory(link)) {
     return tr("{}: CUDA out of memory ({})", base::sanitize(link.type), memory_words(*memory));
   }
+  if (const model::PortHolder& holder = link.port_holder; holder.pid != 0) {
+    return tr("{}: port {} is in use by pid {} ({})", base::sanitize(link.type), holder.port, holder.pid,
+              base::sanitize(holder.command));
+  }
   return base::elide_middle(model::headline(link), kHeadlineColumns);
 }
 
@@ -206,6 +210,14 @@ std::string advice_on(const PythonException& exception) {
     return fragmented ? tr("the unused reserved memory would be enough: try "
                            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
                       : tr("use smaller batches, recompute activations, or share the model among more GPUs");
+  }
+  if (!link.port_holder.empty()) {
+    return link.port_holder.pid != 0
+               ? tr("end pid {}, or give the job another port (--master_port, MASTER_PORT)",
+                    link.port_holder.pid)
+               : tr("find who has port {} (as root: ss -ltnp), or give the job another port (--master_port, "
+                    "MASTER_PORT)",
+                    link.port_holder.port);
   }
   if (link.message.starts_with(kDeviceAssert)) {
     return tr("a kernel's assertion failed earlier: run again with CUDA_LAUNCH_BLOCKING=1 to find the call");

@@ -173,3 +173,19 @@ TEST_CASE("incomplete error files, and other content") {
   const auto secret = parse_error_file(R"({"message": "E: https://u:hunter2hunter2@host/x"})");
   CHECK(secret->exception.chain.at(0).message.find("hunter2") == std::string::npos);
 }
+
+TEST_CASE("exception: the port of an address in use") {
+  const auto port = [](const char* message) {
+    return model::port_in_use({.type = "OSError", .message = message});
+  };
+  CHECK(port("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).") ==
+        29500);
+  CHECK(
+      port(
+          "The server socket has failed to listen on any local network address. port: 29501, useIpv6: false, "
+          "code: -98, name: EADDRINUSE, message: address already in use") == 29501);
+  CHECK(port("[Errno 98] error while attempting to bind on address ('127.0.0.1', 8080): address already in "
+             "use") == 8080);
+  CHECK(port("[Errno 98] Address already in use") == 0);
+  CHECK(port("connection refused: 10.0.0.1:29500") == 0);
+}

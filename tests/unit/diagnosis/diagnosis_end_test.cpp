@@ -394,7 +394,8 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
   CHECK(v.slow.share == doctest::Approx(0.65));
   CHECK(v.slow.step == -1);
   CHECK(v.evidence.front() == slow.sentence);
-  CHECK(v.next.text == "profile the named code on these ranks");
+  CHECK(v.next.text ==
+        "see the functions and lines of each rank: xpurun analyze, or xpurun capture while the job runs");
   SUBCASE("since a step, in the function of a capture") {
     slow.since = 150;
     slow.since_wall_ns = 1'795'000'000'000'000'000;

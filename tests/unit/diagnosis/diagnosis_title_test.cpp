@@ -32,6 +32,10 @@ Verdict stuck() {
 TEST_CASE("a title has who, where and since when") {
   CHECK(title_of(stuck()) ==
         "rank 1 is stuck in Images.read_image (dataload.py:13: open /mnt/data/image.bin) since 21:45:28 UTC");
+  Verdict in_a_call = stuck();
+  in_a_call.id = report::kHangStuck;
+  in_a_call.collective.id = "c";
+  CHECK(title_of(in_a_call) == title_of(stuck()));
   Verdict unknown = stuck();
   unknown.since.clear();
   unknown.ranks = {1, 2};

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -76,11 +78,33 @@ TEST_CASE("the processes that hold a pipe") {
   char link[64] = {};
   const std::string path = "/proc/self/fd/" + std::to_string(ends[0]);
   REQUIRE(::readlink(path.c_str(), link, sizeof link - 1) > 0);
-  CHECK(holds_pipe(proc, ::getpid(), {link}));
-  CHECK_FALSE(holds_pipe(proc, ::getpid(), {"pipe:[0]"}));
+  CHECK(has_open(proc, ::getpid(), {link}));
+  CHECK_FALSE(has_open(proc, ::getpid(), {"pipe:[0]"}));
   ::close(ends[0]);
   ::close(ends[1]);
-  CHECK_FALSE(holds_pipe(proc, ::getpid(), {link}));
+  CHECK_FALSE(has_open(proc, ::getpid(), {link}));
+}
+
+TEST_CASE("who takes connections at a port") {
+  const std::string tcp =
+      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+      "   0: 0100007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 4711 1 0 100 0\n"
+      "   1: 0100007F:733C 0100007F:D431 01 00000000:00000000 00:00000000 00000000  0  0 4712 1 0 20 4\n"
+      "   2: 0100007F:733D 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 4713 1 0 100 0\n";
+  CHECK(listening_at(tcp, 29500) == std::set<std::string>{"socket:[4711]"});
+  CHECK(listening_at(tcp, 29502).empty());
+
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0);
+  REQUIRE(::listen(fd, 1) == 0);
+  REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const base::ProcFs proc;
+  CHECK(listener_of(proc, ::getpid(), ntohs(address.sin_port)) == ::getpid());
+  ::close(fd);
+  CHECK(listener_of(proc, ::getpid(), ntohs(address.sin_port)) == 0);
 }
 
 TEST_CASE("sockets that take connections, in the kernel's tables") {
