@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import unittest
 
@@ -82,6 +83,17 @@ class Ends(xpurun_test.Case):
         self.assertIn("CUDA out of memory (20.0 MiB asked for, 10.0 MiB free, 79.1 GiB in all, 77.0 GiB allocated by "
                       "PyTorch, 500 MiB reserved and unused)", verdict["sentence"])
         self.assertIn("expandable_segments", verdict["next"])
+
+    def test_a_port_in_use(self):
+        code = ("import socket, sys\nport = int(sys.argv[1])\ntry:\n    socket.socket().bind(('127.0.0.1', port))\n"
+                "except OSError as e:\n"
+                "    raise RuntimeError(f'bind to [::]:{port} (errno: 98 - {e.strerror})') from e")
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            self.assertEqual(self.run_xpurun("--", PYTHON, "-c", code, port).returncode, 1)
+        verdict = self.verdict()
+        self.assertIn(f"RuntimeError: port {port} is in use by pid {os.getpid()} (python", verdict["sentence"])
+        self.assertIn(f"end pid {os.getpid()}", verdict["next"])
 
     def test_switched_off(self):
         for options, env in ((["--no-python-hooks"], {}), ([], {"XPURUN_PYTHON_HOOKS": "off"})):
