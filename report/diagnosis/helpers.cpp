@@ -60,24 +60,6 @@ const model::HelperDeath* dead_helper(const Scene& scene, const RankView& v) {
   return it == all.rend() ? nullptr : &*it;
 }
 
-// The last exception within these seconds of the run that ended a process below the rank with this process.
-const model::PythonException* helper_exception(const Scene& scene, base::Rank rank, base::Pid pid,
-                                               double from_s, double to_s) {
-  // Of a process that was gone before it was seen, nothing else is known. A process of an executor whose
-  // initializer has raised ends with status 0.
-  const auto ended = [&](base::Pid one) {
-    const auto& known = scene.facts.run.processes;
-    const auto p = std::find_if(known.rbegin(), known.rend(), [&](const auto& r) { return r.pid == one; });
-    return p == known.rend() || (p->role == model::ProcessRole::worker && p->death.happened);
-  };
-  const auto& all = scene.facts.run.exceptions;
-  const auto it = std::find_if(all.rbegin(), all.rend(), [&](const model::PythonException& x) {
-    return x.kind == model::ExceptionKind::raised && x.rank == rank && x.pid != pid && !x.chain.empty() &&
-           x.at_s >= from_s && x.at_s <= to_s && ended(x.pid);
-  });
-  return it == all.rend() ? nullptr : &*it;
-}
-
 // Empty for a helper that itself waits for work: the rank does not wait for such a helper.
 model::CodeLocation place_of_helper(const model::ProcessStacks* stacks, const HelperObservation& h) {
   const model::ThreadStack* main = stacks != nullptr ? stacks->main_thread() : nullptr;
@@ -180,6 +162,23 @@ std::string thread_clause(const RankView& v) {
   return out;
 }
 
+const model::PythonException* helper_exception(const Scene& scene, base::Rank rank, base::Pid pid,
+                                               double from_s, double to_s) {
+  // Of a process that was gone before it was seen, nothing else is known. A process of an executor whose
+  // initializer has raised ends with status 0.
+  const auto ended = [&](base::Pid one) {
+    const auto& known = scene.facts.run.processes;
+    const auto p = std::find_if(known.rbegin(), known.rend(), [&](const auto& r) { return r.pid == one; });
+    return p == known.rend() || (p->role == model::ProcessRole::worker && p->death.happened);
+  };
+  const auto& all = scene.facts.run.exceptions;
+  const auto it = std::find_if(all.rbegin(), all.rend(), [&](const model::PythonException& x) {
+    return x.kind == model::ExceptionKind::raised && x.rank == rank && x.pid != pid && !x.chain.empty() &&
+           x.at_s >= from_s && x.at_s <= to_s && ended(x.pid);
+  });
+  return it == all.rend() ? nullptr : &*it;
+}
+
 std::optional<LostHelper> lost_helper(const Scene& scene, const RankView& v) {
   const bool may_wait =
       v.waits_locally() || (!v.wait && v.thread != nullptr && in_multiprocessing(v.thread->frames));
@@ -220,17 +219,6 @@ std::string lost_helper_clause(const Scene& scene, const RankView& v) {
   return tr(
       "; its {} (pid {}) {} {}", lost->name.empty() ? tr("process") : lost->name, lost->pid, how,
       moment_words(scene.facts.run, lost->exception != nullptr ? lost->exception->at_s : lost->death->at_s));
-}
-
-std::string helper_before_clause(const Scene& scene, const Ending& root) {
-  constexpr double kShortlyS = 60;
-  const model::ProcessRecord& p = *root.process;
-  const model::PythonException* before =
-      root.raised() && !origin_of(*root.exception)
-          ? helper_exception(scene, p.rank, p.pid, root.at_s - kShortlyS, root.at_s)
-          : nullptr;
-  return before == nullptr ? std::string()
-                           : tr("; before it, its process (pid {}) {}", before->pid, raised_words(*before));
 }
 
 std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v) {

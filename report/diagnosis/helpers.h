@@ -38,9 +38,10 @@ std::optional<LostHelper> lost_helper(const Scene& scene, const RankView& v);
 // "; its ForkPoolWorker-2 (pid 77) was killed by SIGKILL at 14:03:07 UTC (12 s in)", "; its process (pid 77)
 // raised ValueError: bad shard at train.py:4 (in load) at ...". Empty if there is none.
 std::string lost_helper_clause(const Scene& scene, const RankView& v);
-// "; before it, its process (pid 77) raised ValueError: ...": of a rank whose exception may only say that a
-// process of the rank is gone. Empty if none has raised shortly before.
-std::string helper_before_clause(const Scene& scene, const Ending& root);
+// The last exception within these seconds of the run that ended a process below the rank with this process;
+// null: none.
+const model::PythonException* helper_exception(const Scene& scene, base::Rank rank, base::Pid pid,
+                                               double from_s, double to_s);
 // The position of the process that this rank waits for: "; its dataloader worker pid 812 has been in
 // read_sample (data.py:31) for 300 s". Empty if the rank waits for no process of its own, or if nothing is
 // known about it.

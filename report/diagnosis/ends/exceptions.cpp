@@ -79,6 +79,15 @@ bool has_place(const ExceptionLink& link) {
   return !where.function.empty() && owner_of(where.file) != CodeOwner::framework;
 }
 
+// A library that has caught an exception of the user's code and calls sys.exit()
+// (torch.multiprocessing.spawn): that exception; else null.
+const ExceptionLink* caught_by_library(const PythonException& exception) {
+  const auto& chain = exception.chain;
+  const bool caught = !model::is_exception(exception.kind) && chain.size() > 1 && !has_place(chain[0]) &&
+                      chain[1].relation == model::Relation::context && has_place(chain[1]);
+  return caught ? &chain[1] : nullptr;
+}
+
 // " at data.py:21 (in collate)", or empty.
 std::string at_place(const model::CodeLocation& where) {
   if (where.file.empty()) {
@@ -137,8 +146,8 @@ const PythonException* last_word(const std::vector<const PythonException*>& of_p
     }
     if (x->kind == ExceptionKind::raised) {
       raised = x;
-    } else if (gave_the_status(*x, process)) {
-      call = x;
+    } else if (gave_the_status(*x, process) && (call == nullptr || x->chain.size() >= call->chain.size())) {
+      call = x;  // multiprocessing calls sys.exit() once more, outside of the exception's handler
     }
   }
   // A process that exited with status 0 was not ended by an exception.
@@ -149,6 +158,9 @@ const PythonException* last_word(const std::vector<const PythonException*>& of_p
 model::CodeLocation place_of(const PythonException& exception) {
   if (exception.chain.empty()) {
     return {};
+  }
+  if (const ExceptionLink* caught = caught_by_library(exception)) {
+    return place_in(*caught);
   }
   const auto origin = origin_of(exception);
   return place_in(origin && has_place(origin->link) ? origin->link : exception.chain.front());
@@ -183,6 +195,9 @@ std::string raised_words(const PythonException& exception) {
 }
 
 std::string exit_words(const PythonException& exception) {
+  if (const ExceptionLink* caught = caught_by_library(exception)) {
+    return tr("raised {}", words_of(*caught));
+  }
   const ExceptionLink& call = exception.chain.front();
   const std::string text = base::elide_middle(
       base::sanitize(base::trim(call.message.substr(0, call.message.find('\n')))), kHeadlineColumns);

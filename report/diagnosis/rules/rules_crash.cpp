@@ -6,6 +6,7 @@
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/rules/last_place.h"
 #include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/several_nodes.h"
@@ -36,87 +37,6 @@ namespace {
 
 constexpr double kSameMomentSeconds = 0.1;
 constexpr double kAtOnceSeconds = 1;
-
-bool carries_address(int signal) {
-  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL;
-}
-
-// A signal that the process itself caused, as opposed to one that another process sent.
-bool is_fault(int signal) {
-  return carries_address(signal) || signal == SIGABRT;
-}
-
-// Whether the stack was taken after the signal, while xpurun's handler held the thread. SIGTERM can arrive
-// anywhere, so a stack from just before the signal is equally good.
-bool shows_the_end(const ThreadStack& t, const CrashNotice& notice) {
-  const std::vector<model::Frame> frames = crash_frames(t);
-  const bool in_handler = frames.size() < t.frames.size();
-  return !frames.empty() && (t.crashed || (t.tid == notice.tid && (in_handler || !is_fault(notice.signal))));
-}
-
-// The thread that died, if its stack was taken while xpurun's handler held it. Null for deaths without a
-// notice, because an earlier dump or sample does not show where the process ended.
-const ThreadStack* crashed_thread(const Scene& scene, const Ending& e) {
-  if (e.notice == nullptr || scene.facts.dump_dir.empty() || e.notice->dump != scene.facts.dump_dir) {
-    return nullptr;
-  }
-  for (const model::ProcessStacks& s : scene.facts.stacks) {
-    const bool elsewhere = !s.host.empty() && s.host != host_of(scene.facts.run, e.process->node);
-    if (s.pid != e.process->pid || (elsewhere && !scene.facts.run.nodes.empty())) {
-      continue;
-    }
-    const auto it = std::find_if(s.threads.begin(), s.threads.end(),
-                                 [&](const ThreadStack& t) { return shows_the_end(t, *e.notice); });
-    return it == s.threads.end() ? nullptr : &*it;
-  }
-  return nullptr;
-}
-
-// A thread that asks for the interpreter after Py_Finalize has begun is ended by pthread_exit (CPython before
-// 3.14, PyThread_exit_thread), which unwinds its stack; C++ code that must not be unwound then calls
-// std::terminate. Returns the outermost named function of such a thread outside libc and libstdc++; empty for
-// every other end.
-CodeLocation unwound_at_exit(const ThreadStack& t) {
-  const std::vector<model::Frame> frames = crash_frames(t);
-  const auto has = [&](std::string_view function) {
-    return std::any_of(frames.begin(), frames.end(),
-                       [&](const model::Frame& f) { return f.func.starts_with(function); });
-  };
-  if (!has("_Unwind_ForcedUnwind") || !has("PyThread_exit_thread")) {
-    return {};
-  }
-  const auto outermost = std::find_if(frames.rbegin(), frames.rend(), [](const model::Frame& f) {
-    return !f.func.empty() && !f.func.starts_with(f.module) && !f.module.starts_with("libc.so") &&
-           !f.module.starts_with("libstdc++");
-  });
-  return {.function = outermost->func, .file = outermost->module};
-}
-
-// A library without symbols is named by its file. The C library only passes signals on.
-CodeLocation library_of(const std::vector<model::Frame>& frames) {
-  const auto found = std::find_if(frames.begin(), frames.end(), [](const model::Frame& f) {
-    return !f.module.empty() && !f.module.starts_with("libc.so") && !f.module.starts_with("libc-") &&
-           !f.module.starts_with("libpthread") && !f.module.starts_with("libstdc++") &&
-           !f.module.starts_with("ld-linux");
-  });
-  return found == frames.end() ? CodeLocation{} : CodeLocation{.function = found->module};
-}
-
-CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
-  if (e.exception != nullptr) {
-    return place_of(*e.exception);
-  }
-  const ThreadStack* t = crashed_thread(scene, e);
-  if (t == nullptr) {
-    return {};
-  }
-  if (CodeLocation at_exit = unwound_at_exit(*t); !at_exit.empty()) {
-    return at_exit;
-  }
-  const std::vector<model::Frame> frames = without_abort(crash_frames(*t));
-  CodeLocation place = place_of(frames);
-  return place.function.empty() ? library_of(frames) : std::move(place);
-}
 
 // Whether a launcher, xpurun or another process ended this one, as opposed to a failure of the process
 // itself.
@@ -211,11 +131,6 @@ std::string subject(const Scene& scene, const Ending& e) {
   const std::string& host = host_of(scene.facts.run, e.process->node);
   return scene.facts.run.nodes.size() > 1 ? tr("{}{} (host {})", noun, name, base::sanitize(host))
                                           : noun + name;
-}
-
-// " in boom (train.py:20)" or nothing.
-std::string in_place(const CodeLocation& where) {
-  return where.function.empty() ? std::string() : tr(" in {}", place(where));
 }
 
 // The id for a rank, or for a command without ranks.

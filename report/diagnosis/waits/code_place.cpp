@@ -97,6 +97,14 @@ bool is_users(const Frame& f) {
   return !f.module.empty() && !has(f.module, ".so") && f.func != "_start";
 }
 
+// `inner`: the Python frame directly inside; may be null.
+CodeOwner owner_of_frame(const Frame& f, const Frame* inner) {
+  // python -c "from multiprocessing.spawn import spawn_main; spawn_main(...)"
+  const bool starts_process =
+      inner != nullptr && f.file == "<string>" && has(inner->file, "/multiprocessing/");
+  return starts_process ? CodeOwner::framework : owner_of(f.file);
+}
+
 bool names_a_function(const Frame& f) {
   return f.kind == FrameKind::native && !f.eval && !f.func.empty() && !has(f.func, "+0x");
 }
@@ -141,7 +149,7 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
     if (f.kind != FrameKind::python) {
       continue;
     }
-    const CodeOwner owner = owner_of(f.file);
+    const CodeOwner owner = owner_of_frame(f, inner);
     if (best == nullptr || owner < best_owner) {
       best = &f;
       called = inner;

@@ -148,6 +148,30 @@ TEST_CASE("an exit while handling an exception names the exception") {
                         "data.py:21 (in collate)") != std::string::npos);
 }
 
+TEST_CASE("an exception that torch.multiprocessing has caught is the rank's") {
+  const std::string library = "/usr/lib/python3/dist-packages/torch/multiprocessing/spawn.py";
+  const std::vector<model::PythonFrame> start = {
+      {.file = "<string>", .line = 1, .function = "<module>"},
+      {.file = "/usr/lib/python3.11/multiprocessing/spawn.py", .line = 122, .function = "spawn_main"}};
+  Job job = failed_rank();
+  PythonException& call = tell(job, 2, ExceptionKind::sys_exit, 12.1, "SystemExit", "");
+  call.code = 1;
+  call.chain.push_back(call.chain.front());
+  call.chain[1].relation = model::Relation::context;
+  call.chain[1].type = "KeyError";
+  call.chain[1].message = "'label'";
+  call.chain[0].frames = start;
+  call.chain[0].frames.push_back({.file = library, .line = 75, .function = "_wrap"});
+  // multiprocessing's own call comes last.
+  PythonException& last = tell(job, 2, ExceptionKind::sys_exit, 12.2, "SystemExit", "");
+  last.code = 1;
+  last.chain[0].frames = start;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.find("rank 2 raised KeyError: 'label' at data.py:21 (in collate) after 12 s") !=
+        std::string::npos);
+  CHECK(v.where.line == 21);
+}
+
 TEST_CASE("an exception that the process survived is no cause") {
   Job job(1);
   job.died(0, exited(0), 12).ended(exited(0));
@@ -319,6 +343,31 @@ TEST_CASE("a process of a pool that ran no code of the user's has no place of it
   CHECK(v.sentence.find("raised ValueError: 'x' at data.py:21 (in collate), in a process of its pool") !=
         std::string::npos);
   CHECK(v.where.line == 21);
+}
+
+TEST_CASE("a worker that died is in the sentence on the rank that misses the worker") {
+  const auto broken_pool = [](int status, double at_s) {
+    Job job = failed_rank();
+    tell(job, 2, ExceptionKind::raised, 12.1, "concurrent.futures.process.BrokenProcessPool",
+         "terminated abruptly");
+    job.facts.run.processes.push_back({.pid = 900, .role = model::ProcessRole::worker, .rank = 2});
+    job.facts.run.processes.back().death = {
+        .happened = true, .at_s = at_s, .wait_status = base::WaitStatus(status)};
+    return job;
+  };
+  Job job = broken_pool(SIGSEGV, 12);
+  CHECK(diagnose(job.facts).sentence.find("; before it, its process (pid 900) died of SIGSEGV") !=
+        std::string::npos);
+  job = broken_pool(SIGTERM, 12);
+  CHECK(diagnose(job.facts).sentence.find("pid 900") == std::string::npos);
+  job = broken_pool(SIGSEGV, 2);
+  CHECK(diagnose(job.facts).sentence.find("pid 900") == std::string::npos);
+  job = broken_pool(exited(11), 12);
+  PythonException& call = tell(job, 2, ExceptionKind::os_exit, 12, "SystemExit", "");
+  call.pid = 900;
+  call.code = 11;
+  CHECK(diagnose(job.facts).sentence.find(
+            "its process (pid 900) called os._exit(11) at data.py:21 (in collate)") != std::string::npos);
 }
 
 TEST_CASE("of an exception group the first member is told") {

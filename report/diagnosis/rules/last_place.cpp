@@ -1,0 +1,138 @@
+#include "report/diagnosis/rules/last_place.h"
+
+#include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/ends/origin.h"
+#include "report/diagnosis/helpers.h"
+#include "report/diagnosis/several_nodes.h"
+#include "report/diagnosis/waits/code_place.h"
+
+#include <algorithm>
+#include <csignal>
+#include <vector>
+
+namespace xpurun::report {
+
+using base::tr;
+using model::CodeLocation;
+using model::CrashNotice;
+using model::ThreadStack;
+
+namespace {
+
+// Whether the stack was taken after the signal, while xpurun's handler held the thread. SIGTERM can arrive
+// anywhere, so a stack from just before the signal is equally good.
+bool shows_the_end(const ThreadStack& t, const CrashNotice& notice) {
+  const std::vector<model::Frame> frames = crash_frames(t);
+  const bool in_handler = frames.size() < t.frames.size();
+  return !frames.empty() && (t.crashed || (t.tid == notice.tid && (in_handler || !is_fault(notice.signal))));
+}
+
+// A library without symbols is named by its file. The C library only passes signals on.
+CodeLocation library_of(const std::vector<model::Frame>& frames) {
+  const auto found = std::find_if(frames.begin(), frames.end(), [](const model::Frame& f) {
+    return !f.module.empty() && !f.module.starts_with("libc.so") && !f.module.starts_with("libc-") &&
+           !f.module.starts_with("libpthread") && !f.module.starts_with("libstdc++") &&
+           !f.module.starts_with("ld-linux");
+  });
+  return found == frames.end() ? CodeLocation{} : CodeLocation{.function = found->module};
+}
+
+// The first process of the rank that failed by itself in these seconds of the run; null: none.
+const Ending* failed_helper(const Scene& scene, const Ending& root, double from_s) {
+  const auto it = std::find_if(scene.endings.begin(), scene.endings.end(), [&](const Ending& e) {
+    const model::ProcessRecord& p = *e.process;
+    return p.role == model::ProcessRole::worker && p.rank == root.process->rank &&
+           p.node == root.process->node && e.failed() && e.known && !e.follower && e.signal != SIGTERM &&
+           e.at_s >= from_s && e.at_s <= root.at_s;
+  });
+  return it == scene.endings.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
+bool carries_address(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL;
+}
+
+bool is_fault(int signal) {
+  return carries_address(signal) || signal == SIGABRT;
+}
+
+const ThreadStack* crashed_thread(const Scene& scene, const Ending& e) {
+  if (e.notice == nullptr || scene.facts.dump_dir.empty() || e.notice->dump != scene.facts.dump_dir) {
+    return nullptr;
+  }
+  for (const model::ProcessStacks& s : scene.facts.stacks) {
+    const bool elsewhere = !s.host.empty() && s.host != host_of(scene.facts.run, e.process->node);
+    if (s.pid != e.process->pid || (elsewhere && !scene.facts.run.nodes.empty())) {
+      continue;
+    }
+    const auto it = std::find_if(s.threads.begin(), s.threads.end(),
+                                 [&](const ThreadStack& t) { return shows_the_end(t, *e.notice); });
+    return it == s.threads.end() ? nullptr : &*it;
+  }
+  return nullptr;
+}
+
+CodeLocation unwound_at_exit(const ThreadStack& t) {
+  const std::vector<model::Frame> frames = crash_frames(t);
+  const auto has = [&](std::string_view function) {
+    return std::any_of(frames.begin(), frames.end(),
+                       [&](const model::Frame& f) { return f.func.starts_with(function); });
+  };
+  if (!has("_Unwind_ForcedUnwind") || !has("PyThread_exit_thread")) {
+    return {};
+  }
+  const auto outermost = std::find_if(frames.rbegin(), frames.rend(), [](const model::Frame& f) {
+    return !f.func.empty() && !f.func.starts_with(f.module) && !f.module.starts_with("libc.so") &&
+           !f.module.starts_with("libstdc++");
+  });
+  return {.function = outermost->func, .file = outermost->module};
+}
+
+CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
+  if (e.exception != nullptr) {
+    return place_of(*e.exception);
+  }
+  const ThreadStack* t = crashed_thread(scene, e);
+  if (t == nullptr) {
+    return {};
+  }
+  if (CodeLocation at_exit = unwound_at_exit(*t); !at_exit.empty()) {
+    return at_exit;
+  }
+  const std::vector<model::Frame> frames = without_abort(crash_frames(*t));
+  CodeLocation place = place_of(frames);
+  return place.function.empty() ? library_of(frames) : std::move(place);
+}
+
+std::string in_place(const CodeLocation& where) {
+  return where.function.empty() ? std::string() : tr(" in {}", place(where));
+}
+
+std::string helper_before_clause(const Scene& scene, const Ending& root) {
+  constexpr double kRaisedS = 60;
+  constexpr double kEndedS = 5;  // a worker that is missed is missed soon
+  const model::ProcessRecord& p = *root.process;
+  if (!root.raised() || origin_of(*root.exception)) {
+    return {};
+  }
+  const auto words = [](base::Pid pid, const std::string& how) {
+    return tr("; before it, its process (pid {}) {}", pid, how);
+  };
+  if (const auto* before = helper_exception(scene, p.rank, p.pid, root.at_s - kRaisedS, root.at_s)) {
+    return words(before->pid, raised_words(*before));
+  }
+  const Ending* failed = failed_helper(scene, root, root.at_s - kEndedS);
+  if (failed == nullptr) {
+    return {};
+  }
+  const bool called = failed->signal == 0 && failed->exception != nullptr;
+  return words(failed->process->pid, called
+                                         ? exit_words(*failed->exception)
+                                         : how_it_ended(*failed) + in_place(where_it_ended(scene, *failed)));
+}
+
+}  // namespace xpurun::report

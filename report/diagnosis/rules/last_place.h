@@ -1,0 +1,33 @@
+// Where a process ended, and which process of a rank failed before the rank. Pure functions.
+#pragma once
+
+#include "report/diagnosis/rule.h"
+
+#include <string>
+
+namespace xpurun::report {
+
+// Whether the kernel gives an address with this signal.
+bool carries_address(int signal);
+// A signal that the process itself caused, as opposed to one that another process sent.
+bool is_fault(int signal);
+
+// The thread that died, if its stack was taken while xpurun's handler held it. Null for deaths without a
+// notice, because an earlier dump or sample does not show where the process ended.
+const model::ThreadStack* crashed_thread(const Scene& scene, const Ending& e);
+// A thread that asks for the interpreter after Py_Finalize has begun is ended by pthread_exit (CPython before
+// 3.14, PyThread_exit_thread), which unwinds its stack; C++ code that must not be unwound then calls
+// std::terminate. Returns the outermost named function of such a thread outside libc and libstdc++; empty for
+// every other end.
+model::CodeLocation unwound_at_exit(const model::ThreadStack& t);
+// The innermost line of the user's code, or the library; empty if unknown.
+model::CodeLocation where_it_ended(const Scene& scene, const Ending& e);
+// " in boom (train.py:20)" or nothing.
+std::string in_place(const model::CodeLocation& where);
+
+// "; before it, its process (pid 77) raised ValueError: ...", "; before it, its process (pid 77) died of
+// SIGSEGV in load (data.py:9)": of a rank whose exception may only say that a process of the rank is gone.
+// Empty if none has failed shortly before.
+std::string helper_before_clause(const Scene& scene, const Ending& root);
+
+}  // namespace xpurun::report
