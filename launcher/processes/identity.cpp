@@ -90,10 +90,12 @@ bool starts_ranks(const std::vector<std::string>& argv) {
 
 MultiprocessingPart multiprocessing_part(const std::vector<std::string>& argv) {
   for (const std::string& word : argv) {
-    if (word.starts_with("from multiprocessing.resource_tracker import")) {
+    // Of multiprocessing, loky or joblib.externals.loky.
+    const bool imports = word.starts_with("from ");
+    if (imports && word.find("resource_tracker import") != std::string::npos) {
       return MultiprocessingPart::resource_tracker;
     }
-    if (word.starts_with("from multiprocessing.forkserver import")) {
+    if (imports && word.find("multiprocessing.forkserver import") != std::string::npos) {
       return MultiprocessingPart::fork_server;
     }
   }

@@ -187,7 +187,7 @@ void ProcessTable::find_left_behind() {
 const TrackedProcess* ProcessTable::topmost_python() const {
   const TrackedProcess* chosen = nullptr;
   for (const auto& [pid, p] : processes_) {
-    if (p.alive && p.record.python && (chosen == nullptr || descends_from(*chosen, pid))) {
+    if (p.alive && p.record.python && !is_helper(p) && (chosen == nullptr || descends_from(*chosen, pid))) {
       chosen = &p;
     }
   }

@@ -42,8 +42,8 @@ const model::ProcessStacks* stacks_of(const Scene& scene, const RankView& v, bas
 
 // Processes of multiprocessing itself, which wait for requests all the time.
 bool serves_multiprocessing(std::string_view file) {
-  return file.ends_with("/multiprocessing/resource_tracker.py") ||
-         file.ends_with("/multiprocessing/forkserver.py") || file.ends_with("/multiprocessing/managers.py");
+  return file.ends_with("/resource_tracker.py") || file.ends_with("/multiprocessing/forkserver.py") ||
+         file.ends_with("/multiprocessing/managers.py");
 }
 
 bool serves_multiprocessing(const std::vector<model::Frame>& frames) {
@@ -68,7 +68,10 @@ model::CodeLocation place_of_helper(const model::ProcessStacks* stacks, const He
   }
   if (main != nullptr && !main->frames.empty()) {
     const auto wait = find_wait(main->frames, {.idle = true});
-    return wait && !acquires_lock(*main) ? model::CodeLocation() : place_with_target(*main);
+    // Workers of a pool take turns at the lock of their queue.
+    const bool without_task = called_frames(main->frames) == main->frames.size();
+    const bool waits_for_work = wait && (without_task || !acquires_lock(*main));
+    return waits_for_work ? model::CodeLocation() : place_with_target(*main);
   }
   if (h.function.empty() || find_wait_at(h.function, h.file, {.idle = true})) {
     return {};

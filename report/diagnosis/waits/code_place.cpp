@@ -16,14 +16,14 @@ namespace {
 
 // Pieces of paths. torch's are spelled out so that a source checkout matches and a user's own project named
 // "torch" does not.
-constexpr std::array<std::string_view, 26> kFrameworkPieces = {
-    "/torch/distributed/", "/torch/nn/",           "/torch/autograd/",    "/torch/_",
-    "/torch/utils/",       "/torch/optim/",        "/torch/cuda/",        "/torch/multiprocessing/",
-    "-packages/torch/",    "-packages/horovod/",   "-packages/deepspeed", "-packages/jax/",
-    "-packages/jaxlib/",   "-packages/flax/",      "-packages/mpi4py/",   "-packages/accelerate/",
-    "-packages/lightning", "-packages/paddle/",    "-packages/ray/",      "-packages/pytorch_lightning/",
-    "-packages/numpy/",    "-packages/joblib/",    "-packages/gevent/",   "/horovod/torch/",
-    "/deepspeed/comm/",    "-packages/tensorflow/"};
+constexpr std::array<std::string_view, 27> kFrameworkPieces = {
+    "/torch/distributed/", "/torch/nn/",         "/torch/autograd/",     "/torch/_",
+    "/torch/utils/",       "/torch/optim/",      "/torch/cuda/",         "/torch/multiprocessing/",
+    "-packages/torch/",    "-packages/horovod/", "-packages/deepspeed",  "-packages/jax/",
+    "-packages/jaxlib/",   "-packages/flax/",    "-packages/mpi4py/",    "-packages/accelerate/",
+    "-packages/lightning", "-packages/paddle/",  "-packages/ray/",       "-packages/pytorch_lightning/",
+    "-packages/numpy/",    "-packages/joblib/",  "-packages/loky/",      "-packages/gevent/",
+    "/horovod/torch/",     "/deepspeed/comm/",   "-packages/tensorflow/"};
 
 bool has(std::string_view text, std::string_view piece) {
   return text.find(piece) != std::string_view::npos;
@@ -100,8 +100,8 @@ bool is_users(const Frame& f) {
 // `inner`: the Python frame directly inside; may be null.
 CodeOwner owner_of_frame(const Frame& f, const Frame* inner) {
   // python -c "from multiprocessing.spawn import spawn_main; spawn_main(...)"
-  const bool starts_process =
-      inner != nullptr && f.file == "<string>" && has(inner->file, "/multiprocessing/");
+  const bool starts_process = inner != nullptr && f.file == "<string>" &&
+                              (has(inner->file, "/multiprocessing/") || has(inner->file, "/loky/backend/"));
   return starts_process ? CodeOwner::framework : owner_of(f.file);
 }
 
@@ -112,8 +112,12 @@ bool names_a_function(const Frame& f) {
 }  // namespace
 
 CodeOwner owner_of(std::string_view file) {
-  if (file == "<string>" || file == "<stdin>") {
-    return CodeOwner::user;  // python -c, or typed in
+  // python -c; typed in; a cell; a function that cloudpickle has sent without its file.
+  constexpr std::array<std::string_view, 4> kUsers = {"<string>", "<stdin>", "<ipython-input-",
+                                                      "<dynamic-code>"};
+  if (std::any_of(kUsers.begin(), kUsers.end(),
+                  [&](std::string_view name) { return file.starts_with(name); })) {
+    return CodeOwner::user;
   }
   if (file.starts_with('<') || file.empty()) {
     return CodeOwner::framework;  // <frozen importlib._bootstrap>

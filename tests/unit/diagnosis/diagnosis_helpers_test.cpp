@@ -57,6 +57,22 @@ TEST_CASE("a worker that itself waits for work is not the culprit") {
   CHECK(diagnose(job.facts).sentence.find("pid 812") == std::string::npos);
 }
 
+TEST_CASE("an idle worker that waits for its turn at the queue is not the culprit") {
+  const Stack idle = {
+      native("sem_wait", "libc.so.6"),
+      py("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 108, "self._rlock.acquire"),
+      py("_process_worker", "/opt/lib/python3.11/site-packages/loky/process_executor.py", 453),
+      py("BaseProcess.run", "/usr/lib/python3.11/multiprocessing/process.py", 108)};
+  Job job = with_helper(1, 0, in_dataloader(), idle);
+  CHECK(diagnose(job.facts).sentence.find("pid 812") == std::string::npos);
+  // A function of __main__ that cloudpickle has sent.
+  Stack busy = idle;
+  busy.insert(busy.begin(), {native("clock_nanosleep", "libc.so.6"), py("features", "<dynamic-code>", 8)});
+  job = with_helper(1, 0, in_dataloader(), busy);
+  CHECK(diagnose(job.facts).sentence.find("pid 812 has been in features (<dynamic-code>:8)") !=
+        std::string::npos);
+}
+
 TEST_CASE("a program without Python is identified by its name") {
   Job job(1);
   job.all(in_queue()).hang_dump();

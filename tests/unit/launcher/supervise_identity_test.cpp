@@ -47,6 +47,10 @@ TEST_CASE("multiprocessing's internal processes are not ranks") {
             Argv{"python3", "-s", "-c", "from multiprocessing.resource_tracker import main;main(4)"}) ==
         MultiprocessingPart::resource_tracker);
   CHECK(multiprocessing_part(
+            Argv{"python3", "-B", "-c",
+                 "from joblib.externals.loky.backend.resource_tracker import main; main(3, False)"}) ==
+        MultiprocessingPart::resource_tracker);
+  CHECK(multiprocessing_part(
             Argv{"python3", "-c", "from multiprocessing.forkserver import main; main(6, 7, ['__main__'])"}) ==
         MultiprocessingPart::fork_server);
   CHECK(
