@@ -272,6 +272,26 @@ segment = Segment()
 sys.modules["posix"].register_at_fork(after_in_child=segment.forget_after_fork)
 
 
+def is_users(error):
+    """Whether a signal handler of the program has raised this while a hook ran, as opposed to an error of the hook."""
+    if not isinstance(error, Exception):
+        return True
+    import _signal
+    codes = set()
+    for number in range(1, _signal.NSIG):
+        try:
+            handler = _signal.getsignal(number)
+        except ValueError:  # a gap
+            continue
+        handler = getattr(handler, "func", handler)  # of functools.partial
+        codes.add(getattr(handler, "__code__", None) or getattr(getattr(type(handler), "__call__", None), "__code__", None))
+    codes.discard(None)
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code not in codes:
+        traceback = traceback.tb_next
+    return traceback is not None
+
+
 def wrapper_of(function, module, source, names):
     """A function in place of a function of torch. Its code has torch's file name and the line of the original, so that
     torch.compile and readers of stacks take it for a part of torch. `source` defines NAME."""
@@ -281,7 +301,8 @@ def wrapper_of(function, module, source, names):
     code = getattr(original, "__code__", None)  # a method of a class in C++ has none
     file, line = (module.__file__, 1) if code is None else (code.co_filename, code.co_firstlineno)
     line = max(1, line - source[:source.index("return function")].count("\n"))
-    scope = {"function": function, "get_frame": sys._getframe, "__name__": module.__name__, **names}
+    scope = {"function": function, "get_frame": sys._getframe, "__name__": module.__name__, "is_users": is_users,
+             **names}
     text = "\n" * (line - 1) + source.replace("NAME", original.__name__)
     exec(compile(text, file, "exec"), scope)
     wrapper = scope[original.__name__]

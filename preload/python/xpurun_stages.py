@@ -13,11 +13,13 @@ settings = globals()["settings"]  # given by sitecustomize.py
 
 shared = settings["part"]("xpurun_segment")
 segment = shared["segment"]
+is_users = shared["is_users"]
 local = segment.local
 BACKWARD, CHECKPOINT, DATA, EVALUATION, FORWARD, GARBAGE, GPU_MEMORY_AT, INFERRED, OPTIMIZER, RECORD_AT = (
     shared[name] for name in ("BACKWARD", "CHECKPOINT", "DATA", "EVALUATION", "FORWARD", "GARBAGE", "GPU_MEMORY_AT",
                               "INFERRED", "OPTIMIZER", "RECORD_AT"))
 pack_gpu_memory = shared["_struct"].Struct("=QQQQQ").pack_into
+kept = []  # what C has the address of
 gpu_totals = {}  # bytes, by device
 now, cpu_now, get_frame = time.monotonic_ns, time.thread_time_ns, sys._getframe
 # Shorter collections are not recorded: the youngest generation is collected hundreds of times per second. But one a
@@ -32,16 +34,18 @@ WRAPPER = """def NAME(*args, **kwargs):
     begun = None
     try:
         begun = enter()
-    except Exception:
-        pass
+    except BaseException as error:
+        if is_users(error):
+            raise
     try:
         return function(*args, **kwargs)
     finally:
         if begun is not None:
             try:
                 leave(begun)
-            except Exception:
-                pass
+            except BaseException as error:
+                if is_users(error):
+                    raise
 """
 METHOD_WRAPPER = WRAPPER.replace("enter()", "enter(args[0])")
 DATA_WRAPPER = WRAPPER.replace("    finally:", "    except StopIteration:\n"
@@ -210,6 +214,26 @@ def wrap_steps(module, enter, leave):
     module.Optimizer._hook_for_profile = sys.modules["functools"].wraps(prepare)(_hook_for_profile)
 
 
+def shielded(function):
+    """A function of C that calls this one where exceptions are dropped (preload/process/python_shield.h). Fails without
+    ctypes, which torch needs, and without the preload library."""
+    ctypes = sys.modules["ctypes"]
+    library = ctypes.PyDLL(None)
+    takes_tuple = 1  # METH_VARARGS
+
+    class Definition(ctypes.Structure):
+        _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
+                    ("about", ctypes.c_char_p)]
+
+    address = ctypes.cast(library.xpurun_shielded, ctypes.c_void_p).value
+    definition = Definition(b"xpurun", address, takes_tuple, None)
+    kept.append(definition)
+    make = library.PyCFunction_NewEx
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(definition), function, None)
+
+
 def watch_garbage(torch):
     import gc
     text = segment.text
@@ -236,10 +260,11 @@ def watch_garbage(torch):
             place = segment.place_of(get_frame(1)) if generation == 2 else 0
             segment.add_span(GARBAGE, text("gc.collect(%d)" % generation), place, begin_ns, end, -1, 0, count,
                              info["collected"])
-        except Exception:
-            pass
+        except BaseException as error:
+            if is_users(error):
+                raise
 
-    gc.callbacks.append(collected)
+    gc.callbacks.append(shielded(collected))
 
 
 def install(torch):

@@ -34,8 +34,10 @@ WRAPPER = """def NAME(*args, **kwargs):
         local.is_inside = True
         try:
             noted = enter(args, kwargs, get_frame(1))
-        except Exception:
-            pass
+        except BaseException as error:
+            if is_users(error):
+                local.is_inside = False
+                raise
     try:
         return function(*args, **kwargs)
     except BaseException:
@@ -48,8 +50,9 @@ WRAPPER = """def NAME(*args, **kwargs):
         if noted is not None:
             try:
                 leave(noted)
-            except Exception:
-                pass
+            except BaseException as error:
+                if is_users(error):
+                    raise
 """
 # pybind11 takes a function of this name whose first parameter is the object for the method that C++ has called.
 WRAPPER_OF_METHOD = WRAPPER.replace("(*args", "(self, *args").replace("enter(args", "enter((self, *args)").replace(
@@ -60,13 +63,15 @@ WRAPPER_THEN = """def NAME(*args, **kwargs):
     finally:
         try:
             then(*args, **kwargs)
-        except Exception:
-            pass
+        except BaseException as error:
+            if is_users(error):
+                raise
 """
 WRAPPER_AROUND = WRAPPER_THEN.replace("    try:\n        return", """    try:
         first(*args, **kwargs)
-    except Exception:
-        pass
+    except BaseException as error:
+        if is_users(error):
+            raise
     try:
         return""", 1)
 

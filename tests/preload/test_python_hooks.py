@@ -55,6 +55,15 @@ TRACED = ("import atexit, os, sys\nfiles = set()\n"
           "'_distutils_hack' not in f and not f.startswith(os.path.dirname(os.__file__))))\n"
           "atexit.register(told)\nsys.settrace(trace)\nsys.%s\n")
 FORKED = "import os\nif os.fork() == 0:\n    %s\nprint(os.wait()[1])\n"
+# A signal comes in each of five collections, which take 20 ms and more.
+SIGNALS_IN_COLLECTIONS = (
+    "import gc, os, signal, time\nimport torch\n"
+    "assert len(gc.callbacks) == ('LD_PRELOAD' in os.environ), gc.callbacks\n"
+    "def late(*_): raise TimeoutError('late')\n"
+    "signal.signal(signal.SIGALRM, late)\nindex = [[{}] for i in range(200000)]\ncaught = 0\n"
+    "for _ in range(5):\n    try:\n        signal.setitimer(signal.ITIMER_REAL, 0.002)\n        gc.collect()\n"
+    "        signal.pause() if signal.getitimer(signal.ITIMER_REAL)[0] else time.sleep(0)\n"
+    "    except TimeoutError:\n        caught += 1\nprint(caught)\n")
 SHADOWS = "import os\nraise ValueError('x')\n"
 
 
@@ -145,6 +154,15 @@ class Hooks(unittest.TestCase):
             self.assertEqual([(f["line"], f["function"], f["source"]) for f in link["frames"]],
                              [(5, "<module>", "main()"), (4, "main", "collate({})"),
                               (2, "collate", "return batch['label']")])
+
+    def test_what_signal_handlers_raise_in_collections(self):
+        """A stand-in for torch, which all these interpreters lack: its import installs the hook on collections."""
+        (self.dir / "torch").mkdir()
+        (self.dir / "torch" / "__init__.py").write_text("import ctypes\n")
+        path = self.script(SIGNALS_IN_COLLECTIONS)
+        for python, _ in self.each():
+            with self.subTest(python=python):
+                self.assertEqual(self.both(python, path), [])
 
     def test_largest_free_block_of_the_gpu(self):
         path = self.script(OUT_OF_MEMORY)
