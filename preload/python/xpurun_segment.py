@@ -284,7 +284,8 @@ def is_users(error):
         except ValueError:  # a gap
             continue
         handler = getattr(handler, "func", handler)  # of functools.partial
-        codes.add(getattr(handler, "__code__", None) or getattr(getattr(type(handler), "__call__", None), "__code__", None))
+        call = getattr(type(handler), "__call__", None)
+        codes.add(getattr(handler, "__code__", None) or getattr(call, "__code__", None))
     codes.discard(None)
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code not in codes:
