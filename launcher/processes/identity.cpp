@@ -90,7 +90,8 @@ bool starts_ranks(const std::vector<std::string>& argv) {
 
 MultiprocessingPart multiprocessing_part(const std::vector<std::string>& argv) {
   for (const std::string& word : argv) {
-    if (word.starts_with("from multiprocessing.resource_tracker import")) {
+    // Of multiprocessing, or of loky in joblib.
+    if (word.starts_with("from ") && word.find("resource_tracker import main") != std::string::npos) {
       return MultiprocessingPart::resource_tracker;
     }
     if (word.starts_with("from multiprocessing.forkserver import")) {
