@@ -23,8 +23,8 @@ class Footer {
   size_t columns() const;
   // The caller cuts the text to the width. Adapts to a changed terminal size.
   void show(const std::string& text);
-  // Removes the line and restores the scrolling region. If the terminal does not accept that, the record keeps
-  // the row.
+  // Removes the line and restores the scrolling region. If the terminal does not accept that, the record
+  // keeps the row.
   void hide();
 
  private:

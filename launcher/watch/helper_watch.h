@@ -96,7 +96,7 @@ class HelperWatch {
   bool sleeps_ = false;   // at the last sample
   bool listens_ = false;  // of the sockets in wait_, as of sockets_
   std::set<std::string> sockets_;
-  TransferWatch transfers_;       // of the main thread
+  TransferWatch transfers_;  // of the main thread
   bool transferred_ = false;
   uint64_t switches_ = 0;
   bool slept_ = false;  // switches_ is of a sleeping thread

@@ -82,7 +82,8 @@ class LockReader {
       return read_unicode(memory_, pointer(function + kFunctionName), o_, kLongestExit).value_or("");
     }
     const bool native = type && type->name.ends_with("function_or_method");
-    return native ? memory_.c_string(pointer(pointer(function + kDefinition)), kLongestExit).value_or("") : "";
+    return native ? memory_.c_string(pointer(pointer(function + kDefinition)), kLongestExit).value_or("")
+                  : "";
   }
 
   RemoteMemory& memory_;

@@ -1,5 +1,5 @@
-// The locks of tasks and greenlets. A lock of asyncio or gevent has no owner, but a task inside of `with lock`
-// keeps the lock's __exit__ on its value stack. CPython 3.11 to 3.13.
+// The locks of tasks and greenlets. A lock of asyncio or gevent has no owner, but a task inside of `with
+// lock` keeps the lock's __exit__ on its value stack. CPython 3.11 to 3.13.
 #pragma once
 
 #include "stackdump/cpython/frames.h"
