@@ -7,6 +7,7 @@
 #include "stackdump/cpython/waits/async_tasks.h"
 #include "stackdump/cpython/waits/greenlets.h"
 #include "stackdump/cpython/waits/shared_locks.h"
+#include "stackdump/cpython/waits/task_locks.h"
 #include "stackdump/debuggers/child_tool.h"
 #include "stackdump/memory/urgency.h"
 #include "stackdump/ptrace/access.h"
@@ -411,6 +412,7 @@ void ProcessDump::copy() {
     // The tasks that a hang is about do not move, so that nothing is stopped for them.
     read_tasks(live_, *python_.runtime, py_, base::mono_ns() + kTasksNs);
     read_greenlets(live_, *python_.runtime, py_, base::mono_ns() + kTasksNs);
+    read_task_locks(live_, python_.runtime->offsets, py_, base::mono_ns() + kTasksNs);
     held_locks_ = read_held_locks(live_, *python_.runtime, modules_.maps(), base::mono_ns() + kTasksNs);
   }
   for (PyThread& t : py_.threads) {

@@ -1,14 +1,17 @@
 #include "launcher/os/footer_record.h"
 
+#include "common/base/clock.h"
 #include "common/base/os/fd.h"
 #include "common/base/output/terminal.h"
 
 #include <fmt/format.h>
 
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <fcntl.h>
 #include <new>
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -48,10 +51,29 @@ void FooterRecord::remove_line() const {
   // O_NONBLOCK: a terminal stopped with Ctrl-S would block the write. O_NOCTTY: it must not become the
   // controlling terminal.
   const base::UniqueFd terminal(::open(terminal_.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  const std::string bytes = line_removal(row());
   if (terminal) {
-    (void)!::write(terminal.get(), bytes.data(), bytes.size());
+    (void)put_on_terminal(terminal.get(), line_removal(row()), kRemovalMs);
   }
+}
+
+bool put_on_terminal(int fd, std::string_view bytes, int patience_ms) {
+  constexpr int kRetryMs = 2;
+  constexpr base::MonoNs kMs = 1'000'000;
+  const base::MonoNs end = base::mono_ns() + patience_ms * kMs;
+  pollfd ready{.fd = fd, .events = POLLOUT, .revents = 0};
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n > 0) {
+      bytes.remove_prefix(static_cast<size_t>(n));
+    } else if (const base::MonoNs left = end - base::mono_ns(); n < 0 && errno == EAGAIN && left > 0) {
+      // While another process writes, write() refuses, although poll() says that the terminal is ready.
+      (void)::poll(&ready, 1, static_cast<int>(left / kMs));
+      (void)::poll(nullptr, 0, kRetryMs);
+    } else if (n >= 0 || errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // Saves the cursor, makes the whole terminal scroll, erases the row, restores the cursor (DECSC, DECSTBM,

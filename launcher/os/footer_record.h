@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <string>
+#include <string_view>
 
 namespace xpurun::launcher {
 
@@ -19,13 +20,19 @@ class FooterRecord {
   // The line is in this row, below the scrolling region; 0: there is no line.
   void set_row(int row);
   int row() const { return row_ == nullptr ? 0 : row_->load(); }
-  // Removes the line and restores the scrolling region, without waiting for a stopped terminal.
+  // Removes the line and restores the scrolling region. Waits at most kRemovalMs for a stopped terminal.
   void remove_line() const;
 
  private:
   std::string terminal_;
   std::atomic<int>* row_ = nullptr;  // shared memory
 };
+
+constexpr int kRemovalMs = 2000;
+
+// Writes all of `bytes` to a terminal that was opened with O_NONBLOCK; false if it has not accepted all of
+// them within this time. A terminal that accepts nothing is stopped, or another process writes to it.
+bool put_on_terminal(int fd, std::string_view bytes, int patience_ms);
 
 // Erases the line in this row and makes the whole terminal scroll; the cursor stays.
 std::string line_removal(int row);

@@ -6,10 +6,10 @@
 
 #include <cstdlib>
 #include <fcntl.h>
-#include <poll.h>
 #include <string_view>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -51,12 +51,8 @@ size_t Footer::columns() const {
   return columns > 1 ? columns - 1 : 0;
 }
 
-void Footer::put(const std::string& bytes) const {
-  pollfd waiting{.fd = terminal_.get(), .events = POLLOUT, .revents = 0};
-  if (::poll(&waiting, 1, kPatienceMs) == 1) {
-    // One write(2), small enough for any terminal's buffer.
-    (void)!::write(terminal_.get(), bytes.data(), bytes.size());
-  }
+bool Footer::put(const std::string& bytes) const {
+  return put_on_terminal(terminal_.get(), bytes, kPatienceMs);
 }
 
 void Footer::show(const std::string& text) {
@@ -77,7 +73,7 @@ void Footer::show(const std::string& text) {
         "7\x1b[1;{}r\x1b"
         "8",
         rows - 1);
-    rows_ = rows;
+    // First: a supervisor that is killed right after the write has a line on the terminal.
     record_.set_row(rows);
   }
   out += fmt::format(
@@ -85,14 +81,14 @@ void Footer::show(const std::string& text) {
       "7\x1b[{};1H\x1b[2K\x1b[2m{}\x1b[0m\x1b"
       "8",
       rows, text);
-  put(out);
+  // If the row could not be reserved, the next call tries again.
+  rows_ = put(out) || rows == rows_ ? rows : 0;
 }
 
 void Footer::hide() {
   if (rows_ != 0) {
-    put(line_removal(rows_));
-    rows_ = 0;
-    record_.set_row(0);
+    const bool removed = put(line_removal(std::exchange(rows_, 0)));
+    record_.set_row(removed ? 0 : record_.row());
   }
 }
 

@@ -23,11 +23,12 @@ class Footer {
   size_t columns() const;
   // The caller cuts the text to the width. Adapts to a changed terminal size.
   void show(const std::string& text);
-  // Removes the line and restores the scrolling region.
+  // Removes the line and restores the scrolling region. If the terminal does not accept that, the record
+  // keeps the row.
   void hide();
 
  private:
-  void put(const std::string& bytes) const;
+  bool put(const std::string& bytes) const;
 
   FooterRecord& record_;
   base::UniqueFd terminal_;

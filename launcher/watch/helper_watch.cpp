@@ -62,7 +62,7 @@ void HelperWatch::forget() {
   rate_at_ = 0;
   wake_rate_ = 0;
   sleeps_ = false;
-  transfers_ = false;
+  transfers_.forget();
   transferred_ = false;
   slept_ = false;
   woken_ = 0;
@@ -70,9 +70,9 @@ void HelperWatch::forget() {
 
 void HelperWatch::held() {
   held_ = true;
-  transfers_ = false;
+  transfers_.forget();
   for (auto& [pid, child] : children_) {
-    child.transfers = false;
+    child.transfers.forget();
     child.loop.held();
   }
 }
@@ -261,13 +261,10 @@ bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
 // Data of sockets are not among the counted bytes of a process.
 void HelperWatch::note_transfer(Child& child) const {
   const base::Pid pid = child.process.pid;
-  const bool transfers = kernel_wait(proc_, pid).transfers;
+  const KernelWait wait = kernel_wait(proc_, pid);
   const auto status =
-      transfers ? proc_.thread_status(pid, pid) : base::Result<base::ProcStatus>(base::fail(""));
-  const uint64_t switches = status ? status->voluntary_switches : 0;
-  child.moves += child.transfers && transfers && switches > child.switches ? 1 : 0;
-  child.transfers = transfers;
-  child.switches = switches;
+      wait.transfers ? proc_.thread_status(pid, pid) : base::Result<base::ProcStatus>(base::fail(""));
+  child.moves += status && child.transfers.add(wait, status->voluntary_switches) ? 1 : 0;
 }
 
 // True if the program only sleeps or waits for an external event: `sleep 600`, a client that waits for its
@@ -314,8 +311,7 @@ void HelperWatch::note_wakes(base::MonoNs now, const KernelWait& wait) {
     wake_rate_ = static_cast<double>(wakes - rate_from_) / base::ns_to_s(now - rate_at_);
   }
   sleeps_ = wait.kind == KernelWaitKind::sleep;
-  transferred_ = transfers_ && wait.transfers && wakes > rate_from_;
-  transfers_ = wait.transfers;
+  transferred_ = transfers_.add(wait, wakes);
   rate_from_ = wakes;
   rate_at_ = now;
 }

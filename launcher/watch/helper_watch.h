@@ -57,9 +57,8 @@ class HelperWatch {
     base::MonoNs next_open = 0;
     stackdump::Position position;
     TightLoop loop;
-    uint64_t moves = 0;      // samples that showed progress
-    bool transfers = false;  // at the last sample, the process waited to read or write data
-    uint64_t switches = 0;   // at the last sample
+    uint64_t moves = 0;  // samples that showed progress
+    TransferWatch transfers;
     Descendant process;
   };
 
@@ -97,7 +96,7 @@ class HelperWatch {
   bool sleeps_ = false;   // at the last sample
   bool listens_ = false;  // of the sockets in wait_, as of sockets_
   std::set<std::string> sockets_;
-  bool transfers_ = false;  // at the last sample, the main thread waited to read or write data
+  TransferWatch transfers_;  // of the main thread
   bool transferred_ = false;
   uint64_t switches_ = 0;
   bool slept_ = false;  // switches_ is of a sleeping thread

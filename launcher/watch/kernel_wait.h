@@ -6,6 +6,7 @@
 #include "common/base/os/procfs.h"
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -36,6 +37,24 @@ struct KernelWait {
 };
 
 KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid);
+
+// TransferWatch: whether a thread gets data through calls that wait for them. A sample between two such calls
+// may meet the thread without a CPU, or waiting for Python's lock, and then says nothing. Pure.
+class TransferWatch {
+ public:
+  // One sample: where the thread waits, and its voluntary switches so far. True if the thread waits in such a
+  // call, and has left one since an earlier sample met it there.
+  bool add(const KernelWait& wait, uint64_t switches) {
+    const bool out = wait.transfers && from_ && switches > *from_;
+    from_ = wait.transfers ? std::optional(switches) : from_;
+    return out;
+  }
+  // What the samples before have met says nothing about those that follow.
+  void forget() { from_.reset(); }
+
+ private:
+  std::optional<uint64_t> from_;  // switches at the last sample in such a call
+};
 
 // The content of /proc/PID/syscall. Public for tests. Descriptors of poll() and select() are not resolved.
 struct SystemCall {

@@ -76,7 +76,7 @@ void RankWatch::sample_usage(base::MonoNs now) {
   usage_.push_back({.at = now,
                     .cpu_s = base::ticks_to_s(process->utime_ticks + process->stime_ticks),
                     .main_cpu_s = base::ticks_to_s(main->utime_ticks + main->stime_ticks),
-                    .main_run_time = proc_.main_run_time(pid_),
+                    .main_run_time = ready_time_.add(now, main->state, proc_.main_run_time(pid_)),
                     .io_bytes = bytes - std::min(bytes, printed_bytes_),
                     .io_calls = io.calls,
                     .page_faults = main->minor_faults + main->major_faults});

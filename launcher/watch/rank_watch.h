@@ -14,6 +14,7 @@
 #include "launcher/watch/common_place.h"
 #include "launcher/watch/helper_watch.h"
 #include "launcher/watch/rank_probe.h"
+#include "launcher/watch/ready_time.h"
 #include "launcher/watch/tight_loop.h"
 #include "stackdump/resolve/position.h"
 
@@ -106,6 +107,7 @@ class RankWatch final : public RankProbe {
   HelperWatch helpers_;
   int failed_ = 0;           // helpers, in this stillness
   int failed_seen_ = 0;      // at the last sample
+  ReadyTime ready_time_;     // of the main thread
   std::deque<Usage> usage_;  // the last kWindow samples
   ReadCalls read_calls_;
   std::optional<NativeCalls> calls_;  // at the last sample

@@ -40,7 +40,7 @@ const model::ProcessStacks* stacks_of(const Scene& scene, const RankView& v, bas
   return it == scene.facts.stacks.end() ? nullptr : &*it;
 }
 
-// Processes of multiprocessing itself, which wait for requests all the time.
+// Processes of multiprocessing itself, or of loky in joblib, which wait for requests all the time.
 bool serves_multiprocessing(std::string_view file) {
   return file.ends_with("/resource_tracker.py") || file.ends_with("/multiprocessing/forkserver.py") ||
          file.ends_with("/multiprocessing/managers.py");
@@ -49,6 +49,21 @@ bool serves_multiprocessing(std::string_view file) {
 bool serves_multiprocessing(const std::vector<model::Frame>& frames) {
   return std::any_of(frames.begin(), frames.end(),
                      [](const model::Frame& f) { return serves_multiprocessing(f.file); });
+}
+
+// What a process of multiprocessing was started for. The frames below are those of its start: of the server
+// that has forked it, or of its parent.
+std::vector<model::Frame> frames_of_work(const std::vector<model::Frame>& frames) {
+  return {frames.begin(), std::find_if(frames.begin(), frames.end(), [](const model::Frame& f) {
+            return f.file.ends_with("/multiprocessing/process.py");
+          })};
+}
+
+// A wait for work; not one inside of a piece of work.
+bool waits_for_work(const std::vector<model::Frame>& work, const Wait& wait, const std::string& callee) {
+  const bool takes = wait.what == "queue" && !callee.ends_with(".put");
+  const size_t users = user_frames(work);
+  return waits_for_peers(wait.kind) || users == 0 || (takes && users < kFramesOfWork);
 }
 
 // The last helper of the rank that was found dead before the dump.
@@ -60,20 +75,13 @@ const model::HelperDeath* dead_helper(const Scene& scene, const RankView& v) {
   return it == all.rend() ? nullptr : &*it;
 }
 
-// Empty for a helper that itself waits for work: the rank does not wait for such a helper.
-model::CodeLocation place_of_helper(const model::ProcessStacks* stacks, const HelperObservation& h) {
+model::CodeLocation place_as_seen(const model::ProcessStacks* stacks, const HelperObservation& h) {
   const model::ThreadStack* main = stacks != nullptr ? stacks->main_thread() : nullptr;
-  if (serves_multiprocessing(h.file) || (main != nullptr && serves_multiprocessing(main->frames))) {
-    return {};
-  }
   if (main != nullptr && !main->frames.empty()) {
-    const auto wait = find_wait(main->frames, {.idle = true});
-    // Workers of a pool take turns at the lock of their queue.
-    const bool without_task = called_frames(main->frames) == main->frames.size();
-    const bool waits_for_work = wait && (without_task || !acquires_lock(*main));
-    return waits_for_work ? model::CodeLocation() : place_with_target(*main);
+    return place_of_helper(*main);
   }
-  if (h.function.empty() || find_wait_at(h.function, h.file, {.idle = true})) {
+  if (serves_multiprocessing(h.file) || h.function.empty() ||
+      find_wait_at(h.function, h.file, {.idle = true})) {
     return {};
   }
   return {.function = h.function, .file = h.file, .line = h.line};
@@ -86,7 +94,7 @@ std::optional<HelperPlace> helper_by_stacks(const Scene& scene, const RankView& 
     if (!helper || s.rank != v.rank || s.main_thread() == nullptr || s.main_thread()->frames.empty()) {
       continue;
     }
-    if (auto where = place_of_helper(&s, {}); !where.function.empty()) {
+    if (auto where = place_as_seen(&s, {}); !where.function.empty()) {
       return HelperPlace{.pid = s.pid, .where = std::move(where), .stacks = &s};
     }
   }
@@ -106,6 +114,16 @@ bool needs_busy_timeouts(const model::RunManifest& run) {
 }
 
 }  // namespace
+
+model::CodeLocation place_of_helper(const model::ThreadStack& main) {
+  const std::vector<model::Frame> work = frames_of_work(main.frames);
+  model::CodeLocation place = place_with_target(main);
+  const auto wait = find_wait(main.frames, {.idle = true});
+  // Workers of a pool take turns at the lock of their queue.
+  const bool turns = !acquires_lock(main) || user_frames(work) == 0;
+  const bool idle = wait && turns && waits_for_work(work, *wait, place.callee);
+  return idle || serves_multiprocessing(work) ? model::CodeLocation() : std::move(place);
+}
 
 bool idles(const RankView& v) {
   const bool still = v.state == RankState::stuck || v.state == RankState::silent;
@@ -235,7 +253,7 @@ std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v)
       continue;
     }
     const model::ProcessStacks* stacks = stacks_of(scene, v, h.pid);
-    if (auto where = place_of_helper(stacks, h); !where.function.empty()) {
+    if (auto where = place_as_seen(stacks, h); !where.function.empty()) {
       return HelperPlace{.pid = h.pid, .where = std::move(where), .still_s = h.still_s, .stacks = stacks};
     }
     if (h.awaited && !h.python && !h.name.empty()) {

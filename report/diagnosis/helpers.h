@@ -18,6 +18,10 @@ struct HelperPlace {
 };
 std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v);
 
+// Where a process of a rank works, by its main thread. Empty for one that waits for work, as the processes of
+// multiprocessing itself do: the rank does not wait for such a helper.
+model::CodeLocation place_of_helper(const model::ThreadStack& main);
+
 // A still rank whose event loop waits for requests, as that of a server does.
 bool serves(const RankView& v);
 // All these ranks do, and no rank waits for another.

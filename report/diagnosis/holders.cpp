@@ -164,6 +164,22 @@ std::string place_of_holder(const ProcessStacks& p, const model::LockHolder& loc
   return place(thread != nullptr ? place_of(thread->frames) : model::CodeLocation());
 }
 
+// " for the lock that Task-2 holds". `shown`: the task whose place is that of the rank; may be null.
+std::string task_lock_words(const ProcessStacks& p, const model::AsyncTask& task,
+                            const model::AsyncTask* shown) {
+  const auto holder = std::find_if(p.tasks.begin(), p.tasks.end(),
+                                   [&](const model::AsyncTask& t) { return t.id == task.awaits; });
+  if (!waits_for_task_lock(task) || holder == p.tasks.end()) {
+    return {};
+  }
+  if (holder->id == task.id) {
+    return tr(" for a lock that it holds itself");
+  }
+  return &*holder == shown && !waits_for_task_lock(*shown)
+             ? tr(" for the lock that is held there")
+             : tr(" for the lock that {} holds", base::sanitize(holder->name));
+}
+
 }  // namespace
 
 const RankView* lock_holder(const Scene& scene, const RankView& v) {
@@ -235,8 +251,13 @@ std::string fork_words(const Scene& scene, const ProcessStacks& process) {
 std::string async_clause(const model::ProcessStacks& process, const ThreadStack& thread) {
   const bool blocked = blocks_loop(thread);
   std::vector<const model::AsyncTask*> tasks = last_tasks(process);
-  if (!blocked && !tasks.empty()) {
-    tasks.erase(tasks.begin());  // the position of the rank is that of this task
+  std::string out;
+  const model::AsyncTask* shown = nullptr;  // the position of the rank is that of this task
+  if (!blocked && loop_waits(thread) && !tasks.empty()) {
+    shown = tasks.front();
+    tasks.erase(tasks.begin());
+    const std::string lock = task_lock_words(process, *shown, shown);
+    out = lock.empty() ? lock : tr("; its task {} waits there{}", base::sanitize(shown->name), lock);
   }
   // A task whose frame is on the stack of the thread is the one that blocks.
   std::erase_if(tasks, [&](const model::AsyncTask* task) {
@@ -246,14 +267,13 @@ std::string async_clause(const model::ProcessStacks& process, const ThreadStack&
            });
   });
   if (tasks.empty() || (!blocked && !loop_waits(thread))) {
-    return blocked ? tr("; it blocks the event loop of its thread, which may have to end that wait")
-                   : std::string();
+    return blocked ? tr("; it blocks the event loop of its thread, which may have to end that wait") : out;
   }
-  std::string out =
-      blocked ? tr("; it blocks the event loop of its thread, on which others have to run: ") : "";
+  const bool more = !out.empty();
+  out += blocked ? tr("; it blocks the event loop of its thread, on which others have to run: ") : "";
   std::set<std::string> told;
   for (const model::AsyncTask* task : tasks) {
-    const std::string at = place(place_of(*task));
+    const std::string at = place(place_of(*task)) + task_lock_words(process, *task, shown);
     if (told.size() == kMostTasks || !told.insert(at).second) {
       continue;
     }
@@ -261,7 +281,8 @@ std::string async_clause(const model::ProcessStacks& process, const ThreadStack&
     if (blocked) {
       out += (told.size() == 1 ? "" : tr(", ")) + tr("{} in {}", name, at);
     } else {
-      out += told.size() == 1 ? tr("; its task {} waits in {}", name, at) : tr(", {} in {}", name, at);
+      out +=
+          told.size() == 1 && !more ? tr("; its task {} waits in {}", name, at) : tr(", {} in {}", name, at);
     }
   }
   return out + (tasks.size() > told.size() ? tr(" ({} tasks in all)", tasks.size()) : "");

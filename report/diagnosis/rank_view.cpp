@@ -28,11 +28,8 @@ std::string known_or(const std::string& value, const std::string& fallback) {
 }
 
 bool uses_cpu(const RankView& v) {
-  if (v.seen == nullptr || v.seen->main_cpu_share <= 0) {
-    return false;
-  }
-  return v.seen->main_cpu_share >= kBusyCpuShare ||
-         v.seen->main_cpu_share + v.seen->main_queue_share >= kReadyShare;
+  return v.seen != nullptr && (v.seen->main_cpu_share >= kBusyCpuShare ||
+                               v.seen->main_cpu_share + v.seen->main_queue_share >= kReadyShare);
 }
 
 bool is_busy(const RankView& v) {

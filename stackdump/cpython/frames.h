@@ -63,7 +63,8 @@ struct RawTask {
   Addr address = 0;
   std::string name;
   Addr awaits = 0;               // another task; 0: none
-  std::string object;            // type of what it awaits; "greenlet"
+  Addr lock = 0;                 // that it waits for; 0: not known
+  std::string object;            // type of what it awaits; "greenlet", "lock"
   std::vector<RawFrame> frames;  // its coroutines, innermost first
 };
 

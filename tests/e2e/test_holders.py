@@ -332,7 +332,9 @@ class Holders(xpurun_test.Case):
     def test_tasks_of_asyncio_that_wait_for_each_other(self):
         _, verdict, detail = self.job(TASKS, options=("--hang-idle",))
         self.assertRegex(verdict["sentence"], r"in sync_weights \(train\.py:6: Lock\.acquire\) for \d+ s; its task "
-                                              r"Task-3 waits in refresh_cache \(train\.py:11: Lock\.acquire\)", detail)
+                                              r"Task-2 waits there for the lock that Task-3 holds, Task-3 in "
+                                              r"refresh_cache \(train\.py:11: Lock\.acquire\) for the lock that "
+                                              r"Task-2 holds", detail)
         self.assertEqual(verdict["where"]["line"], 6, detail)
 
     def test_a_call_that_blocks_its_own_event_loop(self):

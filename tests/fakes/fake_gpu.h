@@ -5,6 +5,7 @@
 //   FAKE_GPU_EVENT_US    time for which an event occupies its stream in us (default 0)
 //   FAKE_GPU_NEVER       from the N-th piece of work on, a stream makes no progress
 //   FAKE_GPU_FAIL_EVENTS every event call fails with this error
+//   FAKE_GPU_PRINTS      prints the time between two events, in ns, each time that it is asked for
 //   FAKE_CALL_STATUS     return value of every matmul and collective
 //   FAKE_CALL_US         host time of every matmul before the GPU gets the work, in us
 //   FAKE_CALL_KERNELS    every matmul launches a kernel through the runtime's exported name

@@ -130,6 +130,15 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
   return words + storage_clause(scene, v);
 }
 
+// ", in a signal handler that has interrupted save (train.py:12)", ", at the end of the program". Empty in
+// the course of the program.
+std::string occasion_words(const model::ThreadStack& thread) {
+  if (const auto frames = interrupted_frames(thread); !frames.empty()) {
+    return tr(", in a signal handler that has interrupted {}", place(place_of(frames)));
+  }
+  return is_finalising(thread) && runs_python(thread) ? tr(", at the end of the program") : std::string();
+}
+
 // "has been in load_batch (train.py:31: time.sleep) for 10 s"
 std::string predicate(const Scene& scene, const Group& group, double waited) {
   const RankView& v = *group.views.front();
@@ -169,12 +178,11 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
     return tr("{} ended its program {} ago and waits for its {}, which is in {}", pick({"has", "have"}, n),
               how_long, thread_words(*last), at);
   }
-  if (v.wait) {
-    return tr("{} been waiting for a {} in {} for {}{}{}", pick({"has", "have"}, n), tr(v.wait->what), at,
-              how_long, exception_clause(scene, v), own_wait_words(scene, v, n == 1));
-  }
-  return tr("{} been in {} for {}{}{}", pick({"has", "have"}, n), at, how_long, exception_clause(scene, v),
-            own_wait_words(scene, v, n == 1));
+  const std::string occasion = v.thread != nullptr ? occasion_words(*v.thread) : std::string();
+  const std::string details = occasion + exception_clause(scene, v) + own_wait_words(scene, v, n == 1);
+  return v.wait ? tr("{} been waiting for a {} in {} for {}{}", pick({"has", "have"}, n), tr(v.wait->what),
+                     at, how_long, details)
+                : tr("{} been in {} for {}{}", pick({"has", "have"}, n), at, how_long, details);
 }
 
 void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
@@ -249,6 +257,11 @@ model::NextStep advice(const Scene& scene, const Group& group) {
   }
   if (last_thread(v) != nullptr) {
     return {.text = tr("end that thread before the program ends, or make it a daemon thread")};
+  }
+  if (v.thread != nullptr && acquires_lock(*v.thread) && !interrupted_frames(*v.thread).empty()) {
+    return {.text = tr(
+                "take no lock in a signal handler: the code that it interrupts may hold the lock; set a flag "
+                "there, and act on the flag in the program")};
   }
   const auto helper = awaited_helper(scene, v);
   if (const std::string cure = holder_advice(scene, v, helper ? helper->stacks : nullptr); !cure.empty()) {

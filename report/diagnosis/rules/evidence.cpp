@@ -184,10 +184,10 @@ void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::st
   for (const model::ProcessStacks& s : scene.facts.stacks) {
     const bool helper = s.role == model::ProcessRole::worker || s.role == model::ProcessRole::child;
     const model::ThreadStack* t = s.main_thread();
-    if (!helper || t == nullptr || !verdict.ranks.contains(s.rank) || find_wait(t->frames, {.idle = true})) {
+    if (!helper || t == nullptr || !verdict.ranks.contains(s.rank)) {
       continue;
     }
-    const auto where = place_of(t->frames);
+    const auto where = place_of_helper(*t);
     if (where.function.empty() || shown++ == kMostHelpers) {
       continue;
     }

@@ -277,8 +277,12 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   // Several calls remain here only if all are sends and receives; whether they match is unknown.
   const bool one_call = v.waiting.size() == 1;
   const std::string elsewhere = one_call ? "" : tr(" and other calls");
+  const bool by_processes = std::all_of(waiting.begin(), waiting.end(), [](const RankView* w) {
+    return w->thread != nullptr && in_multiprocessing(w->thread->frames);
+  });
   const std::string why =
-      others && several
+      by_processes ? tr("no other process is left that could end this wait")
+      : others && several
           ? tr("the state of the other ranks of {} at that moment is unknown", scene.facts.run.world_size)
       : others   ? tr("the others of {} are not on this host or never started", scene.facts.run.world_size)
       : one_call ? tr("none is missing; it was not recorded whether they called it with the same size, type "
@@ -288,12 +292,16 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   say(v, tr("{} {} in {}{} for {}; {}", all_ranks(n, others ? tr(" seen here") : ""),
             pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where), elsewhere,
             seconds_words(longest(waiting)), why));
-  v.next.text = others && several
-                    ? tr("make the report from the run directories of all nodes: xpurun report DIR1 DIR2 ...")
-                : others   ? tr("look at the other hosts' runs: one of their ranks is missing in this call")
-                : one_call ? tr("compare what each rank passes to this call, then check network and GPUs: "
-                                "NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail")
-                           : tr("compare which rank each send and recv names, and their order and tags");
+  v.next.text =
+      by_processes
+          ? tr("look for a process that has ended before, or has called wait() less often, and for what "
+               "should set or notify the object")
+      : others && several
+          ? tr("make the report from the run directories of all nodes: xpurun report DIR1 DIR2 ...")
+      : others   ? tr("look at the other hosts' runs: one of their ranks is missing in this call")
+      : one_call ? tr("compare what each rank passes to this call, then check network and GPUs: "
+                      "NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail")
+                 : tr("compare which rank each send and recv names, and their order and tags");
   return v;
 }
 

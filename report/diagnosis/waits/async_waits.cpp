@@ -54,18 +54,27 @@ bool blocks_loop(const ThreadStack& thread) {
   return runs_loop(thread) && !loop_waits(thread);
 }
 
+bool waits_for_task_lock(const AsyncTask& task) {
+  return task.object == "lock";
+}
+
 std::vector<const AsyncTask*> last_tasks(const model::ProcessStacks& process) {
   std::vector<const AsyncTask*> out;
   for (const AsyncTask& task : process.tasks) {
-    const bool of_another = std::any_of(process.tasks.begin(), process.tasks.end(),
-                                        [&](const AsyncTask& t) { return t.id == task.awaits; });
+    const bool of_another =
+        !waits_for_task_lock(task) && std::any_of(process.tasks.begin(), process.tasks.end(),
+                                                  [&](const AsyncTask& t) { return t.id == task.awaits; });
     if (!of_another && !gathers(task)) {
       out.push_back(&task);
     }
   }
   // The set of tasks has no order. The greenlet of the program itself waits for the others.
-  const auto key = [](const AsyncTask* t) {
-    return std::tuple(t->frames.back().func == "<module>", t->name.size(), t->name);
+  const auto key = [&](const AsyncTask* t) {
+    const bool holds = std::any_of(process.tasks.begin(), process.tasks.end(), [&](const AsyncTask& other) {
+      return waits_for_task_lock(other) && other.awaits == t->id;
+    });
+    const int order = holds ? 0 : waits_for_task_lock(*t) ? 2 : 1;
+    return std::tuple(t->frames.back().func == "<module>", order, t->name.size(), t->name);
   };
   std::sort(out.begin(), out.end(), [&](const AsyncTask* a, const AsyncTask* b) { return key(a) < key(b); });
   return out;

@@ -17,7 +17,11 @@ bool blocks_loop(const model::ThreadStack& thread);
 // The line of the user's code that the task is in, with the innermost coroutine as the called function.
 model::CodeLocation place_of(const model::AsyncTask& task);
 
-// The tasks that do not merely wait for other tasks of the list, or for several at once.
+// The task waits for a lock that a task of the list holds.
+bool waits_for_task_lock(const model::AsyncTask& task);
+
+// The tasks that do not merely wait for other tasks of the list, or for several at once. Those that hold a
+// lock that others wait for come first, those that wait for such a lock last.
 std::vector<const model::AsyncTask*> last_tasks(const model::ProcessStacks& process);
 
 }  // namespace xpurun::report

@@ -88,6 +88,15 @@ bool writes_to_full_pipe(const ThreadStack& thread) {
          thread.syscall_file.starts_with("pipe:");
 }
 
+std::vector<Frame> interrupted_frames(const ThreadStack& thread) {
+  const auto check = std::find_if(thread.frames.begin(), thread.frames.end(), [](const Frame& f) {
+    return f.kind == FrameKind::native && f.func.find("PyErr_CheckSignals") != std::string::npos;
+  });
+  const auto python = [](const Frame& f) { return f.kind == FrameKind::python; };
+  return std::any_of(thread.frames.begin(), check, python) ? std::vector(check, thread.frames.end())
+                                                           : std::vector<Frame>();
+}
+
 std::string thread_words(const ThreadStack& thread) {
   const std::string& name = thread.python_name.empty() ? thread.comm : thread.python_name;
   return name.empty() ? tr("thread {}", thread.tid) : tr("thread {} ({})", thread.tid, base::sanitize(name));

@@ -24,6 +24,9 @@ std::vector<const model::ThreadStack*> threads_in_acquire(const model::ProcessSt
 // Blocked in a write to a pipe: the pipe is full and no process reads.
 bool writes_to_full_pipe(const model::ThreadStack& thread);
 
+// The frames that a signal handler of Python has interrupted; empty outside of one.
+std::vector<model::Frame> interrupted_frames(const model::ThreadStack& thread);
+
 // "thread 105 (Thread-1)"
 std::string thread_words(const model::ThreadStack& thread);
 

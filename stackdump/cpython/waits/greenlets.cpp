@@ -1,6 +1,7 @@
 #include "stackdump/cpython/waits/greenlets.h"
 
 #include "stackdump/cpython/dict.h"
+#include "stackdump/cpython/object.h"
 
 #include <fmt/format.h>
 
@@ -18,9 +19,11 @@ constexpr size_t kTypeBase = 256;        // tp_base
 constexpr size_t kGreenletState = 32;    // pointer to the C++ object, behind weak references and dict
 constexpr size_t kStateBytes = 512;      // of that object, whose fields differ between versions
 constexpr size_t kDeadlineEvery = 1024;  // objects
+constexpr size_t kHeadBytes = 16;        // PyObject_HEAD
 constexpr uint64_t kFlags = 3;           // in the links of the collector's lists
 constexpr size_t kMostObjects = size_t{1} << 22;
-constexpr Addr kGeneration = 24;  // size of the head of one of the collector's lists
+constexpr size_t kMostWaiters = 1024;  // of one lock
+constexpr Addr kGeneration = 24;       // size of the head of one of the collector's lists
 
 // PyGC_Head and PyObject_HEAD, in this order.
 struct Tracked {
@@ -47,6 +50,10 @@ class GreenletReader {
     for (Addr younger = 1; head != 0 && younger <= 2; ++younger) {
       walk(head - younger * kGeneration, interp);
     }
+    for (RawTask& task : out_.tasks) {
+      const auto lock = locks_.find(task.address);
+      task.lock = lock == locks_.end() ? 0 : lock->second;
+    }
   }
 
  private:
@@ -65,27 +72,53 @@ class GreenletReader {
       }
       if (at >= interp && at < interp + kInterpreterBytes) {
         head = at;
-      } else if (is_greenlet(node->type)) {
+      } else if (const Kind kind = kind_of(node->type); kind == Kind::greenlet) {
         add(at + kBeforeObject);
+      } else if (kind == Kind::lock) {
+        note_waiters(at + kBeforeObject);
       }
       at = node->next & ~kFlags;
     } while (at != start);
     return head;
   }
 
-  bool is_greenlet(Addr type) {
+  enum class Kind { other, greenlet, lock };
+
+  Kind kind_of(Addr type) {
     const auto known = types_.find(type);
     if (known != types_.end()) {
       return known->second;
     }
-    bool found = false;
+    Kind found = Kind::other;
     Addr base = type;
-    for (size_t i = 0; i < kMostBases && base != 0 && !found; ++i) {
+    for (size_t i = 0; i < kMostBases && base != 0 && found == Kind::other; ++i) {
       const auto name = memory_.c_string(pointer(base + o_.type_name), 256);
-      found = name == "greenlet.greenlet";
+      found = name == "greenlet.greenlet"                      ? Kind::greenlet
+              : name == "gevent._gevent_c_semaphore.Semaphore" ? Kind::lock
+                                                               : Kind::other;
       base = name ? pointer(base + kTypeBase) : 0;
     }
     return types_.emplace(type, found).first->second;
+  }
+
+  // A lock of gevent has a list of the methods that resume those who wait: greenlet.switch.
+  void note_waiters(Addr lock) {
+    const auto type = type_of(memory_, lock, o_);
+    const auto size =
+        type ? memory_.value<int64_t>(type->address + o_.type_basicsize).value_or(0) : int64_t{0};
+    const auto raw = memory_.bytes(lock, std::clamp<size_t>(static_cast<size_t>(size), 0, kStateBytes));
+    const auto bytes = std::as_bytes(std::span(raw ? *raw : std::string()));
+    for (size_t at = kHeadBytes; at + sizeof(Addr) <= bytes.size(); at += sizeof(Addr)) {
+      const Addr value = field<uint64_t>(bytes, at).value_or(0);
+      const bool address = value > 4096 && value % alignof(Addr) == 0;
+      const auto of = address ? type_of(memory_, value, o_) : std::nullopt;
+      const auto waiters =
+          of && of->name == "list" ? memory_.value<uint64_t>(value + o_.sequence_size).value_or(0) : 0;
+      for (size_t i = 0; i < std::min<size_t>(waiters, kMostWaiters); ++i) {
+        const Addr method = pointer(pointer(value + o_.list_items) + i * sizeof(Addr));
+        locks_[pointer(method + kMethodSelf)] = lock;
+      }
+    }
   }
 
   // The state of a suspended greenlet has its innermost frame object; that of a running one has none.
@@ -126,7 +159,8 @@ class GreenletReader {
   base::MonoNs deadline_;
   size_t objects_ = 0;
   size_t number_ = 0;
-  std::unordered_map<Addr, bool> types_;
+  std::unordered_map<Addr, Kind> types_;
+  std::unordered_map<Addr, Addr> locks_;  // by the greenlet that waits
 };
 
 }  // namespace

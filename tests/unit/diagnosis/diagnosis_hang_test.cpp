@@ -512,7 +512,9 @@ TEST_CASE("a process alone is its own culprit") {
   SUBCASE("also if other processes leave little CPU for the loop") {
     busy.cpu(0, 0.05).seen(0).main_queue_share = 0.6;
     CHECK(diagnose(busy.facts).id == "hang.busy");
-    busy.seen(0).main_queue_share = 0.3;  // sleeps in between
+    busy.cpu(0, 0).seen(0).main_queue_share = 0.9;  // less than one tick of CPU time
+    CHECK(diagnose(busy.facts).id == "hang.busy");
+    busy.cpu(0, 0.05).seen(0).main_queue_share = 0.3;  // sleeps in between
     CHECK(diagnose(busy.facts).id == "hang.stuck");
   }
   Job lock(1);

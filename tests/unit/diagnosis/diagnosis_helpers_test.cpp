@@ -1,4 +1,5 @@
 // The effect of a rank's own threads and processes, and of waits for external events, on the verdict.
+#include "report/diagnosis/helpers.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
@@ -193,4 +194,53 @@ TEST_CASE("a server that waits for requests is no hang") {
                    .frames = {py("Lock.acquire", "/usr/lib/python3.11/asyncio/locks.py", 114),
                               py("handle", "/home/u/serve.py", 3)}});
   CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
+}
+
+TEST_CASE(
+    "a helper inside of a piece of work is named, a helper that waits for work or serves others is not") {
+  const model::Frame run = py("BaseProcess.run", "/usr/lib/python3.11/multiprocessing/process.py", 108);
+  const model::Frame server = py("main", "/usr/lib/python3.11/multiprocessing/forkserver.py", 273);
+  const model::Frame worker = py("_process_worker", "/usr/lib/python3.11/concurrent/futures/process.py", 240);
+  const model::Frame user = py("tokenize", "/home/u/train.py", 5);
+  const auto place_of = [](std::vector<model::Frame> frames) {
+    return place_of_helper({.state = 'S', .main = true, .frames = std::move(frames)}).line;
+  };
+  const model::Frame get = py("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 103);
+  const model::Frame wait = py("Event.wait", "/usr/lib/python3.11/threading.py", 622);
+  CHECK(place_of({native("nanosleep", "libc.so.6"), user, worker, run, server}) == 5);
+  CHECK(place_of({wait, user, worker, run, server}) == 5);
+  CHECK(place_of({get, worker, run, server}) == 0);
+  CHECK(place_of({get, user, run, py("<module>", "/home/u/train.py", 20)}) == 0);  // takes work itself
+  CHECK(place_of({py("EpollSelector.select", "/usr/lib/python3.11/selectors.py", 468), server}) == 0);
+  CHECK(place_of({py("main", "/x/joblib/externals/loky/backend/resource_tracker.py", 357),
+                  py("<module>", "<string>", 1)}) == 0);
+}
+
+TEST_CASE("the occasion of a wait: a signal handler, or the end of the program") {
+  Job job(1);
+  const model::Frame lock = py("on_alarm", "/home/u/train.py", 6, "lock.acquire");
+  const model::Frame save = py("save", "/home/u/train.py", 12);
+  job.rank(0, {native("futex_wait", "libc.so.6"), lock, native("PyErr_CheckSignals", "python3.11"), save});
+  job.hang_dump();
+  Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.find(
+            "waiting for a lock in on_alarm (train.py:6: lock.acquire) for 10 s, in a signal handler that "
+            "has interrupted save (train.py:12)") != std::string::npos);
+  CHECK(v.next.text.find("take no lock in a signal handler") == 0);
+  job.rank(0, {native("futex_wait", "libc.so.6"), native("PyErr_CheckSignals", "python3.11"), save});
+  CHECK(diagnose(job.facts).sentence.find("signal handler") == std::string::npos);
+  job.rank(0, {native("futex_wait", "libc.so.6"), save, native("Py_FinalizeEx", "python3.11")});
+  CHECK(diagnose(job.facts).sentence.find("in save (train.py:12) for 10 s, at the end of the program") !=
+        std::string::npos);
+}
+
+TEST_CASE("a wait between processes that nobody is left to end") {
+  Job job(2);
+  job.all({py("Condition.wait", "/usr/lib/python3.11/multiprocessing/synchronize.py", 261),
+           py("step", "/home/u/train.py", 4),
+           py("BaseProcess._bootstrap", "/usr/lib/python3.11/multiprocessing/process.py", 108)});
+  job.hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.ends_with("for 10 s; no other process is left that could end this wait"));
+  CHECK(v.next.text.find("NCCL") == std::string::npos);
 }

@@ -250,6 +250,30 @@ TEST_CASE("the tasks of an event loop, and code that blocks one") {
             "in sync (train.py:8: Lock.acquire) for 10 s; its task Task-3 waits in refresh (train.py:12: "
             "Lock.acquire)") != std::string::npos);
 
+  // Each waits for a lock that the other one holds, beside a task that sleeps.
+  tasks.push_back({.id = 4, .name = "Task-4", .frames = {py("keep", "/home/u/train.py", 3)}});
+  tasks[0].awaits = 2;
+  tasks[1].awaits = 3;
+  tasks[0].object = tasks[1].object = "lock";
+  v = diagnose(job.facts);
+  CHECK(v.where.line == 8);
+  CHECK(v.sentence.find(
+            "in sync (train.py:8: Lock.acquire) for 10 s; its task Task-2 waits there for the lock that "
+            "Task-3 holds, Task-3 in refresh (train.py:12: Lock.acquire) for the lock that Task-2 "
+            "holds, Task-4 in keep (train.py:3)") != std::string::npos);
+  tasks[0].awaits = 4;
+  tasks[1].awaits = 2;
+  CHECK(diagnose(job.facts).sentence.find(
+            "in sync (train.py:8: Lock.acquire) for 10 s; its task Task-2 waits there for "
+            "a lock that it holds itself, ") != std::string::npos);
+  tasks[1].object = "Future";
+  tasks[1].awaits = 0;
+  v = diagnose(job.facts);
+  CHECK(v.where.line == 3);
+  CHECK(v.sentence.find(
+            "in keep (train.py:3) for 10 s; its task Task-2 waits in sync (train.py:8: Lock.acquire), Task-3 "
+            "in refresh (train.py:12: Lock.acquire) for the lock that is held there") != std::string::npos);
+
   // Greenlets, of which the program's own one waits for the others.
   job.rank(0, {py("Hub.run", "/usr/lib/python3/dist-packages/gevent/hub.py", 647)});
   auto& greenlets = job.stacks_of(0).tasks;

@@ -1,4 +1,5 @@
 #include "stackdump/cpython/line_table.h"
+#include "stackdump/cpython/waits/task_locks.h"
 
 #include <doctest/doctest.h>
 
@@ -83,4 +84,21 @@ TEST_CASE("random tables give an answer, never a negative number") {
       CHECK(r.end_column >= 0);
     }
   }
+}
+
+TEST_CASE("the value stack that a handler keeps: with a: x = 1; with b: y()") {
+  const std::string table =
+      bytes({// CPython 3.11
+             0x83, 0x05, 0x3a, 0x03, 0x88, 0x0f, 0x23, 0x05, 0x97, 0x0c, 0x3a, 0x03, 0xa3,
+             0x04, 0x27, 0x09, 0xa7, 0x03, 0x3a, 0x03, 0xaa, 0x01, 0x27, 0x09, 0xab, 0x03,
+             0x3a, 0x03, 0xba, 0x04, 0x3e, 0x07, 0xc1, 0x01, 0x01, 0x3e, 0x07});
+  CHECK(kept_depth(table, 2) == 0);
+  CHECK(kept_depth(table, 3) == 1);  // __exit__ of a
+  CHECK(kept_depth(table, 8) == 2);
+  CHECK(kept_depth(table, 22) == 2);
+  CHECK(kept_depth(table, 23) == 1);
+  CHECK(kept_depth(table, 46) == 0);
+  CHECK(kept_depth(table, -1) == 0);
+  CHECK(kept_depth("", 3) == 0);
+  CHECK(kept_depth(table.substr(0, 2), 3) == 0);  // cut
 }

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
@@ -49,23 +50,30 @@ class Terminal {
   // As by Ctrl-S: accepts nothing until go_on().
   void stop() const { REQUIRE(::tcflow(fd_.get(), TCOOFF) == 0); }
   void go_on() const { REQUIRE(::tcflow(fd_.get(), TCOON) == 0); }
+  // Nothing more can be written until something is read.
+  bool full() const {
+    pollfd waiting{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
+    return ::poll(&waiting, 1, 0) == 0;
+  }
+  // What can be read now, with ESC as '^'.
+  std::string ready() const {
+    char chunk[4096];
+    const ssize_t n = ::read(master_.get(), chunk, sizeof chunk);
+    std::string out(chunk, n > 0 ? static_cast<size_t>(n) : 0);
+    std::replace(out.begin(), out.end(), '\x1b', '^');
+    return out;
+  }
   // What was written since the last call, with ESC as '^'.
   std::string seen() const {
     // The kernel passes bytes on later, but in order: when the mark has come, all earlier bytes have.
     REQUIRE(::write(fd_.get(), &kMark, 1) == 1);
     std::string out;
-    char chunk[4096];
     while (!out.ends_with(kMark)) {
       pollfd waiting{.fd = master_.get(), .events = POLLIN, .revents = 0};
       REQUIRE(::poll(&waiting, 1, 10'000) == 1);
-      const ssize_t n = ::read(master_.get(), chunk, sizeof chunk);
-      REQUIRE(n > 0);
-      out.append(chunk, static_cast<size_t>(n));
+      out += ready();
     }
     out.pop_back();
-    for (char& c : out) {
-      c = c == '\x1b' ? '^' : c;
-    }
     return out;
   }
 
