@@ -65,6 +65,18 @@ struct StepWatchScene {
 
 }  // namespace
 
+TEST_CASE("step watch: the passes of most steps are replays of a CUDA graph") {
+  StepWatchScene s;
+  std::vector<Span> spans;
+  for (int i = 0; i < 304; ++i) {
+    spans.push_back(s.span(i < 4 ? Stage::backward : Stage::optimizer, s.now, 20 * kMs));
+    s.now += (i < 200 ? 100 : 150) * kMs;
+  }
+  s.watch.add(0, 1, spans);
+  CHECK(s.watch.rank(0).steps > 250);
+  CHECK(s.told.size() == 1);
+}
+
 TEST_CASE("step watch: a slowdown is told once, with its step") {
   for (const bool gpu : {false, true}) {
     StepWatchScene s;
