@@ -259,7 +259,8 @@ enum class WantedCalls { all, mpi_collectives };
 std::vector<SequenceCall> called(const RankSpans& all, uint32_t thread, WantedCalls wanted) {
   std::vector<SequenceCall> out;
   for (const Span& span : all.spans) {
-    if (span.stage == Stage::communication && span.thread == thread &&
+    // Without a group: a wait for calls that have returned.
+    if (span.stage == Stage::communication && span.thread == thread && span.group != 0 &&
         (wanted == WantedCalls::all ||
          model::is_mpi_collective(all.names[span.name], all.names[span.group]))) {
       const auto hash = [&all](uint32_t name) { return std::hash<std::string>()(all.names[name]); };

@@ -220,6 +220,7 @@ struct UnmarkedScene {
   Span after(Stage stage, double ms, uint32_t name = 0) {
     Span out = StepWatchScene::span(stage, s.now, static_cast<int64_t>(ms * 1e6));
     out.name = name;
+    out.group = stage == Stage::communication ? 9 : 0;
     s.now += out.duration_ns;
     return out;
   }
@@ -234,6 +235,9 @@ struct UnmarkedScene {
       for (const uint32_t name : {1U, 2U, 1U}) {
         s.now += static_cast<int64_t>(0.01 * step_ms * 1e6);
         add({after(Stage::communication, 0.1 * step_ms, name)});
+        if (i % 3 == 0) {  // a wait for calls that have returned
+          add({StepWatchScene::span(Stage::communication, s.now, kMs)});
+        }
       }
       s.now += static_cast<int64_t>(0.67 * step_ms * 1e6);
     }

@@ -32,6 +32,7 @@ class Program {
                             .name = name,
                             .place = place,
                             .thread = 7,
+                            .group = stage == Stage::communication ? 7U : 0U,
                             .bytes = bytes});
     now += tests::ms(length);
     return *this;
@@ -173,7 +174,12 @@ TEST_CASE("the sequence of collectives tells the step if nothing else does") {
     for (const uint64_t bytes : {100, 200, 200, 300}) {
       p.span(Stage::communication, 10, 5, 3, bytes).gap(2);
     }
-    p.span(Stage::communication, 5, 6, 3, 100).gap(7);
+    p.span(Stage::communication, 5, 6, 3, 100).gap(2);
+    for (int waits = i % 3; waits > 0; --waits) {
+      p.span(Stage::communication, 1);  // in Work.wait
+      p.file().spans.back().group = 0;
+    }
+    p.now = 1'000'000'000 + tests::ms(60 * (i + 1));
   }
   const StepEnds ends = p.ends();
   CHECK(ends.source == StepSource::collectives);
