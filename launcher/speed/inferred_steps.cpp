@@ -29,6 +29,9 @@ std::optional<base::MonoNs> InferredSteps::take(const Span& span) {
     case Stage::data:
       return take_batch(span);
     case Stage::communication: {
+      if (span.group == 0) {
+        return std::nullopt;  // a wait for calls that have returned
+      }
       since_batch_ = base::hash_words(since_batch_, {static_cast<uint64_t>(span.stage), span.name});
       const auto end = take_call(span);
       return batches_are_regular() ? std::nullopt : end;

@@ -19,6 +19,7 @@ constexpr size_t kMostRanks = 4096;
 constexpr double kMeanSteps = 16;
 constexpr int64_t kShortestNs = 5'000'000;  // of a value; shorter steps are summed up
 constexpr uint64_t kMissed = 50;            // steps of each other rank, until one of them is the reference
+constexpr uint64_t kWithoutPass = 32;       // calls of optimizers
 constexpr double kAsFast = 0.05;            // of the fastest level
 constexpr size_t kMostLatest = 256;         // steps to look back
 
@@ -127,6 +128,11 @@ void StepWatch::take(base::Rank rank, State& state, const Span& span) {
           certain_from_now(state);
         }
       }
+      ++state.optimized;
+      // The passes of the other steps have no spans: they are replays of a CUDA graph.
+      if (++state.no_pass > kWithoutPass && 2 * state.no_pass > state.optimized) {
+        state.passes = false;
+      }
       // Several optimizers after one pass, or one that calls another, are one step.
       if (!state.marks && (state.worked || !state.passes)) {
         end_step(rank, state, end);
@@ -135,6 +141,7 @@ void StepWatch::take(base::Rank rank, State& state, const Span& span) {
     case Stage::forward:
     case Stage::backward:
       state.passes = state.worked = true;
+      state.no_pass = 0;
       break;
     case Stage::checkpoint:
     case Stage::evaluation:

@@ -77,6 +77,8 @@ class StepWatch {
     bool guessed = false;    // some of the steps seen were inferred
     bool passes = false;     // forward or backward passes have been seen
     bool worked = false;     // since the last end
+    uint64_t optimized = 0;  // calls of optimizers
+    uint64_t no_pass = 0;    // of these, since the last pass
     base::MonoNs last_end = 0;
     int64_t aside_ns = 0;  // checkpoints and evaluations since the last end
     report::StepClock clock;

@@ -8,6 +8,7 @@ the numbers how many spans it lost.
 import _struct
 import _thread
 import itertools
+import os
 import sys
 import time
 
@@ -35,6 +36,7 @@ RECORD_AT = 32  # whether the supervisor wants spans
 GPU_MEMORY_AT = 72  # time, and bytes that are allocated, reserved, allocated at most, and in all
 TRACED_AT = 36  # change of the list of traced functions; its bytes, the change that was followed, least duration
 MOST_SITES = 4096
+LIBRARY = getattr(os, "__file__", "\0os.py")[:-len("os.py")]  # Python's own modules
 MOST_TEXT = 4096
 SHORT_CALLS, INFERRED, SENDS, RECEIVES, OBJECTS = 1, 2, 4, 8, 16  # flags of a span
 PEER_SHIFT = 40  # of the peer's rank in a span's number
@@ -195,6 +197,18 @@ class Segment:
                 return frame
             frame = frame.f_back
         return nearest
+
+    def place_in_program(self, frame):
+        """As place_of(), of the nearest caller outside of installed packages and of Python's own, if one is near."""
+        near = frame
+        for _ in range(12):
+            if near is None:
+                break
+            file = near.f_code.co_filename
+            if not ("-packages/" in file or file.startswith(LIBRARY) or file.startswith(self.package)):
+                return self.place_of(near)
+            near = near.f_back
+        return self.place_of(frame)
 
     def place_of(self, frame):
         """The text "train.py:40 (train)" for the nearest caller outside of torch."""

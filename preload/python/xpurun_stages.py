@@ -89,7 +89,7 @@ def hooks_of(stage, its_name):
         active = state.active
         if active & bit:
             return None
-        place = segment.place_of(get_frame(2))
+        place = segment.place_in_program(get_frame(2))
         state.active = active | bit
         for chance in chances:
             chance()

@@ -57,6 +57,17 @@ WRAPPER = """def NAME(*args, **kwargs):
 # pybind11 takes a function of this name whose first parameter is the object for the method that C++ has called.
 WRAPPER_OF_METHOD = WRAPPER.replace("(*args", "(self, *args").replace("enter(args", "enter((self, *args)").replace(
     "function(*args", "function(self, *args")
+WRAPPER_OF_WAIT = """def NAME(self, *args, **kwargs):
+    begin = None if getattr(local, "is_inside", False) else (cpu_now(), now())
+    try:
+        return function(self, *args, **kwargs)
+    finally:
+        if begin is not None:
+            try:
+                waited(*begin)
+            except Exception:
+                pass
+"""
 WRAPPER_THEN = """def NAME(*args, **kwargs):
     try:
         return function(*args, **kwargs)
@@ -74,6 +85,9 @@ WRAPPER_AROUND = WRAPPER_THEN.replace("    try:\n        return", """    try:
             raise
     try:
         return""", 1)
+
+
+SHORTEST_WAIT_NS = 100000
 
 
 class Group:
@@ -416,6 +430,24 @@ class Recorder:
         return shared["wrapper_of"](function, self.c10d, template, {"local": local, "enter": enter, "leave": leave,
                                                                           "raised": raised})
 
+    def wrap_wait(self):
+        """Calls that have returned, such as irecv(), are waited for here. Each long wait is a span without a group."""
+        work = getattr(self.c10d, "Work", None)
+        function = getattr(work, "wait", None)
+        text = segment.text
+
+        get_frame, now, cpu_now = sys._getframe, time.monotonic_ns, time.thread_time_ns
+
+        def waited(cpu, begin_ns):
+            end = now()
+            if end - begin_ns >= SHORTEST_WAIT_NS and segment.wants_spans():
+                segment.add_span(COMMUNICATION, text("Work.wait"), segment.place_of(get_frame(2)), begin_ns, end,
+                                 cpu_now() - cpu)
+
+        if function is not None:
+            work.wait = shared["wrapper_of"](function, self.c10d, WRAPPER_OF_WAIT,
+                                             {"local": self.local, "now": now, "cpu_now": cpu_now, "waited": waited})
+
     def wrap_destroy(self, function):
         return shared["wrapper_of"](function, self.c10d, WRAPPER_THEN, {"then": self.destroyed})
 
@@ -499,6 +531,7 @@ def wrap_functions(module):
     while waiting:
         recorder.wrap_functional(waiting.pop())
     recorder.wrap_methods()
+    recorder.wrap_wait()
 
 
 def watched(spec):

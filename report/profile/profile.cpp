@@ -6,15 +6,16 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace xpurun::report {
 
 namespace {
 
-using FunctionKey = std::pair<std::string, std::string>;
+using FunctionKey = std::tuple<std::string, std::string, int>;
 
 template <typename Wanted>
-std::vector<FunctionShare> sum_up(const Profile& profile, Wanted wanted) {
+std::vector<FunctionShare> sum_up(const Profile& profile, Wanted wanted, bool by_line = false) {
   std::map<FunctionKey, FunctionShare> sums;
   for (const ProfileTrack& track : profile.tracks) {
     if (!wanted(track)) {
@@ -24,7 +25,7 @@ std::vector<FunctionShare> sum_up(const Profile& profile, Wanted wanted) {
       std::set<FunctionKey> seen;  // a recursive function counts once per sample
       for (size_t i = 0; i < stack.size(); ++i) {
         const ProfileFrame& frame = profile.frames[stack[i]];
-        const FunctionKey key{frame.function, frame.file};
+        const FunctionKey key{frame.function, frame.file, by_line ? frame.line : 0};
         FunctionShare& sum = sums[key];
         sum.self += i + 1 == stack.size() ? samples : 0;
         sum.total += seen.insert(key).second ? samples : 0;
@@ -33,8 +34,7 @@ std::vector<FunctionShare> sum_up(const Profile& profile, Wanted wanted) {
   }
   std::vector<FunctionShare> out;
   for (auto& [key, sum] : sums) {
-    sum.function = key.first;
-    sum.file = key.second;
+    std::tie(sum.function, sum.file, sum.line) = key;
     out.push_back(std::move(sum));
   }
   std::stable_sort(out.begin(), out.end(), [](const FunctionShare& a, const FunctionShare& b) {
@@ -97,6 +97,11 @@ std::vector<FunctionShare> functions_of(const Profile& profile) {
 
 std::vector<FunctionShare> functions_of(const Profile& profile, const model::RankSet& ranks) {
   return sum_up(profile, [&](const ProfileTrack& t) { return ranks.contains(t.rank); });
+}
+
+std::vector<FunctionShare> lines_of(const Profile& profile, const model::RankSet& ranks) {
+  return sum_up(
+      profile, [&](const ProfileTrack& t) { return ranks.contains(t.rank); }, true);
 }
 
 void mark_idle(Profile& profile, const std::map<base::Rank, GpuActivity>& gpus) {

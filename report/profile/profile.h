@@ -69,10 +69,11 @@ struct GpuActivity {
 // Sets ProfileTrack::with_gpu and idle of the ranks' own processes.
 void mark_idle(Profile& profile, const std::map<base::Rank, GpuActivity>& gpus);
 
-// A function, regardless of the line.
+// A function, regardless of the line, or one line of it.
 struct FunctionShare {
   std::string function;
   std::string file;
+  int line = 0;        // 0: all lines
   uint64_t self = 0;   // samples whose innermost frame is the function
   uint64_t total = 0;  // samples with the function anywhere
 };
@@ -80,9 +81,11 @@ struct FunctionShare {
 // Of all tracks, or of those with these ranks; most self samples first.
 std::vector<FunctionShare> functions_of(const Profile& profile);
 std::vector<FunctionShare> functions_of(const Profile& profile, const model::RankSet& ranks);
+// The same by line.
+std::vector<FunctionShare> lines_of(const Profile& profile, const model::RankSet& ranks);
 
 // Tables for people: functions by self time; with `compared`, the functions whose share of these ranks' time
-// differs most from their share of the others'.
+// differs most from their share of the others', and the lines of functions whose lines differ more.
 std::string profile_text(const Profile& profile, const model::RankSet& compared, size_t columns);
 // "rank 2 / MainThread;train (train.py);step (train.py) 42"
 std::string profile_folded(const Profile& profile);

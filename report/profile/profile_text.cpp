@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string_view>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -19,7 +22,8 @@ double share(uint64_t part, uint64_t whole) {
 }
 
 std::string name_of(const FunctionShare& f) {
-  return fmt::format("{} ({})", f.function, base::base_name(f.file));
+  return f.line > 0 ? fmt::format("{} ({}:{})", f.function, base::base_name(f.file), f.line)
+                    : fmt::format("{} ({})", f.function, base::base_name(f.file));
 }
 
 std::string heading(const Profile& p) {
@@ -38,6 +42,8 @@ struct Difference {
   const FunctionShare* function;
   double here;
   double there;
+
+  double size() const { return std::abs(here - there); }
 };
 
 // By self time: a slow callee makes its callers differ in total time as well, and only the callee is of
@@ -47,7 +53,7 @@ std::vector<Difference> differences(const std::vector<FunctionShare>& here, uint
   std::vector<Difference> out;
   const auto find = [](const std::vector<FunctionShare>& in, const FunctionShare& f) {
     const auto it = std::find_if(in.begin(), in.end(), [&](const FunctionShare& other) {
-      return other.function == f.function && other.file == f.file;
+      return other.function == f.function && other.file == f.file && other.line == f.line;
     });
     return it == in.end() ? uint64_t{0} : it->self;
   };
@@ -59,11 +65,27 @@ std::vector<Difference> differences(const std::vector<FunctionShare>& here, uint
       out.push_back({&f, 0, share(f.self, there_samples)});
     }
   }
-  std::erase_if(out, [](const Difference& d) { return std::abs(d.here - d.there) < kLeastDifference; });
-  std::stable_sort(out.begin(), out.end(), [](const Difference& a, const Difference& b) {
-    return std::abs(a.here - a.there) > std::abs(b.here - b.there);
-  });
   return out;
+}
+
+// Ranks that spend as long in a function may do so in different lines: then these take its place.
+void put_lines(std::vector<Difference>& functions, std::vector<Difference> lines) {
+  std::map<std::pair<std::string_view, std::string_view>, std::vector<Difference>> of;
+  for (const Difference& line : lines) {
+    of[{line.function->function, line.function->file}].push_back(line);
+  }
+  std::vector<Difference> out;
+  for (const Difference& function : functions) {
+    const auto& inside = of[{function.function->function, function.function->file}];
+    const bool by_line = std::any_of(inside.begin(), inside.end(), [&](const Difference& line) {
+      return line.function->line > 0 && line.size() >= function.size() + kLeastDifference;
+    });
+    out.insert(out.end(), by_line ? inside.begin() : inside.end(), inside.end());
+    if (!by_line) {
+      out.push_back(function);
+    }
+  }
+  functions = std::move(out);
 }
 
 uint64_t samples_of(const Profile& profile, const model::RankSet& ranks) {
@@ -78,7 +100,15 @@ std::string compared_text(const Profile& profile, const model::RankSet& ranks, s
   const model::RankSet others = profile.ranks().minus(ranks);
   const auto here = functions_of(profile, ranks);
   const auto there = functions_of(profile, others);
-  const auto rows = differences(here, samples_of(profile, ranks), there, samples_of(profile, others));
+  const uint64_t here_samples = samples_of(profile, ranks);
+  const uint64_t there_samples = samples_of(profile, others);
+  auto rows = differences(here, here_samples, there, there_samples);
+  const auto here_lines = lines_of(profile, ranks);
+  const auto there_lines = lines_of(profile, others);
+  put_lines(rows, differences(here_lines, here_samples, there_lines, there_samples));
+  std::erase_if(rows, [](const Difference& d) { return d.size() < kLeastDifference; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Difference& a, const Difference& b) { return a.size() > b.size(); });
   std::string out =
       fmt::format("\nRanks {} compared with ranks {}, by self time:\n\n   MORE   THESE  OTHERS  FUNCTION\n",
                   ranks.text(), others.text());

@@ -161,6 +161,7 @@ class Loader {
 RankSteps without_samples(RankSteps rank) {
   rank.shapes.clear();
   rank.launch_delays = {};
+  rank.reads = {};
   rank.arrivals.shrink_to_fit();
   return rank;
 }

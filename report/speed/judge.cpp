@@ -294,16 +294,18 @@ class Judge {
   // Every n-th step is slow because of a rank. Without such a rank it may be the evaluation of an own loop.
   void add_pattern() {
     const auto pattern = pattern_of(seconds_, window_);
-    if (!pattern || !job_.synchronous() || inferred_) {
+    const auto blame = pattern && job_.synchronous()
+                           ? blame_for(*pattern, job_, inferred_ ? nullptr : &compared(), hosts_)
+                           : std::nullopt;
+    if (!blame) {
       return;
     }
-    const auto blame = find_blame(without_usual_steps(compared(), *pattern, window_), hosts_, window_);
-    if (!blame || blame->lost_s < kOwnFault * (pattern->slow_s - pattern->usual_s)) {
-      return;
-    }
-    model::SpeedFinding f{
-        .problem = SpeedProblem::slow_rank, .confidence = certainty(), .ranks = set_of(job_, blame->ranks)};
-    put_loss(f, mean_step_s_ - pattern->usual_s);
+    model::SpeedFinding f{.problem = SpeedProblem::slow_rank,
+                          .confidence = certainty(),
+                          .ranks = set_of(job_, blame->ranks),
+                          .since = pattern->since,
+                          .since_wall_ns = begin_of(pattern->since)};
+    put_loss(f, pattern->lost_s);
     put_sentence(f, [&] { return pattern_sentence(f, *pattern); });
     f.next = next_step(f);
     out_.findings.push_back(std::move(f));

@@ -166,6 +166,12 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
   return out + (out.empty() || why.empty() ? "" : tr("; ")) + why;
 }
 
+std::string since_words(const model::SpeedFinding& finding) {
+  const std::string when =
+      finding.since_wall_ns > 0 ? fmt::format(" ({})", time_of_day(finding.since_wall_ns)) : "";
+  return finding.since < 0 ? "" : tr(" since step {}{}", grouped(finding.since), when);
+}
+
 }  // namespace
 
 std::string short_seconds(double seconds) {
@@ -208,11 +214,8 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
   if (!several && !words.host.empty()) {
     who += words.gpu.empty() ? tr(" (host {})", words.host) : tr(" (host {}, GPU {})", words.host, words.gpu);
   }
-  const std::string when =
-      finding.since_wall_ns > 0 ? fmt::format(" ({})", time_of_day(finding.since_wall_ns)) : "";
-  const std::string since = finding.since < 0 ? "" : tr(" since step {}{}", grouped(finding.since), when);
   std::string out = tr("{} cost{} every step {} ({}){}: {}{}", who, several && !words.whole_host ? "" : "s",
-                       percent(finding.share), short_seconds(finding.lost_s), since,
+                       percent(finding.share), short_seconds(finding.lost_s), since_words(finding),
                        words.only_part ? tr("mostly, ") : "", reason(words.cause, finding.place, several));
   if (!words.others_wait_in.empty()) {
     out += tr("; the others wait in {}", words.others_wait_in);
@@ -242,10 +245,11 @@ std::string spell_sentence(const model::SpeedFinding& finding, double before_s, 
 std::string pattern_sentence(const model::SpeedFinding& finding, const StepPattern& pattern) {
   const std::string slow = short_seconds(pattern.slow_s);
   const std::string usual = short_seconds(pattern.usual_s);
-  return finding.ranks.size() == 1 ? tr("rank {} is slow in every {}th step: {} instead of {}",
-                                        finding.ranks.brief(), pattern.period, slow, usual)
-                                   : tr("ranks {} are slow in every {}th step: {} instead of {}",
-                                        finding.ranks.brief(), pattern.period, slow, usual);
+  return (finding.ranks.size() == 1 ? tr("rank {} is slow in every {}th step: {} instead of {}",
+                                         finding.ranks.brief(), pattern.period, slow, usual)
+                                    : tr("ranks {} are slow in every {}th step: {} instead of {}",
+                                         finding.ranks.brief(), pattern.period, slow, usual)) +
+         since_words(finding);
 }
 
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared) {

@@ -2,8 +2,8 @@
 
 tests/data/gpu_runs was recorded by `xpurun selftest --slow --gpu --keep`, and `pipeline` by the job of
 tests/gpu/pipeline with PIPELINE_STEPS=10, the `ahead` ones and `compiled-batch` by tests/gpu/slow_loops on two H200,
-without captures; run.json has no paths and no environment. The two `noisy` runs are from two H100 on a virtual machine
-whose hypervisor took up to 10 % of the CPU time.
+without captures, so are `every-eighth` and `graph-batch`; run.json has no paths and no environment. The two `noisy`
+runs are from two H100 on a virtual machine whose hypervisor took up to 10 % of the CPU time.
 """
 
 import json
@@ -90,6 +90,21 @@ class RecordedGpuRuns(xpurun_test.Case):
                 self.assertAlmostEqual(1e3 * first["lost_s"] / (after - before), 1, delta=0.1)
                 for rank in report["ranks"]:
                     self.assertAlmostEqual((rank["own_s"] + rank["wait_s"]) / report["step_s"], 1, delta=0.05)
+
+    def test_every_eighth_step_slow_spills_into_the_next_one_of_the_other_rank(self):
+        report = self.analysis("every-eighth")
+        self.assertEqual([(f["problem"], f["ranks"]) for f in report["findings"]], [("slow_rank", [1])])
+        first = report["findings"][0]
+        self.assertIn("rank 1 is slow in every 8th step: 78 ms instead of 34 ms since step 133", first["sentence"])
+        self.assertAlmostEqual(1e3 * first["lost_s"], 45 / 8, delta=0.4)
+
+    def test_steps_whose_passes_are_replays_of_a_cuda_graph(self):
+        report = self.analysis("graph-batch")
+        self.assertEqual((report["source"], report["clock"], report["steps"]), ("optimizer", "gpu", 278))
+        self.assertAlmostEqual(1e3 * report["step_s"] / 64.84, 1, delta=0.01)
+        first = report["findings"][0]
+        self.assertEqual((first["problem"], first["ranks"]), ("slow_rank", [1]), first["sentence"])
+        self.assertLessEqual(abs(first["since"] - 129), 3)
 
     def test_the_comparison_with_a_fast_run_begins_with_the_culprit(self):
         fast = self.unpack("nothing-slow")

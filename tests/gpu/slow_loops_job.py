@@ -1,7 +1,8 @@
 """Ordinary training loops, one process a rank, that become slow: slow_loops_job.py KIND CAUSE EVERY SINCE STEPS DIR.
 
 KIND: ddp (eight linear layers), fsdp, compile (the same by torch.compile), accumulate (four micro-batches a step), gan
-(two networks and optimizers), graph (forward and backward pass in a CUDA graph, gradients reduced by hand), streams
+(two networks and optimizers), graph (forward and backward pass in a CUDA graph, gradients reduced by hand), whole (the
+whole step in one CUDA graph), inference (no gradients and no optimizer; the outputs are gathered), streams
 (the next batch is made on a stream of its own), loader (a DataLoader with a worker, whose samples have the causes of
 the host), sends (ddp whose ranks also send each other their losses), lightning (starts its second rank itself),
 pipeline (two stages of eight layers, four micro-batches), batched (the same by batch_isend_irecv), trainer (of
@@ -253,6 +254,60 @@ def graph():
     finish(cause, clock)
 
 
+def whole():
+    """The step of the optimizer is in the graph too, so Python sees replays only."""
+    rank, cause, clock = start()
+    model = network().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    x = torch.randn(ROWS, WIDTH, device="cuda")
+
+    def step_of_graph():
+        optimizer.zero_grad(set_to_none=False)
+        loss = model(x).square().mean()
+        loss.backward()
+        for p in model.parameters():
+            dist.all_reduce(p.grad)
+        optimizer.step()
+        return loss.detach()
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step_of_graph()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        loss = step_of_graph()
+    for step in range(STEPS):
+        cause.before(step)
+        x.copy_(torch.randn(ROWS, WIDTH, device="cuda"))
+        recorded.replay()
+        if step % EVERY == EVERY - 1:
+            float(loss)
+        clock.step()
+    finish(cause, clock)
+
+
+def inference():
+    rank, cause, clock = start()
+    model = network().cuda()
+    big = torch.randn(8192, 8192, device="cuda")
+    with torch.no_grad():
+        for step, x in enumerate(batches(cause)):
+            y = model(x)[:ROWS, :64].contiguous()
+            outputs = [torch.empty_like(y) for _ in range(2)]
+            dist.all_gather(outputs, y)
+            mean = y.mean()
+            dist.all_reduce(mean)
+            cause.after(step, big)
+            if step % EVERY == EVERY - 1:
+                float(mean)
+            clock.step()
+    finish(cause, clock)
+
+
 def loop():
     rank, cause, clock = start()
     model = network().cuda()
@@ -415,4 +470,4 @@ def lightning():
 
 if __name__ == "__main__":
     {"lightning": lightning, "pipeline": pipeline, "batched": pipeline, "trainer": trainer, "gan": gan,
-     "graph": graph}.get(KIND, loop)()
+     "graph": graph, "whole": whole, "inference": inference}.get(KIND, loop)()

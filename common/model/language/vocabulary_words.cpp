@@ -31,7 +31,7 @@ constexpr std::array kWords = {
     later("evaluation"),  later("garbage"),      later("function"),      later("mark"),
     later("collectives"), later("weight"),       later("kernel"),        later("collective"),
     later("memory"),      later("call"),         later("inside a node"), later("between nodes"),
-    later("mismatch"),
+    later("mismatch"),    later("replays"),
 };
 
 // A name that is added to a vocabulary is added here, and so to the catalogue.

@@ -36,10 +36,11 @@ enum class StepSource {
   optimizer,    // ends of optimizer spans
   data,         // waits for the next batch
   collectives,  // the sequence of collectives repeats itself
+  replays,      // of a CUDA graph
 };
 template <>
-inline constexpr std::array<std::string_view, 5> kNames<StepSource> = {"none", "mark", "optimizer", "data",
-                                                                       "collectives"};
+inline constexpr std::array<std::string_view, 6> kNames<StepSource> = {"none", "mark",        "optimizer",
+                                                                       "data", "collectives", "replays"};
 
 // What the durations of the steps were taken from.
 enum class ClockSource {

@@ -123,18 +123,18 @@ void StepClock::emit_between(int64_t begin_ns, int64_t end_ns, size_t count, dou
     aside += pending_[i].host.aside_ns;
   }
   const double each = static_cast<double>(std::max<int64_t>(end_ns - begin_ns - aside, 0)) / steps;
-  double at = static_cast<double>(end_ns) - each * static_cast<double>(count) - static_cast<double>(aside);
+  double rest = each * static_cast<double>(count) + static_cast<double>(aside);  // to the end
   for (size_t i = 0; i < count; ++i) {
     const Pending& one = pending_[i];
-    const double length = each + static_cast<double>(one.host.aside_ns);
+    const int64_t at = end_ns - std::llround(rest);
+    rest -= each + static_cast<double>(one.host.aside_ns);
     out.push_back({.source = ClockSource::gpu,
-                   .begin_ns = static_cast<int64_t>(at),
-                   .duration_ns = static_cast<int64_t>(at + length) - static_cast<int64_t>(at),
+                   .begin_ns = at,
+                   .duration_ns = end_ns - std::llround(rest) - at,
                    .aside_ns = one.host.aside_ns,
                    .work_ns = one.work ? one.work->begin_ns : -1,
                    .lead_ns = one.work ? std::max<int64_t>(one.work->begin_ns - one.work->called_ns, 0) : -1,
                    .together = count});
-    at += length;
   }
   drop(count);
 }

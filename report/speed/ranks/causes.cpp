@@ -58,6 +58,13 @@ double lost_cpu(const RankMeans& m) {
   return known_or_zero(m.lost_cpu_s);
 }
 
+// How long these ranks lack a CPU for each second in which they use one: on a loaded machine, a rank that has
+// more to do lacks the CPU longer as well.
+double lost_of_used(const std::vector<RankMeans>& means, const std::vector<bool>& ranks) {
+  const double used = median_of(means, ranks, [](const RankMeans& m) { return known_or_zero(m.cpu_s); });
+  return used > 0 ? median_of(means, ranks, lost_cpu) / used : 0;
+}
+
 // The taker of most of `excess_s`, if the limit or the hypervisor is it. `part_excess` compares parts of
 // ranks.
 void name_taker(const std::vector<RankMeans>& means, const std::vector<bool>& ranks, double excess_s,
@@ -305,7 +312,13 @@ Cause cause_by_times(const JobSteps& job, const MeansOfWindow& now, const Blame&
   // Who uses more CPU on a busy machine also waits more for it.
   const double used = known_or_zero(excess([](const RankMeans& m) { return known_or_zero(m.cpu_s); }));
   const double lost = delays_known ? excess(lost_cpu) : 0;
-  const double delay = lost >= kLostByOthers * used ? lost : 0;
+  const auto unexplained = [&](const std::vector<RankMeans>& of) {
+    const double usual = lost_of_used(of, others);
+    return excess_in(of,
+                     [usual](const RankMeans& m) { return lost_cpu(m) - usual * known_or_zero(m.cpu_s); });
+  };
+  const double alone = unexplained(means) - (before != nullptr ? unexplained(before->means) : 0);
+  const double delay = lost >= kLostByOthers * used ? std::min(lost, alone) : 0;
   // Threads other than the main one may lack a CPU at the same time.
   const double contention = std::min(delay, total - data - garbage);
   const double rest = total - data - garbage - std::max(contention, 0.0);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 namespace xpurun::report {
@@ -167,6 +168,17 @@ void add_wait(std::vector<StepRecord>& steps, std::vector<StepRecord>::iterator 
   }
 }
 
+// To the step in which the wait ends, and the work after it begins.
+void add_overlapped(std::vector<StepRecord>& steps, std::vector<StepRecord>::iterator step, int64_t wait_end,
+                    int64_t overlapped_ns) {
+  while (step != steps.end() && step->begin_ns + step->duration_ns <= wait_end) {
+    ++step;
+  }
+  if (step != steps.end()) {
+    step->overlapped_ns += overlapped_ns;
+  }
+}
+
 // A rank whose collectives of a step were not all timed hides how long the others waited.
 void find_known_steps(JobSteps& job) {
   std::vector<bool> unknown(job.steps(), false);
@@ -194,6 +206,30 @@ void find_known_steps(JobSteps& job) {
   }
 }
 
+// A step that begins with a collective of all ranks begins when the last of them has come: the ranks that
+// wait there wait for what made the last rank late, which is part of the step before.
+void begin_together(JobSteps& job, const Gatherings& gatherings) {
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    RankSteps& rank = job.rank(r);
+    const auto all_there = [&](int64_t begin_ns) -> std::optional<int64_t> {
+      const auto at = std::lower_bound(rank.arrivals.begin(), rank.arrivals.end(), begin_ns,
+                                       [](const Arrival& one, int64_t ns) { return one.begin_ns < ns; });
+      if (at == rank.arrivals.end() || at->begin_ns != begin_ns || at->pair) {
+        return {};
+      }
+      const Gathering& g = gatherings.at(at->collective);
+      return g.ranks == job.ranks() ? std::optional(std::min(g.last_begin, at->end_ns)) : std::nullopt;
+    };
+    for (StepRecord& step : rank.steps) {
+      const int64_t end_ns = step.begin_ns + step.duration_ns;
+      const auto end = all_there(end_ns);
+      step.end_wait_ns = end ? *end - end_ns : -1;
+      step.begin_ns = all_there(step.begin_ns).value_or(step.begin_ns);
+      step.duration_ns = std::max<int64_t>(end.value_or(end_ns) - step.begin_ns, 0);
+    }
+  }
+}
+
 }  // namespace
 
 bool measure_waits(JobSteps& job) {
@@ -204,6 +240,7 @@ bool measure_waits(JobSteps& job) {
     align_clocks(job);
     gatherings = gather(job);
   }
+  begin_together(job, gatherings);
   find_known_steps(job);
   see_what_follows(job, gatherings);
   for (size_t r = 0; r < job.ranks(); ++r) {
@@ -230,7 +267,7 @@ bool measure_waits(JobSteps& job) {
       // A rank that begins the next collective at once has long done what the last rank still has to do.
       const int64_t rest = g.after_ns > 0 && to > from ? until_next(rank.arrivals, i) : -1;
       if (rest >= 0 && static_cast<double>(rest) <= kAtOnce * static_cast<double>(g.after_ns)) {
-        step->overlapped_ns += std::min(to - from, g.after_ns);
+        add_overlapped(rank.steps, step, to, std::min(to - from, g.after_ns));
       }
       covered = std::max(covered, to);
       if (!arrival.pair) {
@@ -276,8 +313,24 @@ void OwnTimes::pass_over(size_t step) {
   passed_over_[step] = true;
 }
 
-OwnTimes::OwnTimes(const JobSteps& job, bool measured) : ranks_(job.ranks()), passed_over_(job.steps()) {
-  own_.assign(ranks_ * job.steps(), -1);
+OwnTimes::OwnTimes(const JobSteps& job)
+    : ranks_(job.ranks()), own_(job.ranks() * job.steps(), -1), passed_over_(job.steps()) {}
+
+OwnTimes OwnTimes::by_ends(const JobSteps& job) {
+  OwnTimes out(job);
+  for (size_t i = 0; i < job.steps(); ++i) {
+    for (size_t r = 0; r < job.ranks(); ++r) {
+      const StepRecord* step = job.at(r, i);
+      if (step != nullptr && step->end_wait_ns >= 0) {
+        out.own_[i * out.ranks_ + r] =
+            static_cast<float>(working_seconds(*step) - static_cast<double>(step->end_wait_ns) * 1e-9);
+      }
+    }
+  }
+  return out;
+}
+
+OwnTimes::OwnTimes(const JobSteps& job, bool measured) : OwnTimes(job) {
   std::vector<int64_t> possible(ranks_);
   for (size_t i = 0; i < job.steps(); ++i) {
     int64_t least_delay = std::numeric_limits<int64_t>::max();

@@ -28,6 +28,9 @@ class OwnTimes {
  public:
   // `measured`: measure_waits() found collectives.
   OwnTimes(const JobSteps& job, bool measured);
+  // Of all waits, only those at the ends of steps count, which are known of every step, with or without a
+  // look.
+  static OwnTimes by_ends(const JobSteps& job);
 
   std::span<const float> step(size_t step) const { return std::span(own_).subspan(step * ranks_, ranks_); }
   // A single step that lasts very long, such as one in which kernels are compiled: nothing of it counts.
@@ -41,6 +44,7 @@ class OwnTimes {
   size_t steps() const { return ranks_ == 0 ? 0 : own_.size() / ranks_; }
 
  private:
+  explicit OwnTimes(const JobSteps& job);
   void add_overlapped(const JobSteps& job, size_t step);
 
   size_t ranks_;

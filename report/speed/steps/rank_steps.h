@@ -29,6 +29,8 @@ struct StepRecord {
   std::array<int64_t, model::kStepStages> cpu_ns{};  // CPU time of that thread in spans
   int64_t wait_ns = 0;      // measured at collectives: until the last rank had arrived
   int64_t transfer_ns = 0;  // measured at collectives: from then on
+  // Measured at the collective of all ranks with which the next step begins; negative: unknown.
+  int64_t end_wait_ns = -1;
   // Communication that computing does not hide, and that it hides; with waits, negative: unknown.
   int64_t exposed_ns = -1;
   int64_t hidden_ns = -1;

@@ -3,6 +3,7 @@
 #include "common/base/hash.h"
 #include "common/base/tr.h"
 #include "report/speed/primitives/statistics.h"
+#include "report/speed/steps/numbered_steps.h"
 #include "report/speed/steps/token_period.h"
 
 #include <fmt/format.h>
@@ -20,9 +21,9 @@ using model::Span;
 using model::Stage;
 using model::StepSource;
 
-constexpr size_t kLeastSteps = 3;
 constexpr double kAlwaysSame = 0.95;
 constexpr size_t kMostCycle = 64;  // optimizer calls in one step
+constexpr size_t kWithoutPass = 16;
 
 uint64_t mix(uint64_t a, uint64_t b) {
   return base::hash_words(a, {b});
@@ -108,6 +109,21 @@ StepEnds from_marks(const RankSpans& all) {
   return out;
 }
 
+// The passes of most steps have no spans: they are replays of a CUDA graph.
+bool mostly_without_passes(const std::vector<const Span*>& spans) {
+  size_t calls = 0;
+  size_t run = 0;  // without a pass
+  size_t longest = 0;
+  for (const Span* span : spans) {
+    const bool pass = span->stage == Stage::backward || span->stage == Stage::forward;
+    const bool optimizer = span->stage == Stage::optimizer;
+    calls += optimizer ? 1 : 0;
+    run = pass ? 0 : run + (optimizer ? 1 : 0);
+    longest = std::max(longest, run);
+  }
+  return longest > kWithoutPass && 2 * longest > calls;
+}
+
 // Calls of optimizers with no forward and backward pass in between are one group: several optimizers, or one
 // for each part of the parameters. Groups that alternate (a generator's and a discriminator's) make one step
 // together.
@@ -120,11 +136,12 @@ StepEnds from_optimizers(const RankSpans& all) {
   std::vector<int64_t> ends;
   std::vector<uint64_t> tokens;
   bool open = false;
+  const bool each = mostly_without_passes(spans);
   for (const Span* span : spans) {
     if (span->stage == Stage::backward || span->stage == Stage::forward) {
       open = false;
     } else if (span->stage == Stage::optimizer) {
-      if (!open) {
+      if (!open || each) {
         ends.push_back(0);
         tokens.push_back(0);
       }
@@ -234,7 +251,7 @@ StepEnds from_calls(std::vector<SequenceCall> calls, uint32_t thread, size_t lea
   }
   out.source = StepSource::collectives;
   out.confidence = Confidence::medium;
-  out.why = fmt::format("inferred from {} collectives that repeat ({:.0f} % alike)", p, 100 * period.match);
+  out.why = repeating_words(period);
   return out;
 }
 
@@ -242,30 +259,13 @@ enum class WantedCalls { all, mpi_collectives };
 std::vector<SequenceCall> called(const RankSpans& all, uint32_t thread, WantedCalls wanted) {
   std::vector<SequenceCall> out;
   for (const Span& span : all.spans) {
-    if (span.stage == Stage::communication && span.thread == thread &&
+    // Without a group: a wait for calls that have returned.
+    if (span.stage == Stage::communication && span.thread == thread && span.group != 0 &&
         (wanted == WantedCalls::all ||
          model::is_mpi_collective(all.names[span.name], all.names[span.group]))) {
       const auto hash = [&all](uint32_t name) { return std::hash<std::string>()(all.names[name]); };
       out.push_back({span.begin_ns, end_of(span),
                      mix(mix(hash(span.name), hash(span.place)), mix(hash(span.group), span.bytes))});
-    }
-  }
-  return out;
-}
-
-std::vector<SequenceCall> timed(const RankRecord& rank) {
-  std::vector<SequenceCall> out;
-  for (const model::EventFile& file : rank.events) {
-    for (const auto& entry : file.events) {
-      const auto op = file.ops.find(entry.event.op);
-      if (op == file.ops.end() ||
-          op->second.key.op_class != static_cast<uint8_t>(wire::OpClass::collective)) {
-        continue;
-      }
-      const auto begin = static_cast<int64_t>(entry.event.begin_ns) + rank.offset_ns;
-      out.push_back({begin, begin + static_cast<int64_t>(entry.event.duration_ns),
-                     mix(mix(std::hash<std::string>()(op->second.function), op->second.work),
-                         mix(static_cast<uint64_t>(op->second.key.k), op->second.key.comm))});
     }
   }
   return out;
@@ -288,7 +288,11 @@ StepEnds find_step_ends(const RankSpans& spans, const RankRecord& rank) {
   // call is known, one collective that repeats is a step.
   StepEnds found = from_calls(called(spans, thread, WantedCalls::mpi_collectives), thread, 1);
   if (found.source == StepSource::none) {
-    found = any ? from_calls(called(spans, thread, WantedCalls::all), thread) : from_calls(timed(rank), 0);
+    found = any ? from_calls(called(spans, thread, WantedCalls::all), thread) : from_collectives(rank);
+  }
+  if (StepEnds replays = found.source == StepSource::none ? from_replays(rank) : StepEnds{};
+      replays.source != StepSource::none) {
+    return replays;
   }
   if (found.source == StepSource::none && !why.empty()) {
     found.why = why;

@@ -2,6 +2,8 @@
 
 #include "report/speed/primitives/statistics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -94,6 +96,11 @@ TokenPeriod find_period(std::span<const uint64_t> tokens, size_t least_periods) 
     }
   }
   return best;
+}
+
+std::string repeating_words(const TokenPeriod& period) {
+  return fmt::format("inferred from {} collectives that repeat ({:.0f} % alike)", period.length,
+                     100 * period.match);
 }
 
 CallCycle find_cycle(const std::vector<SequenceCall>& calls) {

@@ -57,6 +57,17 @@ TEST_CASE("a profile as text") {
   CHECK(profile_has(profile_text(Profile{.about = "pid 1"}, {}, 80), "Profile of pid 1: 0 samples"));
 }
 
+TEST_CASE("ranks that spend as long in a function, in different lines of it") {
+  Profile p = sample();
+  p.tracks[1].stacks = {{{0, 1}, 10}, {{0, 2}, 90}};
+  const std::string text = profile_text(p, {1}, 80);
+  CHECK(profile_has(text, " +50.0%   90.0%   40.0%  step (train.py:21)\n"));
+  CHECK(profile_has(text, " -50.0%   10.0%   60.0%  step (train.py:20)\n"));
+  CHECK_FALSE(profile_has(text.substr(text.find("compared with")), "step (train.py)\n"));
+  p.tracks[1].stacks = p.tracks[0].stacks;
+  CHECK(profile_has(profile_text(p, {1}, 80), "no function differs by 1 % of the samples"));
+}
+
 TEST_CASE("lines of one function are one frame in folded stacks, separate frames for speedscope") {
   CHECK(profile_has(profile_folded(sample()), "rank 0 / MainThread;main (train.py);step (train.py) 100\n"));
   const auto scope = nlohmann::json::parse(profile_speedscope(sample()));

@@ -70,6 +70,21 @@ TEST_CASE("the sentence about a rank without a CPU names who takes it") {
   }
 }
 
+TEST_CASE("a rank that has more to do on a loaded machine lacks the CPU longer, which is no cause") {
+  for (const bool more_work : {false, true}) {
+    CAPTURE(more_work);
+    MadeJob job{.ranks = 3, .steps = 120, .noise = 0.005, .seed = 6};
+    job.change = [more_work](int rank, int, StepParts& p) {
+      p.forward += rank == 1 && more_work ? 30 : 0;
+      p.delay = rank == 1 ? 360 : 270;
+    };
+    const auto report = analyse_speed(tests::make_ranks(job));
+    REQUIRE(report.findings.size() == 1);
+    CHECK(report.findings[0].ranks == model::RankSet{1});
+    CHECK(report.findings[0].cause == (more_work ? SlowCause::host_issue : SlowCause::cpu_contention));
+  }
+}
+
 TEST_CASE("a limit that throttles all ranks is reported, and no rank is named") {
   for (const double part : {2.0, 30.0}) {
     for (const bool limit : {false, true}) {

@@ -76,6 +76,7 @@ inline std::vector<report::RankRecord> make_ranks(const MadeJob& job) {
   std::normal_distribution<double> normal(0, job.noise);
   const auto noisy = [&](double value) { return value * std::exp(normal(random)); };
   std::vector<report::RankRecord> out(static_cast<size_t>(job.ranks));
+  std::vector<int64_t> used(out.size(), 0);
   std::vector<int64_t> delays(out.size(), 0);
   std::vector<int64_t> throttled(out.size(), 0);
   std::vector<int64_t> stolen(out.size(), 0);
@@ -150,11 +151,12 @@ inline std::vector<report::RankRecord> make_ranks(const MadeJob& job) {
       t = together;
       add(Stage::optimizer, 4, p.optimizer, p.optimizer);
       latest = std::max(latest, t);
+      used[r] += ms(0.1 * p.data + p.forward + p.garbage + p.backward + p.optimizer);
       delays[r] += ms(p.delay);
       throttled[r] += ms(p.throttled);
       stolen[r] += ms(p.stolen);
       file.loads.push_back({.at_ns = t,
-                            .cpu_ns = t / 2,
+                            .cpu_ns = used[r],
                             .run_delay_ns = delays[r],
                             .major_faults = 0,
                             .throttled_ns = job.takers_known ? throttled[r] : -1,

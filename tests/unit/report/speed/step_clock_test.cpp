@@ -193,7 +193,12 @@ TEST_CASE("pattern: a busy machine slows other steps too") {
   const auto found = pattern_of(seconds, {3, 300});
   REQUIRE(found.has_value());
   CHECK(found->period == 10);
-  CHECK(found->slow.size() == 30);
+  CHECK(found->slow.size() == 35);  // with five neighbours
+  for (size_t i = 9; i < 300; i += 10) {
+    CHECK(std::binary_search(found->slow.begin(), found->slow.end(), i));
+  }
+  CHECK(found->slow_s == 0.175);
+  CHECK(found->since == -1);
   CHECK(found->usual_s == 0.085);
   // Slow steps without a period.
   for (size_t i = 0; i < seconds.size(); ++i) {
@@ -213,6 +218,16 @@ TEST_CASE("step clock: a rank that is slow in every tenth step is named with the
     CHECK(report.findings[0].sentence.find("in every 10th step") != std::string::npos);
     CHECK(report.findings[0].lost_s * 1e3 == doctest::Approx(5.6).epsilon(0.2));
   }
+  // From one step on, on eight ranks, of which each waits where the next step begins.
+  QueuedJob later{.ranks = 8, .steps = 300, .read_every = 1};
+  later.change = [](int rank, int step, QueuedStep& s) {
+    s.before = rank == 5 && step >= 130 && step % 8 == 7 ? 45 : 0;
+  };
+  const SpeedReport report = analysed(tests::simulate(later));
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].ranks.brief() == "5");
+  CHECK(report.findings[0].sentence.find("in every 8th step") != std::string::npos);
+  CHECK(std::abs(report.findings[0].since - 135) <= 2);
   // All ranks: an evaluation, for all that is known.
   QueuedJob job{.steps = 500};
   job.change = [](int, int step, QueuedStep& s) { s.gpu *= step % 10 == 7 ? 3 : 1; };

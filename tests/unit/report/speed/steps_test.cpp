@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include <numeric>
+
 using namespace xpurun;
 using namespace xpurun::report;
 using model::Stage;
@@ -30,6 +32,7 @@ class Program {
                             .name = name,
                             .place = place,
                             .thread = 7,
+                            .group = stage == Stage::communication ? 7U : 0U,
                             .bytes = bytes});
     now += tests::ms(length);
     return *this;
@@ -171,7 +174,12 @@ TEST_CASE("the sequence of collectives tells the step if nothing else does") {
     for (const uint64_t bytes : {100, 200, 200, 300}) {
       p.span(Stage::communication, 10, 5, 3, bytes).gap(2);
     }
-    p.span(Stage::communication, 5, 6, 3, 100).gap(7);
+    p.span(Stage::communication, 5, 6, 3, 100).gap(2);
+    for (int waits = i % 3; waits > 0; --waits) {
+      p.span(Stage::communication, 1);  // in Work.wait
+      p.file().spans.back().group = 0;
+    }
+    p.now = 1'000'000'000 + tests::ms(60 * (i + 1));
   }
   const StepEnds ends = p.ends();
   CHECK(ends.source == StepSource::collectives);
@@ -197,6 +205,65 @@ TEST_CASE("one collective of MPI that repeats is a step, whatever messages lie b
   CHECK(ends.source == StepSource::collectives);
   CHECK(ends.boundaries.size() == 30);
   CHECK(all_are(lengths(ends), 20));
+}
+
+TEST_CASE("optimizers of a CUDA graph's loop have no passes between them") {
+  Program p;
+  for (int i = 0; i < 4; ++i) {
+    p.span(Stage::backward, 10);  // while the graph is captured
+  }
+  for (int i = 0; i < 50; ++i) {
+    p.gap(70).span(Stage::communication, 20, 5).span(Stage::optimizer, 10);
+  }
+  StepEnds ends = p.ends();
+  CHECK(ends.source == StepSource::optimizer);
+  CHECK(ends.boundaries.size() == 50);
+  CHECK(all_are(lengths(ends), 100));
+  // Two of them by turns are one step.
+  Program two;
+  for (int i = 0; i < 50; ++i) {
+    two.gap(60).span(Stage::optimizer, 10).gap(20).span(Stage::optimizer, 10, 2, 4);
+  }
+  CHECK(all_are(lengths(two.ends()), 100));
+}
+
+TEST_CASE("calls of which only some were timed") {
+  // A call every 10 ms; all of the second hundred are timed, else one in seven.
+  const auto timed = [](wire::OpClass op_class, int communicator, uint64_t kinds) {
+    RankRecord out;
+    out.rank = 0;
+    out.events.resize(1);
+    model::EventFile& file = out.events[0];
+    file.communicators = {{.slot = 0, .identity = 5, .rank = 0, .nranks = 2, .name = ""}};
+    for (uint32_t i = 0; i < 400; ++i) {
+      const auto op = static_cast<uint32_t>(i % kinds);
+      file.ops[op].function = "call";
+      file.ops[op].work = op;
+      file.ops[op].key.op_class = static_cast<uint8_t>(op_class);
+      file.ops[op].key.k = op_class == wire::OpClass::graph ? 77 : 0;
+      if (i % 7 != 0 && (i < 100 || i >= 200)) {
+        continue;
+      }
+      model::EventFile::Entry entry;
+      entry.event.begin_ns = 1'000'000'000 + uint64_t{i} * 10'000'000;
+      entry.event.duration_ns = 4'000'000;
+      entry.event.op = op;
+      entry.event.sequence = i;
+      entry.communicator = communicator;
+      file.events.push_back(entry);
+    }
+    return find_step_ends(join_spans(out), out);
+  };
+  const StepEnds collectives = timed(wire::OpClass::collective, 0, 4);
+  CHECK(collectives.source == StepSource::collectives);
+  CHECK(collectives.boundaries.size() == 100);
+  CHECK(all_are(lengths(collectives), 40));
+  CHECK(timed(wire::OpClass::collective, 0, 1).source == StepSource::none);
+  const StepEnds replays = timed(wire::OpClass::graph, -1, 1);
+  CHECK(replays.source == StepSource::replays);
+  CHECK(replays.confidence == model::Confidence::medium);
+  CHECK(replays.boundaries.size() == 400);
+  CHECK(all_are(lengths(replays), 10));
 }
 
 TEST_CASE("no stable step") {
@@ -248,7 +315,8 @@ TEST_CASE("nested spans are counted once, the stages of a step add up to its dur
       }
       CHECK(sum == step.duration_ns);
       CHECK(step.stage_ns[static_cast<size_t>(Stage::garbage)] == ((i + 1) % 5 == 0 ? tests::ms(12) : 0));
-      CHECK(step.process_ns == doctest::Approx(step.duration_ns / 2).epsilon(0.01));
+      const int64_t used = std::accumulate(step.cpu_ns.begin(), step.cpu_ns.end(), int64_t{0});
+      CHECK(step.process_ns == doctest::Approx(used).epsilon(0.01));
     }
     CHECK(steps.places[static_cast<size_t>(Stage::data)] == "train.py:40 (main)");
     CHECK(steps.names[static_cast<size_t>(Stage::communication)] == "all_reduce");
