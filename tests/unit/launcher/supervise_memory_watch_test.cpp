@@ -18,15 +18,18 @@ struct MemoryScene : test::JobScene {
   model::RankSet ranks;
   std::optional<MemoryRoom> room = MemoryRoom{
       .group = "/sys/fs/cgroup/job", .limit_bytes = 16 * 1024 * kGrowMiB, .used_bytes = 8 * 1024 * kGrowMiB};
-  MemoryWatch watch{{table, journal, options},
-                    {.steps = [this](base::Rank) { return static_cast<uint64_t>(now_s() * 10); },
-                     .room = [this] { return room; },
-                     .grows =
-                         [this](const std::string& sentence, const model::RankSet& which) {
-                           tell(sentence);
-                           ranks = which;
-                         },
-                     .say = [this](const std::string& line) { lines.push_back(line); }}};
+  MemoryWatch watch{
+      {table, journal, options},
+      {.steps = [this](base::Rank) { return static_cast<uint64_t>(now_s() * 10); },
+       .room = [this] { return room; },
+       .grows =
+           [this](const std::string& sentence, const model::RankSet& which) {
+             tell(sentence);
+             ranks = which;
+           },
+       .say = [this](const std::string& line) { lines.push_back(line); },
+       .examine = [this](base::Pid pid, bool on_host) { examined.emplace_back(pid, on_host); }}};
+  std::vector<std::pair<base::Pid, bool>> examined;
 
   // Rank 1 grows by 8 MiB a second.
   void run(int seconds, int64_t leak_mib = 8) {
