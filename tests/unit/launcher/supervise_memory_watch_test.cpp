@@ -98,6 +98,19 @@ TEST_CASE("memory watch: the growth of one rank is recorded and said once") {
   CHECK(s.lines[0].find("the limit of 16.0 GiB of /sys/fs/cgroup/job is reached in 1") != std::string::npos);
 }
 
+TEST_CASE("memory watch: a rank whose memory grows is asked who holds it, every ten minutes at most") {
+  MemoryScene s;
+  s.run(120);
+  CHECK(s.examined == std::vector<std::pair<base::Pid, bool>>{{test::kRank1, true}});
+  s.run(400);
+  CHECK(s.examined.size() == 1);
+  s.run(300);
+  CHECK(s.examined.size() == 2);
+  MemoryScene gpu;
+  gpu.run_on_gpu(120, 40);
+  CHECK(gpu.examined == std::vector<std::pair<base::Pid, bool>>{{test::kRank1, false}});
+}
+
 TEST_CASE("memory watch: a limit that is far away, or unknown, is not said") {
   MemoryScene s;
   s.room->used_bytes = 0;
