@@ -19,6 +19,7 @@ struct Invocation {
 int run_command(const Invocation& call);
 int attach_command(const Invocation& call);
 int now_command(const Invocation& call);
+int memory_command(const Invocation& call);
 int record_command(const Invocation& call);
 int capture_command(const Invocation& call);
 int query_command(const Invocation& call);

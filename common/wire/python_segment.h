@@ -18,7 +18,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kPythonSegmentMagic = 0x3159'5050'4e52'5058;  // "XPRNPPY1"
-inline constexpr uint32_t kPythonSegmentVersion = 7;
+inline constexpr uint32_t kPythonSegmentVersion = 8;
 
 inline constexpr uint32_t kTorchGroups = 64;
 inline constexpr uint32_t kTorchCollectives = 256;  // latest calls kept per group
@@ -30,6 +30,9 @@ inline constexpr uint32_t kTorchSplitPeers = 128;  // larger groups have no size
 inline constexpr uint32_t kPythonSpans = 4096;  // latest spans kept
 
 inline constexpr uint32_t kTracedBytes = 16 * 1024;  // names of the traced functions
+
+// Why the supervisor asks for a look at the memory.
+enum MemoryReason : uint32_t { kMemoryRequest = 0, kMemoryGrowth = 1 };
 
 // A text is its offset in `text`: 4 bytes of length in bytes, then the text. 0: none.
 using TextRef = uint32_t;
@@ -149,7 +152,13 @@ struct PythonSegment {
   uint64_t gpu_reserved;
   uint64_t gpu_peak;   // most that was allocated
   uint64_t gpu_total;  // of the device
-  uint8_t reserved_end[16];
+  // Written by the supervisor, the number last: a look at the memory that the process shall make at the end
+  // of its next step (preload/python/xpurun_memory.py). The process looks at the lowest byte of the number,
+  // which is never 0 once a look was asked for.
+  uint32_t look_number;
+  uint32_t look_steps;    // of a window in which allocations are recorded; 0: look at once
+  uint32_t look_reason;   // MemoryReason
+  uint32_t look_objects;  // 1: also at what Python allocates in the window
   TorchGroup group[kTorchGroups];
   uint8_t text[kTorchTextBytes];
   PythonSpan spans[kPythonSpans];
@@ -164,7 +173,8 @@ static_assert(sizeof(TorchGroup) == 64 + 320 * 80 && offsetof(TorchGroup, called
 static_assert(offsetof(PythonSegment, groups) == 16 && offsetof(PythonSegment, group) == 128, "wire layout");
 static_assert(offsetof(PythonSegment, records_spans) == 32 && offsetof(PythonSegment, traced_change) == 36 &&
                   offsetof(PythonSegment, traced_least_ns) == 48 &&
-                  offsetof(PythonSegment, join_rank) == 56 && offsetof(PythonSegment, gpu_memory_ns) == 72,
+                  offsetof(PythonSegment, join_rank) == 56 && offsetof(PythonSegment, gpu_memory_ns) == 72 &&
+                  offsetof(PythonSegment, look_number) == 112,
               "wire layout");
 static_assert(sizeof(PythonSpan) == 64 && offsetof(PythonSpan, name) == 48, "wire layout");
 static_assert(offsetof(PythonSegment, spans) == 128 + 64 * 25664 + 256 * 1024, "wire layout");

@@ -273,6 +273,20 @@ bool PythonSegments::follows_list(base::Pid pid) const {
   return memory != nullptr && memory->traced_taken == changes_;
 }
 
+uint32_t PythonSegments::order_look(base::Pid pid, const LookOrder& order) {
+  const auto it = processes_.find(pid);
+  PythonSegment* memory = it == processes_.end() ? nullptr : it->second.memory(SpanWriter::python);
+  if (memory == nullptr) {
+    return 0;
+  }
+  looks_ += (looks_ + 1) % 256 == 0 ? 2 : 1;  // the process looks at the lowest byte
+  memory->look_steps = order.steps;
+  memory->look_reason = order.reason;
+  memory->look_objects = order.objects ? 1 : 0;
+  __atomic_store_n(&memory->look_number, looks_, __ATOMIC_SEQ_CST);
+  return looks_;
+}
+
 void PythonSegments::add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank,
                             base::MonoNs now) const {
   const PythonSegment* memory = find(pid).memory;

@@ -29,6 +29,13 @@ struct TracedList {
   double least_s = 0;  // shorter calls are summed up
 };
 
+// A look at the memory that the processes shall make; wire::PythonSegment says more.
+struct LookOrder {
+  wire::MemoryReason reason = wire::kMemoryRequest;
+  uint32_t steps = 0;    // of the window; 0: at once
+  bool objects = false;  // also at what Python allocates in the window
+};
+
 class PythonSegments {
  public:
   // The descriptor to send; valid until sent(). A process that requests again gets a new segment, and counts
@@ -55,6 +62,9 @@ class PythonSegments {
   base::Status trace_functions(const TracedList& list);
   // Whether the process traces the functions of the latest list.
   bool follows_list(base::Pid pid) const;
+  // Asks the process for a look at its memory. The number of the order, from 1; 0: the process has no memory
+  // to be asked through.
+  uint32_t order_look(base::Pid pid, const LookOrder& order);
 
   // Adds all recorded calls of the process, as of `now`, to its rank's facts.
   void add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank, base::MonoNs now) const;
@@ -74,6 +84,7 @@ class PythonSegments {
   bool records_spans_ = false;
   TracedList list_;
   uint32_t changes_ = 0;  // of the list, since the start of the run
+  uint32_t looks_ = 0;    // number of the latest order
 };
 
 // The text, safe to print; empty if the reference is not valid.

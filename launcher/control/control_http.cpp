@@ -48,16 +48,17 @@ ControlCall control_call(const HttpRequest& request, const std::string& token) {
                                "directory"),
             .request = nullptr};
   }
-  constexpr std::array<std::string_view, 6> kActions = {"/timing",  "/dump",         "/trace",
-                                                        "/capture", "/trace-python", "/reset"};
+  constexpr std::array<std::string_view, 7> kActions = {"/timing",       "/dump",   "/trace", "/capture",
+                                                        "/trace-python", "/memory", "/reset"};
   const bool acts = std::find(kActions.begin(), kActions.end(), request.path) != kActions.end();
   const bool status = request.path == "/status";
   const bool kernel_trace = request.path == kKernelTrace;
   if (!acts && !status && !kernel_trace) {
-    return {.refused = refusal(
-                404, "there are /status, /timing, /dump, /trace, /capture, /trace-python, /reset and " +
-                         std::string(kKernelTrace)),
-            .request = nullptr};
+    return {
+        .refused = refusal(
+            404, "there are /status, /timing, /dump, /trace, /capture, /trace-python, /memory, /reset and " +
+                     std::string(kKernelTrace)),
+        .request = nullptr};
   }
   const bool fits = status ? reads : request.method == "POST" || (kernel_trace && request.method == "GET");
   if (!fits) {

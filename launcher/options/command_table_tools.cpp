@@ -34,6 +34,26 @@ std::vector<CommandSpec> tool_commands() {
                     {"xpurun query \"SELECT rank, avg(tflops) FROM calls GROUP BY rank\"", "any question"},
                     {"xpurun query --save run.sqlite latest", "for other programs"}},
        .manual = "xpurun-query(1)"},
+      {.name = "memory",
+       .group = "Looking after",
+       .summary = "show who holds the memory of each rank",
+       .synopsis = {"xpurun memory [OPTION]... [DIR|SNAPSHOT]...", "xpurun memory --now [OPTION]... [DIR]",
+                    "xpurun memory --pid PID [OPTION]..."},
+       .description =
+           "Shows what holds the GPU memory, the tensors on the CPU and, on request, the Python objects of "
+           "the ranks of the run DIR (default: latest): parameters, gradients, the state of the optimizer, "
+           "activations and other tensors, with the variable that keeps them and, where allocations were "
+           "recorded, the line that allocated them; what differs between the ranks, and what grows. A rank "
+           "looks at its memory in its second step, every ten minutes, when its memory grows, when its GPU "
+           "is nearly full, and when no memory is left. SNAPSHOT is a file of "
+           "torch.cuda.memory._dump_snapshot().",
+       .options = memory_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun memory", "the last run below ./xpurun-runs"},
+                    {"xpurun memory --now --steps 8", "ask the ranks of the live run"},
+                    {"xpurun memory --flame memory.svg --compare 3", "rank 3 beside the others"},
+                    {"xpurun memory snapshot.pickle", "a snapshot of PyTorch"}},
+       .manual = "xpurun-memory(1)"},
       {.name = "record",
        .group = "Looking after",
        .summary = "profile live processes without stopping them",

@@ -53,7 +53,8 @@ inline constexpr OptionSpec kHelp{
 
 std::span<const OptionSpec> run_options();
 std::span<const OptionSpec> stacks_options();    // option_table_stacks.cpp
-std::span<const OptionSpec> pipeline_options();  // option_table_pipeline.cpp
+std::span<const OptionSpec> pipeline_options();  // option_table_timeline.cpp
+std::span<const OptionSpec> memory_options();    // option_table_timeline.cpp
 // option_table_tools.cpp
 // The options of run that also make sense for a job that already runs.
 std::span<const OptionSpec> now_options();

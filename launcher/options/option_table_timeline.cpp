@@ -1,4 +1,4 @@
-// The options of `xpurun pipeline` and `xpurun timeline`.
+// The options of `xpurun pipeline`, `xpurun timeline` and `xpurun memory`.
 #include "launcher/options/option_table.h"
 
 namespace xpurun::launcher {
@@ -101,7 +101,67 @@ constexpr OptionSpec kTimeline[] = {
     kHelp,
 };
 
+constexpr std::string_view kLook = "Look at a live run";
+
+constexpr OptionSpec kMemory[] = {
+    {.name = "now",
+     .group = kLook,
+     .help = "first ask all ranks of the live run, on this node, for a look at their memory"},
+    {.name = "steps",
+     .short_name = 's',
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .default_text = "8",
+     .group = kLook,
+     .help = "with --now: record for this many steps who allocates on the GPU; 0: look at once"},
+    {.name = "objects",
+     .group = kLook,
+     .help = "with --now: also record what Python itself allocates, which makes these steps slower"},
+    {.name = "pid",
+     .short_name = 'p',
+     .kind = ValueKind::processes,
+     .metavar = "PID",
+     .group = kLook,
+     .help = "the run of this live rank, and this rank alone"},
+    {.name = "moment",
+     .kind = ValueKind::choice,
+     .metavar = "WHICH",
+     .words = "last first time request growth full peak out_of_memory",
+     .default_text = "last",
+     .group = kShown,
+     .help =
+         "which look: last: of each rank the one when no memory was left, else the newest; peak: before a "
+         "backward pass"},
+    {.name = "ranks",
+     .kind = ValueKind::text,
+     .metavar = "LIST",
+     .group = kShown,
+     .help = "only these ranks: 0-7,12"},
+    {.name = "top",
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .default_text = "20",
+     .group = kShown,
+     .help = "rows of each table"},
+    {.name = "flame",
+     .kind = ValueKind::file,
+     .metavar = "FILE",
+     .group = kOutput,
+     .help = "write a flame graph to this SVG file: category, holder, and the stack of the allocation"},
+    {.name = "compare",
+     .kind = ValueKind::text,
+     .metavar = "RANKS",
+     .group = kOutput,
+     .help = "with --flame: two flame graphs, of these ranks and of the others, coloured by the difference"},
+    {.name = "json", .group = kOutput, .help = "print one JSON document"},
+    kHelp,
+};
+
 }  // namespace
+
+std::span<const OptionSpec> memory_options() {
+  return kMemory;
+}
 
 std::span<const OptionSpec> pipeline_options() {
   return kPipeline;

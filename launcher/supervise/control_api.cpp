@@ -30,6 +30,9 @@ constexpr double kTracedPatienceS = 2;
 constexpr double kTracedLookS = 0.1;
 // A dump of a node with many processes on loaded CPUs. Less than xpurun ctl waits.
 constexpr double kNodeDumpS = 280;
+// For the steps of a look at the memory, in the job.
+constexpr double kLookPatienceS = 60;
+constexpr int64_t kMostLookSteps = 1000;
 // For the begin of a capture and for its files, in addition to its duration.
 constexpr double kCaptureEndS = 25;
 
@@ -247,6 +250,8 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
     start_capture(request, reply);
   } else if (cmd == "trace-python") {
     trace_python(request, reply);
+  } else if (cmd == "memory") {
+    look_at_memory(request, reply);
   } else if (cmd == "reset") {
     parts_.timing.trace().end("reset");
     parts_.timing.set_level(parts_.timing.default_level());
@@ -255,8 +260,8 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
     reply(refusal(
         "bad_request",
         fmt::format(
-            "unknown request '{}'; there are status, nodes, timing, dump, trace, capture, trace-python "
-            "and reset",
+            "unknown request '{}'; there are status, nodes, timing, dump, trace, capture, trace-python, "
+            "memory and reset",
             base::sanitize(cmd))));
   }
 }
@@ -363,6 +368,34 @@ void ControlApi::trace_python(const nlohmann::json& request, const ControlServer
     return;
   }
   report_traced(parts_.loop.now() + base::s_to_ns(kTracedPatienceS), reply);
+}
+
+void ControlApi::look_at_memory(const nlohmann::json& request, const ControlServer::Reply& reply) {
+  if (hooks_.job_is_ending()) {
+    reply(refusal("ending", "the job is ending"));
+    return;
+  }
+  LookOrder order;
+  double patience_s = kLookPatienceS;
+  try {
+    order = {.reason = wire::kMemoryRequest,
+             .steps = static_cast<uint32_t>(
+                 std::clamp<int64_t>(model::integer<int64_t>(request, "steps", 0), 0, kMostLookSteps)),
+             .objects = request.value("objects", false)};
+    patience_s = std::clamp(request.value("timeout_s", patience_s), 1.0, kLongestCaptureS);
+  } catch (const nlohmann::json::exception& e) {
+    reply(refusal("bad_request", base::sanitize(e.what())));
+    return;
+  }
+  const auto asked = hooks_.look(order, patience_s, [reply](const LookAnswer& answer) {
+    reply({{"ok", true},
+           {"answered", answer.answered.text()},
+           {"silent", answer.silent.text()},
+           {"unreachable", answer.unreachable.text()}});
+  });
+  if (!asked) {
+    reply(refusal("busy", asked.error().what));
+  }
 }
 
 // Answers once no rank is pending, or at `until`. Always one interval later, so that problems that the ranks

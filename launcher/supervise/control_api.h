@@ -11,6 +11,7 @@
 #include "launcher/os/event_loop.h"
 #include "launcher/output/live_status.h"
 #include "launcher/output/node_list.h"
+#include "launcher/spans/memory_looks.h"
 #include "launcher/spans/traced_names.h"
 #include "launcher/storage/storage.h"
 #include "launcher/timing/timing_service.h"
@@ -47,6 +48,8 @@ class ControlApi {
     std::function<base::Status(const std::vector<std::string>& add, const std::vector<std::string>& remove)>
         change_traced;
     std::function<TracedState()> traced;
+    // Asks the ranks for a look at their memory.
+    std::function<base::Status(const LookOrder& order, double patience_s, MemoryLooks::Done done)> look;
     std::function<double()> step_s;  // mean duration of the last steps; negative: no step was seen
     std::function<NodeList()> nodes;
     // Sends a request to another node or to all others.
@@ -80,6 +83,7 @@ class ControlApi {
   void set_level(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_capture(const nlohmann::json& request, const ControlServer::Reply& reply);
   void trace_python(const nlohmann::json& request, const ControlServer::Reply& reply);
+  void look_at_memory(const nlohmann::json& request, const ControlServer::Reply& reply);
   void report_traced(base::MonoNs until, const ControlServer::Reply& reply);
   void start_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply);

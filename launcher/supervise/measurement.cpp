@@ -173,13 +173,18 @@ SlowdownHandler::Hooks Measurement::speed_hooks() {
 }
 
 MemoryWatch::Hooks Measurement::memory_hooks() {
-  return {.steps = [this](base::Rank rank) { return steps().rank(rank).steps; },
-          .room = [] { return read_memory_room(base::ProcFs(), ::getpid()); },
-          .grows =
-              [this](const std::string& sentence, const model::RankSet& ranks) {
-                parts_.notifier.events().memory_grows(sentence, ranks);
-              },
-          .say = hooks_.say};
+  return {
+      .steps = [this](base::Rank rank) { return steps().rank(rank).steps; },
+      .room = [] { return read_memory_room(base::ProcFs(), ::getpid()); },
+      .grows = [this](
+                   const std::string& sentence,
+                   const model::RankSet& ranks) { parts_.notifier.events().memory_grows(sentence, ranks); },
+      .say = hooks_.say,
+      .examine =
+          [this](base::Pid pid, bool on_host) {
+            constexpr uint32_t kSteps = 8;
+            python_.looks().ask(pid, {.reason = wire::kMemoryGrowth, .steps = kSteps, .objects = on_host});
+          }};
 }
 
 // Who is to blame at the moment: for a stall, else for slow steps.

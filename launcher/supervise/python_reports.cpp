@@ -21,6 +21,8 @@ PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
              parts.journal.dir().path(), host,
              {.span_bytes = parts.options.span_bytes(), .function_bytes = parts.options.function_bytes()},
              [this] { return hooks_.spans_wanted(); }),
+      looks_({parts.loop, parts.table, parts.storage, segments_}, parts.journal.dir().path(), host,
+             [this] { return parts_.journal.elapsed_s(); }),
       names_(traced_at_start(parts.options)),
       exceptions_(parts.journal.manifest().exceptions) {}
 
@@ -49,6 +51,15 @@ bool PythonReports::take_untraced(base::Pid pid, std::string_view json) {
   return true;
 }
 
+bool PythonReports::take_look(base::Pid pid, std::string_view json) {
+  if (!model::is_memory_look(json)) {
+    return false;
+  }
+  discover(pid);
+  looks_.received(pid, json);
+  return true;
+}
+
 // Of a process that the sender had started with multiprocessing.
 bool PythonReports::take_helper_death(base::Pid parent, std::string_view json) {
   auto death = model::helper_death_from_message(json);
@@ -71,7 +82,7 @@ bool PythonReports::take_helper_death(base::Pid parent, std::string_view json) {
 }
 
 void PythonReports::received(base::Pid pid, std::string_view json) {
-  if (take_untraced(pid, json) || take_helper_death(pid, json)) {
+  if (take_look(pid, json) || take_untraced(pid, json) || take_helper_death(pid, json)) {
     return;
   }
   auto exception = model::exception_from_message(json);

@@ -9,6 +9,7 @@
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
 #include "launcher/processes/process_table.h"
+#include "launcher/spans/memory_looks.h"
 #include "launcher/spans/span_service.h"
 #include "launcher/spans/traced_names.h"
 #include "launcher/storage/storage.h"
@@ -59,6 +60,7 @@ class PythonReports {
   // Changes the functions that Python traces. The names are those of --trace-python.
   base::Status change_traced(const std::vector<std::string>& add, const std::vector<std::string>& remove);
   TracedState traced() const;
+  MemoryLooks& looks() { return looks_; }
   void on_spans(SpanService::Consumer consumer) { spans_.on_spans(std::move(consumer)); }
   void on_load(SpanService::LoadConsumer consumer) { spans_.on_load(std::move(consumer)); }
 
@@ -66,6 +68,7 @@ class PythonReports {
   void discover(base::Pid pid);
   bool take_helper_death(base::Pid parent, std::string_view json);
   bool take_untraced(base::Pid pid, std::string_view json);
+  bool take_look(base::Pid pid, std::string_view json);
   void add_departed(base::Pid pid, std::string_view json, int code);
   void note_worker_failure(const model::PythonException& exception);
   void find_port_holder(model::ExceptionLink& link, base::Pid pid);
@@ -74,6 +77,7 @@ class PythonReports {
   Hooks hooks_;
   PythonSegments segments_;
   SpanService spans_;
+  MemoryLooks looks_;
   TracedNames names_;
   ExceptionList exceptions_;
   std::map<int, model::PortHolder> port_holders_;

@@ -192,6 +192,7 @@ ControlApi::Hooks Supervisor::control_hooks() {
           .capture = std::bind_front(&CaptureRunner::start, &measurement_.captures()),
           .change_traced = std::bind_front(&PythonReports::change_traced, &measurement_.python()),
           .traced = [this] { return measurement_.python().traced(); },
+          .look = std::bind_front(&MemoryLooks::ask_all, &measurement_.python().looks()),
           .step_s = [this] { return measurement_.steps().step_s(); },
           .nodes = [&nodes] { return nodes.list(); },
           .ask = std::bind_front(&NodeHandler::ask, &nodes)};

@@ -128,6 +128,15 @@ def largest_free_block(message):
         return 0
 
 
+def look_at_memory(message):
+    """Unless PyTorch has told that it found no memory (xpurun_memory.py): the frames still hold what they held."""
+    try:
+        if settings["is_rank"] and message.startswith(("CUDA out of memory", "[enforce fail at alloc_cpu.cpp")):
+            settings["part"]("xpurun_memory")["looks"].is_full()
+    except Exception:
+        pass
+
+
 def chain_of(value):
     """The exception; then those that it was raised from or during, and the members of a group."""
     links = []
@@ -141,6 +150,7 @@ def chain_of(value):
         message = message_of(value)
         links.append({"relation": relation, "type": name_of(type(value)), "message": message,
                       "frames": frames_of(value.__traceback__)})
+        look_at_memory(message)
         largest = largest_free_block(message)
         if largest:
             links[-1]["largest_free"] = largest

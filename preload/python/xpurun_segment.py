@@ -21,7 +21,7 @@ IS_PYTHON = 1
 PATIENCE_S = 3
 
 SEGMENT_MAGIC = 0x315950504E525058
-SEGMENT_VERSION = 7
+SEGMENT_VERSION = 8
 GROUPS, COLLECTIVES, OTHERS = 64, 256, 64
 CALL_BYTES = 80
 GROUP_AT, GROUP_BYTES = 128, 64 + (COLLECTIVES + OTHERS) * CALL_BYTES
@@ -34,6 +34,7 @@ SPLIT_AT, SPLIT_BYTES = TRACED_TEXT_AT + TRACED_BYTES, 8 + 8 * SPLIT_PEERS
 SEGMENT_BYTES = SPLIT_AT + SPLITS * SPLIT_BYTES
 RECORD_AT = 32  # whether the supervisor wants spans
 GPU_MEMORY_AT = 72  # time, and bytes that are allocated, reserved, allocated at most, and in all
+MEMORY_AT = 112  # the latest request for a look at the memory: number, steps, why and whether Python's objects too
 TRACED_AT = 36  # change of the list of traced functions; its bytes, the change that was followed, least duration
 MOST_SITES = 4096
 LIBRARY = getattr(os, "__file__", "\0os.py")[:-len("os.py")]  # Python's own modules

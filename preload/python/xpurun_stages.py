@@ -15,10 +15,11 @@ shared = settings["part"]("xpurun_segment")
 segment = shared["segment"]
 is_users = shared["is_users"]
 local = segment.local
-BACKWARD, CHECKPOINT, DATA, EVALUATION, FORWARD, GARBAGE, GPU_MEMORY_AT, INFERRED, OPTIMIZER, RECORD_AT = (
+BACKWARD, CHECKPOINT, DATA, EVALUATION, FORWARD, GARBAGE, GPU_MEMORY_AT, INFERRED, MEMORY_AT, OPTIMIZER, RECORD_AT = (
     shared[name] for name in ("BACKWARD", "CHECKPOINT", "DATA", "EVALUATION", "FORWARD", "GARBAGE", "GPU_MEMORY_AT",
-                              "INFERRED", "OPTIMIZER", "RECORD_AT"))
+                              "INFERRED", "MEMORY_AT", "OPTIMIZER", "RECORD_AT"))
 pack_gpu_memory = shared["_struct"].Struct("=QQQQQ").pack_into
+unpack_look = shared["_struct"].Struct("=IIII").unpack_from
 kept = []  # what C has the address of
 gpu_totals = {}  # bytes, by device
 now, cpu_now, get_frame = time.monotonic_ns, time.thread_time_ns, sys._getframe
@@ -28,6 +29,12 @@ SHORTEST_GARBAGE_NS = 250000
 GARBAGE_COUNT_NS = 1000000000
 END_OF_EPOCH = "DataLoader.end"
 GPU_MEMORY_NS = 1000000000
+# All ranks look at their memory in the same step, or one step apart: when the clock of the host passes a multiple.
+LOOK_EVERY_NS = 600 * 1000000000
+MOST_COST = 2000  # a look costs at most one part in so many
+FULL = 0.85  # of a GPU
+FULL_STEPS = 3  # of the window then
+REASONS = ("request", "growth")  # MemoryReason
 
 # Each wrapper calls the function as the last thing inside of `try`: it adds one frame, and nothing else is seen.
 WRAPPER = """def NAME(*args, **kwargs):
@@ -68,6 +75,74 @@ def note_gpu_memory(memory, at_ns):
         total = gpu_totals[device] = cuda.get_device_properties(device).total_memory
     pack_gpu_memory(memory, GPU_MEMORY_AT, at_ns, allocated["current"], stats["reserved_bytes"]["all"]["current"],
                     allocated["peak"], total)
+    if allocated["peak"] > FULL * total and not steps.was_full:
+        steps.was_full = True
+        steps.due_ns = 0
+
+
+class Steps:
+    """Counts the steps, and knows when a look at the memory is due (xpurun_memory.py)."""
+
+    def __init__(self):
+        self.count = 0
+        self.has_optimizer = False
+        self.looks = None  # of xpurun_memory.py
+        self.is_first = True
+        self.due_ns = 0
+        self.seen = 0  # lowest byte of the latest request
+        self.was_full = False  # the GPU
+        self.knows_full = False
+
+    def ended(self, memory, end):
+        self.count = count = self.count + 1
+        looks = self.looks
+        if self.is_first:
+            if count < 2:  # the state of the optimizer exists, and DistributedDataParallel has its final buckets
+                return
+        elif memory[MEMORY_AT] == self.seen and end < self.due_ns and looks.window is None:
+            looks.steps = count
+            return
+        try:
+            self.look(memory, end)
+        except Exception:
+            pass
+
+    def find_looks(self):
+        if self.looks is None:
+            self.looks = settings["part"]("xpurun_memory")["looks"]
+        return self.looks
+
+    def observe(self):
+        """When CUDA is initialized."""
+        try:
+            if settings["is_rank"]:
+                self.find_looks().observe()
+        except Exception:
+            pass
+
+    def look(self, memory, end):
+        looks = self.find_looks()
+        looks.steps = self.count
+        if looks.window is not None:
+            if looks.window.is_over():
+                looks.end_window()
+            return
+        number, length, reason, objects = unpack_look(memory, MEMORY_AT)
+        if number & 255 != self.seen:
+            self.seen = number & 255
+            looks.request = number
+            looks.begin_window(REASONS[reason], length, objects != 0)
+        elif self.was_full and not self.knows_full:
+            self.knows_full = True
+            looks.begin_window("full", FULL_STEPS, False)
+        elif self.is_first or end >= self.due_ns > 0:
+            looks.look("first" if self.is_first else "time")
+        self.is_first = False
+        left_ns = LOOK_EVERY_NS - time.time_ns() % LOOK_EVERY_NS
+        self.due_ns = end + max(left_ns, MOST_COST * looks.cost_ns)
+
+
+steps = Steps()
 
 
 def hooks_of(stage, its_name):
@@ -89,6 +164,8 @@ def hooks_of(stage, its_name):
         active = state.active
         if active & bit:
             return None
+        if is_backward and steps.looks is not None and steps.looks.window is not None:
+            steps.looks.window.at_backward()
         place = segment.place_in_program(get_frame(2))
         state.active = active | bit
         for chance in chances:
@@ -119,6 +196,9 @@ def hooks_of(stage, its_name):
         # After a step of the optimizer memory is comparable from step to step. A program without one has other ends.
         if end - segment.gpu_memory_ns > (GPU_MEMORY_NS if is_optimizer else 10 * GPU_MEMORY_NS):
             note_gpu_memory(memory, end)
+        if is_optimizer or (is_backward and not steps.has_optimizer):
+            steps.has_optimizer |= is_optimizer
+            steps.ended(memory, end)
         # Without a DataLoader, the time before `backward` may hold any way to load a batch. Then nothing is inferred.
         if not active and (is_data or state.since is not None):
             state.since = None if name is END_OF_EPOCH else (stage, end, cpu_end, place)
@@ -267,9 +347,13 @@ def watch_garbage(torch):
     gc.callbacks.append(shielded(collected))
 
 
+def await_cuda(torch):
+    torch.cuda._queued_calls.append((steps.observe, []))  # PyTorch calls them when it has initialized CUDA
+
+
 def install(torch):
     segment.package = torch.__file__[:-len("__init__.py")]
-    for part in (wrap_data, wrap_backward, hook_optimizers, wrap_checkpoints, watch_garbage):
+    for part in (wrap_data, wrap_backward, hook_optimizers, wrap_checkpoints, watch_garbage, await_cuda):
         try:
             part(torch)
         except Exception:

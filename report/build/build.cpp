@@ -16,6 +16,7 @@
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/flamegraph/svg.h"
+#include "report/memory/look_files.h"
 #include "report/nodes/job_dump.h"
 #include "report/nodes/job_runs.h"
 #include "report/nodes/merged_run.h"
@@ -212,6 +213,18 @@ struct Judged {
   std::optional<SpeedOfRun> speed;              // of a job that ended well; else not read yet
 };
 
+void read_memory(const JobRuns& job, Facts& facts, std::vector<std::string>& notes) {
+  std::vector<std::string> directories;
+  for (const NodeRun& node : job.nodes) {
+    if (!node.path.empty()) {
+      directories.push_back(node.path);
+    }
+  }
+  LookFiles files = read_looks(directories);
+  facts.memory = std::move(files.looks);
+  add_some(files.notes, notes);
+}
+
 Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   Judged out{.job = std::move(runs)};
   // Files elsewhere than in the run directory can be read on this node only.
@@ -238,6 +251,7 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
     read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
   }
   read_mismatches(job, owners, out.facts, result.notes);
+  read_memory(job, out.facts, result.notes);
   // Who ended well may have been slow. Other verdicts come first, so that they do not wait for the files.
   if (out.facts.run.outcome == model::RunOutcome::exit && out.facts.run.child_status.succeeded()) {
     read_calls_at_end(job, owners, out.facts, result.notes);
@@ -418,6 +432,7 @@ RunReport start_report(Judged& judged, Places places, const BuildResult& result,
   report.kernel = std::move(judged.facts.kernel);
   report.kernel_gap = std::move(judged.facts.kernel_gap);
   report.machines = std::move(judged.facts.machines);
+  report.memory = std::move(judged.facts.memory);
   if (!judged.speed) {
     judged.speed = read_speed(judged.job, {.language = options.language});
   }

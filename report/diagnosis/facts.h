@@ -6,6 +6,7 @@
 #include "common/model/evidence/gpu_state.h"
 #include "common/model/evidence/kernel_events.h"
 #include "common/model/evidence/machine.h"
+#include "common/model/memory/memory_look.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stack_snapshot.h"
 #include "common/model/timing/speed_report.h"
@@ -28,6 +29,7 @@ struct Facts {
   model::KernelEvents kernel;                // from the start of the run until that dump
   std::string kernel_gap;                    // why the kernel log of that dump is missing; empty if it is not
   std::vector<model::MachineHistory> machines;  // by node of the job, on this node's clock
+  std::vector<model::MemoryLook> memory;        // of the ranks, by rank and time
   std::vector<model::SpeedFinding> slow;        // of a job that ended well, most important first
 };
 

@@ -73,8 +73,9 @@ std::string tooltip_of(const Panel& panel, const Box& box) {
   std::string out = box.label;
   const double share =
       100.0 * static_cast<double>(box.n) / static_cast<double>(std::max<size_t>(panel.total, 1));
-  if (panel.unit == "samples") {
-    out += tr("\n{} samples, {:.1f} % of this panel", box.n, share);
+  if (panel.unit == "samples" || panel.unit == "KiB") {
+    out += panel.unit == "samples" ? tr("\n{} samples, {:.1f} % of this panel", box.n, share)
+                                   : tr("\n{} KiB, {:.1f} % of this panel", box.n, share);
     out += box.ranks.empty() ? "" : ", " + ranks_text(box.ranks);
     out += box.compared.empty() ? "" : "\n" + box.compared;
     return out + (box.detail.empty() ? "" : "\n" + box.detail);

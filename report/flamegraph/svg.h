@@ -15,7 +15,7 @@ struct SvgText {
   Layer layer = Layer::merged;
   std::string title;                     // "Stacks of 4 ranks"
   std::string subtitle;                  // run and dump
-  std::string width_is = "ranks";        // or "samples"
+  std::string width_is = "ranks";        // or "samples", "KiB"
   std::vector<LegendEntry> legend = {};  // of boxes with a look of their own; empty: the palette's
 };
 

@@ -43,10 +43,11 @@ struct ProfileTrack {
 };
 
 struct Profile {
-  std::string about;    // "pid 4711"
-  std::string host;     // empty: unknown
-  std::string reason;   // "slow", "request"; empty: recorded by hand
-  int64_t wall_ns = 0;  // begin; 0: unknown
+  std::string about;             // "pid 4711"
+  std::string unit = "samples";  // what the stacks are counted in
+  std::string host;              // empty: unknown
+  std::string reason;            // "slow", "request"; empty: recorded by hand
+  int64_t wall_ns = 0;           // begin; 0: unknown
   base::MonoNs mono_ns =
       0;                  // begin, CLOCK_MONOTONIC of the host; 0: unknown, so are the times of the samples
   double interval_s = 0;  // between two samples of a process

@@ -24,6 +24,11 @@ struct Node {
   std::map<std::string, Node> children;  // by label
 };
 
+std::string box_label(const ProfileFrame& frame) {
+  return frame.file.empty() ? frame.function
+                            : fmt::format("{} ({})", frame.function, base::base_name(frame.file));
+}
+
 // Of all tracks, or of those with these ranks.
 Node tree_of(const Profile& profile, const model::RankSet* of = nullptr) {
   Node root;
@@ -36,7 +41,7 @@ Node tree_of(const Profile& profile, const model::RankSet* of = nullptr) {
       at->samples += samples;
       for (const uint32_t index : stack) {
         const ProfileFrame& frame = profile.frames[index];
-        at = &at->children[fmt::format("{} ({})", frame.function, base::base_name(frame.file))];
+        at = &at->children[box_label(frame)];
         at->file = frame.file;
         at->samples += samples;
         if (track.rank != base::kNoRank) {
@@ -53,11 +58,13 @@ struct Other {
   const Node* node = nullptr;  // null: not seen there
   double whole = 0;            // samples of the group; 0: there is no other group
   std::string ranks;
+  bool is_time = true;  // else memory
 
   Other child(const std::string& label) const {
     const auto found =
         node == nullptr ? std::map<std::string, Node>::const_iterator() : node->children.find(label);
-    return {node == nullptr || found == node->children.end() ? nullptr : &found->second, whole, ranks};
+    return {node == nullptr || found == node->children.end() ? nullptr : &found->second, whole, ranks,
+            is_time};
   }
 };
 
@@ -67,7 +74,9 @@ void compare(Box& box, const Other& other) {
   const double more = box.width - there;
   const int step = std::abs(more) < kSameShare ? 0 : std::abs(more) < 0.1 ? 1 : std::abs(more) < 0.3 ? 2 : 3;
   box.look = step == 0 ? "sa" : fmt::format("{}{}", more > 0 ? "up" : "dn", step);
-  box.compared = base::tr("{:+.1f} % of the time compared with {}", 100 * more, other.ranks);
+  box.compared = other.is_time
+                     ? base::tr("{:+.1f} % of the time compared with {}", 100 * more, other.ranks)
+                     : base::tr("{:+.1f} % of the memory compared with {}", 100 * more, other.ranks);
 }
 
 void put_boxes(const Node& node, double x, int depth, double whole, size_t all_ranks, Panel& panel,
@@ -103,14 +112,15 @@ void put_boxes(const Node& node, double x, int depth, double whole, size_t all_r
 
 // One group of ranks beside the other one.
 void put_compared(const Node& node, const model::RankSet& ranks, const Node& other,
-                  const model::RankSet& other_ranks, Layout& layout) {
+                  const model::RankSet& other_ranks, const std::string& unit, Layout& layout) {
   if (node.samples == 0) {
     return;
   }
-  Panel panel{.title = fmt::format("{}: {} samples", ranks_text(ranks), node.samples),
-              .unit = "samples",
+  Panel panel{.title = fmt::format("{}: {} {}", ranks_text(ranks), node.samples, unit),
+              .unit = unit,
               .total = node.samples};
-  const Other there{&other, std::max(1.0, static_cast<double>(other.samples)), ranks_text(other_ranks)};
+  const Other there{&other, std::max(1.0, static_cast<double>(other.samples)), ranks_text(other_ranks),
+                    unit == "samples"};
   put_boxes(node, 0, 0, static_cast<double>(node.samples), ranks.size(), panel, there);
   layout.panels.push_back(std::move(panel));
 }
@@ -120,32 +130,39 @@ void put_compared(const Node& node, const model::RankSet& ranks, const Node& oth
 std::string profile_svg(const Profile& profile, const model::RankSet& compared) {
   const model::RankSet ranks = profile.ranks();
   const Node root = tree_of(profile);
+  const bool is_time = profile.unit == "samples";
   Layout layout;
   std::vector<LegendEntry> legend;
   if (!compared.empty()) {
     const model::RankSet others = ranks.minus(compared);
     const Node one = tree_of(profile, &compared);
     const Node two = tree_of(profile, &others);
-    put_compared(one, compared, two, others, layout);
-    put_compared(two, others, one, compared, layout);
-    legend = {{.css = "up2", .text = base::tr("a larger share of the time than in the other group")},
+    put_compared(one, compared, two, others, profile.unit, layout);
+    put_compared(two, others, one, compared, profile.unit, layout);
+    legend = {{.css = "up2",
+               .text = is_time ? base::tr("a larger share of the time than in the other group")
+                               : base::tr("a larger share of the memory than in the other group")},
               {.css = "dn2", .text = base::tr("a smaller share")},
               {.css = "sa", .text = base::tr("about the same")}};
   } else if (root.samples > 0) {
-    Panel panel{.title = fmt::format("{} samples", root.samples), .unit = "samples", .total = root.samples};
+    Panel panel{.title = fmt::format("{} {}", root.samples, profile.unit),
+                .unit = profile.unit,
+                .total = root.samples};
     put_boxes(root, 0, 0, static_cast<double>(root.samples), ranks.size(), panel);
     layout.panels.push_back(std::move(panel));
   }
   const Palette palette(layout, ranks, {});
-  const std::string title =
-      ranks.empty() ? fmt::format("Profile of {}", profile.about)
-                    : fmt::format("Profile of {} rank{}", ranks.size(), ranks.size() == 1 ? "" : "s");
-  return svg_file(layout, palette,
-                  {.layer = Layer::python,
-                   .title = title,
-                   .subtitle = fmt::format("{}, {}", profile.about, base::human_duration(profile.seconds)),
-                   .width_is = "samples",
-                   .legend = std::move(legend)});
+  const std::string title = ranks.empty() ? fmt::format("Profile of {}", profile.about)
+                                          : fmt::format("{} of {} rank{}", is_time ? "Profile" : "Memory",
+                                                        ranks.size(), ranks.size() == 1 ? "" : "s");
+  return svg_file(
+      layout, palette,
+      {.layer = Layer::python,
+       .title = title,
+       .subtitle = is_time ? fmt::format("{}, {}", profile.about, base::human_duration(profile.seconds))
+                           : profile.about,
+       .width_is = profile.unit,
+       .legend = std::move(legend)});
 }
 
 }  // namespace xpurun::report

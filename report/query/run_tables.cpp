@@ -4,7 +4,9 @@
 #include "common/model/evidence/machine.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
+#include "report/diagnosis/memory/held.h"
 #include "report/events/job_clocks.h"
+#include "report/memory/look_files.h"
 #include "report/query/nesting.h"
 #include "report/query/schema.h"
 #include "report/speed/ranks/waits.h"
@@ -199,6 +201,39 @@ void add_machine(Database& database, const model::RunManifest& run, const std::s
   }
 }
 
+std::string stack_text(const model::MemoryLook& look, const model::MemoryHolder& holder) {
+  std::vector<std::string> out;
+  for (auto it = holder.site.rbegin(); it != holder.site.rend(); ++it) {
+    const model::MemoryPlace& place = look.places[*it];
+    out.push_back(fmt::format("{} ({}:{})", place.function, base::base_name(place.file), place.line));
+  }
+  return base::join(out, ";");
+}
+
+void add_memory(Database& database, const std::string& directory) {
+  Inserter memory = database.inserter("memory");
+  Inserter allocations = database.inserter("allocations");
+  for (const model::MemoryLook& look : read_looks({directory}).looks) {
+    const std::string why(model::name_of(look.why));
+    for (const model::MemoryDevice& device : look.devices) {
+      for (const CategoryBytes& one : by_category(look, device.name)) {
+        memory.add({rank_value(look.rank), why, look.at_s, static_cast<int64_t>(look.step), device.name,
+                    std::string(model::name_of(one.category)), one.bytes});
+      }
+    }
+    for (const model::MemoryHolder& holder : look.holders) {
+      const model::MemoryPlace* place = users_place(look, holder);
+      allocations.add(
+          {rank_value(look.rank), why, holder.device, std::string(model::name_of(holder.category)),
+           text_or_null(holder.name),
+           place == nullptr ? SqlValue()
+                            : SqlValue(fmt::format("{}:{}", base::base_name(place->file), place->line)),
+           text_or_null(stack_text(look, holder)), holder.bytes, holder.count,
+           look.steps > 0 ? SqlValue(holder.grown) : SqlValue(), static_cast<int64_t>(holder.stream)});
+    }
+  }
+}
+
 void add_run(Database& database, const std::string& operand) {
   const model::RunDir dir(operand);
   const auto run = model::load_run_manifest(dir.run_json());
@@ -209,6 +244,7 @@ void add_run(Database& database, const std::string& operand) {
                                 std::string(model::name_of(run->outcome)),
                                 base::sanitize(run->verdict.sentence)});
   add_machine(database, *run, dir.file(model::kMachineFile));
+  add_memory(database, operand);
   Inserter deaths = database.inserter("deaths");
   for (const model::ProcessRecord& p : run->processes) {
     if (p.death.happened) {

@@ -16,6 +16,7 @@
 #include "report/render/parts/text.h"
 #include "report/render/pipeline/pipeline_section.h"
 #include "report/render/run_times.h"
+#include "report/render/speed/memory_section.h"
 #include "report/render/speed/speed_section.h"
 #include "report/render/stack_data.h"
 #include "report/run/collect.h"
@@ -234,6 +235,7 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_tables(page, report, limits);
   put_speed(page, report, limits);
   put_pipeline(page, report, limits);
+  put_memory(page, report, limits);
   put_stacks(page, report, limits);
   put_timeline(page, report.picture, limits);
   put_environment(page, report);

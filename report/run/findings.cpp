@@ -215,13 +215,16 @@ void add_memory_growth(const RunReport& report, bool on_gpu, std::vector<Finding
                                   : tr("The host memory of {} grew", ranks_text(ranks)),
                   .next = tr("look for lists that keep tensors, losses or batches of every step")};
   bool helpers = false;
+  size_t shown = 0;
   for (const model::ProcessRecord* p : growing) {
     helpers = helpers || 2 * growth_of(*p).helpers_bytes > grown(*p);
-    if (finding.evidence.size() == kMostReasons) {
+    if (shown++ == kMostReasons) {
       finding.evidence.push_back(tr("and {} more ranks", growing.size() - kMostReasons));
       break;
     }
     finding.evidence.push_back(tr("rank {}: {}", p->rank, growth_words(growth_of(*p))));
+    const auto growers = grower_words(report.memory, p->rank, on_gpu);
+    finding.evidence.insert(finding.evidence.end(), growers.begin(), growers.end());
   }
   if (helpers) {
     finding.evidence.push_back(

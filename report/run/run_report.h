@@ -7,6 +7,7 @@
 #include "common/model/evidence/gpu_state.h"
 #include "common/model/evidence/kernel_events.h"
 #include "common/model/evidence/machine.h"
+#include "common/model/memory/memory_look.h"
 #include "common/model/names.h"
 #include "common/model/run_manifest.h"
 #include "common/model/speed/pipeline.h"
@@ -113,6 +114,7 @@ struct RunReport {
   model::KernelEvents kernel = {};  // until that dump
   std::string kernel_gap = {};      // why the kernel log is missing; empty if it is not
   std::vector<model::MachineHistory> machines = {};  // by node of the job, on this node's clock
+  std::vector<model::MemoryLook> memory = {};        // of the ranks, by rank and time
   StackForest forest;
   std::vector<OtherDump> others;  // latest first
   std::vector<DumpSummary> dumps;

@@ -13,9 +13,10 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr double kLookAtMemoryS = 10;
-constexpr double kSoonS = 3600;   // a limit that is further away may never be reached
-constexpr double kFarthest = 30;  // times as long as the growth was seen
-constexpr double kLivesS = 5;     // a rank without a sample for this long has ended
+constexpr double kSoonS = 3600;    // a limit that is further away may never be reached
+constexpr double kFarthest = 30;   // times as long as the growth was seen
+constexpr double kExamineS = 600;  // at most so often
+constexpr double kLivesS = 5;      // a rank without a sample for this long has ended
 
 bool is_soon(double left_s, const MemorySeries::Growth& growth) {
   const double seen_s = base::ns_to_s(growth.to.at_ns - growth.from.at_ns);
@@ -31,7 +32,8 @@ void MemoryWatch::add(base::Pid pid, const model::LoadSample& load) {
   }
   Watched& watched = watched_[pid];
   if (watched.start_ticks != process->record.start_ticks) {
-    watched = {.start_ticks = process->record.start_ticks, .host = {}, .gpu = {}, .gpu_memory = {}};
+    watched = {};
+    watched.start_ticks = process->record.start_ticks;
   }
   watched.latest = load.at_ns;
   const uint64_t steps = hooks_.steps(process->record.rank);
@@ -86,6 +88,7 @@ void MemoryWatch::look(base::MonoNs now) {
     watched.host.growth = watched.host.series.growth();
     watched.gpu.growth = watched.gpu.series.growth();
     note(*process, watched, now);
+    examine(pid, watched, now);
     if (watched.host.growth) {
       on_host.push_back({process, &watched});
     }
@@ -95,6 +98,14 @@ void MemoryWatch::look(base::MonoNs now) {
   }
   warn_of_host(on_host);
   warn_of_gpu(on_gpu);
+}
+
+void MemoryWatch::examine(base::Pid pid, Watched& watched, base::MonoNs now) {
+  const bool grows = watched.host.growth || watched.gpu.growth;
+  if (grows && (watched.examined == 0 || base::ns_to_s(now - watched.examined) >= kExamineS)) {
+    watched.examined = now;
+    hooks_.examine(pid, watched.host.growth.has_value());
+  }
 }
 
 // The ranks of a host share its memory.

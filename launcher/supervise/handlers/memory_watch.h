@@ -31,6 +31,8 @@ class MemoryWatch {
     std::function<std::optional<MemoryRoom>()> room;
     std::function<void(const std::string& sentence, const model::RankSet& ranks)> grows;  // the event
     std::function<void(const std::string& line)> say;
+    // The memory of a rank grows: who holds it? `on_host`: also Python's own objects count.
+    std::function<void(base::Pid, bool on_host)> examine;
   };
   MemoryWatch(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
 
@@ -48,6 +50,7 @@ class MemoryWatch {
     Kind gpu;
     model::GpuMemory gpu_memory;  // latest sample
     base::MonoNs latest = 0;      // sample
+    base::MonoNs examined = 0;    // 0: never
   };
   struct Grower {
     const TrackedProcess* process = nullptr;
@@ -55,6 +58,7 @@ class MemoryWatch {
   };
 
   void look(base::MonoNs now);
+  void examine(base::Pid pid, Watched& watched, base::MonoNs now);
   void note(TrackedProcess& process, const Watched& watched, base::MonoNs now);
   model::MemoryGrowth recorded(const MemorySeries::Growth& growth, base::MonoNs now) const;
   void warn_of_host(const std::vector<Grower>& growers);

@@ -209,6 +209,8 @@ void add_exceptions(const Scene& scene, Verdict& verdict, std::vector<std::strin
       if (model::out_of_memory(e.exception->chain.front())) {
         const auto words = gpu_memory_words(run, *e.process);
         out.insert(out.end(), words.begin(), words.end());
+        const auto held = held_words(scene.facts.memory, e.process->rank);
+        out.insert(out.end(), held.begin(), held.end());
       }
     }
   }

@@ -2,6 +2,8 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/memory/held.h"
 #include "report/diagnosis/wording.h"
 
 #include <algorithm>
@@ -9,6 +11,82 @@
 namespace xpurun::report {
 
 using base::tr;
+using model::MemoryCategory;
+using model::MemoryLook;
+
+namespace {
+
+constexpr std::string_view kGpu = "cuda";
+constexpr size_t kMostCategories = 4;
+constexpr size_t kMostHolders = 2;
+constexpr double kMuch = 0.1;            // of all that is held
+constexpr double kMuchOfTensors = 0.25;  // a variable that keeps so much is the first thing to look at
+constexpr double kMuchOfActivations = 0.4;
+constexpr double kMuchOfModel = 0.5;
+
+std::string size_words(int64_t bytes) {
+  return base::human_size(static_cast<uint64_t>(std::max<int64_t>(bytes, 0)));
+}
+
+int64_t held_in_all(const MemoryLook& look) {
+  int64_t sum = 0;
+  for (const CategoryBytes& one : by_category(look, kGpu)) {
+    sum += is_held(one.category) ? one.bytes : 0;
+  }
+  return sum;
+}
+
+bool is_share(int64_t bytes, double share, int64_t all) {
+  return static_cast<double>(bytes) >= share * static_cast<double>(std::max<int64_t>(all, 1));
+}
+
+// Of the model itself, the layer's names say less than the category.
+bool is_of_model(MemoryCategory category) {
+  return category == MemoryCategory::parameters || category == MemoryCategory::gradients ||
+         category == MemoryCategory::optimizer;
+}
+
+std::string categories_text(const MemoryLook& look) {
+  std::vector<std::string> parts;
+  for (const CategoryBytes& one : by_category(look, kGpu)) {
+    if (parts.size() < kMostCategories && one.category != MemoryCategory::unused) {
+      parts.push_back(tr("{} {}", size_words(one.bytes), category_words(one.category)));
+    }
+  }
+  return base::join(parts, tr(", "));
+}
+
+// Activations and gradients come and go within a step, so only looks at such a moment are compared.
+const MemoryLook* comparable(const std::vector<MemoryLook>& looks, base::Rank rank, MemoryCategory category) {
+  const bool comes_and_goes =
+      category == MemoryCategory::activations || category == MemoryCategory::gradients;
+  const MemoryLook* full = look_of(looks, rank, model::LookReason::out_of_memory);
+  return full != nullptr  ? full
+         : comes_and_goes ? look_of(looks, rank, model::LookReason::peak)
+                          : last_look(looks, rank);
+}
+
+// More than each of the other ranks holds, by far.
+void add_differences(const std::vector<MemoryLook>& looks, const MemoryLook& own, int64_t all,
+                     std::vector<std::string>& out) {
+  for (const CategoryBytes& one : by_category(own, kGpu)) {
+    model::RankSet others;
+    int64_t most = 0;
+    for (const MemoryLook& look : looks) {
+      const MemoryLook* other = look.rank == own.rank ? nullptr : comparable(looks, look.rank, one.category);
+      if (other != nullptr && !others.contains(look.rank)) {
+        others.insert(look.rank);
+        most = std::max(most, bytes_of(*other, kGpu, one.category));
+      }
+    }
+    if (!others.empty() && is_held(one.category) && is_share(one.bytes - most, kMuch, all)) {
+      out.push_back(tr("rank {} holds {} more {} than any of {}", own.rank, size_words(one.bytes - most),
+                       category_words(one.category), rank_words(others)));
+    }
+  }
+}
+
+}  // namespace
 
 std::string growth_words(const model::MemoryGrowth& growth) {
   const auto size = [](double bytes) {
@@ -73,6 +151,97 @@ std::vector<std::string> gpu_memory_words(const model::RunManifest& run, const m
   if (!rank.gpu_memory.growth.empty()) {
     out.push_back(
         tr("the GPU memory of rank {} had grown by {}", rank.rank, growth_words(rank.gpu_memory.growth)));
+  }
+  return out;
+}
+
+std::vector<std::string> held_words(const std::vector<MemoryLook>& looks, base::Rank rank) {
+  std::vector<std::string> out;
+  const MemoryLook* look = last_look(looks, rank);
+  const int64_t all = look == nullptr ? 0 : held_in_all(*look);
+  if (all == 0) {
+    return out;
+  }
+  const std::string categories = categories_text(*look);
+  out.push_back(
+      look->why == model::LookReason::out_of_memory
+          ? tr("what held the GPU memory of rank {} then: {}", rank, categories)
+          : tr("what held the GPU memory of rank {} after {} steps: {}", rank, look->step, categories));
+  size_t shown = 0;
+  for (const HeldBy& held : holders_of(*look, kGpu)) {
+    const bool is_known = !held.name.empty() || !held.place.empty();
+    if (is_known && is_held(held.category) && !is_of_model(held.category) &&
+        is_share(held.bytes, kMuch, all) && shown++ < kMostHolders) {
+      out.push_back(tr("{} in {} blocks: {}", size_words(held.bytes), held.count, holder_words(held)));
+    }
+  }
+  add_differences(looks, *look, all, out);
+  return out;
+}
+
+std::optional<std::string> advice_on_full_gpu(const model::OutOfMemory& full,
+                                              const std::vector<MemoryLook>& looks, base::Rank rank) {
+  const MemoryLook* look = look_of(looks, rank, model::LookReason::out_of_memory);
+  const bool others = full.others && full.asked && *full.others >= *full.asked;
+  if (look == nullptr || others) {
+    return std::nullopt;
+  }
+  const bool expandable = std::any_of(look->devices.begin(), look->devices.end(),
+                                      [](const model::MemoryDevice& d) { return d.expandable != 0; });
+  if (full.reserved && full.asked && *full.reserved >= *full.asked && !expandable) {
+    return tr(
+        "{} are reserved and unused, in blocks of at most {}: try "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which makes one block of them",
+        base::human_size(*full.reserved), base::human_size(full.largest.value_or(0)));
+  }
+  const int64_t all = held_in_all(*look);
+  for (const HeldBy& held : holders_of(*look, kGpu)) {
+    if (held.category == MemoryCategory::tensors && !held.name.empty() &&
+        is_share(held.bytes, kMuchOfTensors, all)) {
+      return tr(
+          "look at {}, which holds {}: keep numbers (loss.item()) instead of tensors, or free what is no "
+          "longer needed",
+          held.name, size_words(held.bytes));
+    }
+  }
+  const int64_t activations = bytes_of(*look, kGpu, MemoryCategory::activations);
+  if (is_share(activations, kMuchOfActivations, all)) {
+    return tr(
+        "activations hold {}: recompute them (torch.utils.checkpoint), or use smaller batches; half the "
+        "batch frees about {}",
+        size_words(activations), size_words(activations / 2));
+  }
+  const int64_t model = bytes_of(*look, kGpu, MemoryCategory::parameters) +
+                        bytes_of(*look, kGpu, MemoryCategory::gradients) +
+                        bytes_of(*look, kGpu, MemoryCategory::optimizer);
+  if (is_share(model, kMuchOfModel, all)) {
+    return tr(
+        "parameters, gradients and the state of the optimizer hold {}: share them among more GPUs (FSDP, "
+        "ZeRO)",
+        size_words(model));
+  }
+  return std::nullopt;
+}
+
+std::string advice_on_exception(const model::PythonException& exception, const std::vector<MemoryLook>& looks,
+                                base::Rank rank) {
+  const auto full = model::out_of_memory(exception.chain.front());
+  const auto advice = full ? advice_on_full_gpu(*full, looks, rank) : std::nullopt;
+  return advice ? *advice : advice_on(exception);
+}
+
+std::vector<std::string> grower_words(const std::vector<MemoryLook>& looks, base::Rank rank, bool on_gpu) {
+  std::vector<std::string> out;
+  const MemoryLook* look = look_of(looks, rank, model::LookReason::growth);
+  if (look == nullptr || look->steps == 0) {
+    return out;
+  }
+  for (const HeldBy& held : growers_of(*look, on_gpu ? kGpu : std::string_view())) {
+    const bool fits = on_gpu || kind_of_device(held.device) != kGpu;
+    if (fits && out.size() < kMostHolders) {
+      out.push_back(tr("rank {}: {} a step in {}", rank,
+                       size_words(held.grown / static_cast<int64_t>(look->steps)), holder_words(held)));
+    }
   }
   return out;
 }

@@ -271,7 +271,7 @@ void say_exception(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kExitLauncher;
   say(v, tr("{} {} {}{}", subject(scene, e), how_it_ended(e), after_words(scene.facts.run, e.at_s),
             consequence(scene, e, v)));
-  v.next.text = advice_on(*e.exception);
+  v.next.text = advice_on_exception(*e.exception, scene.facts.memory, e.process->rank);
 }
 
 // MPI has ended the process: " after MPI_Send had failed with MPI_ERR_RANK in halo (heat.c:40)".

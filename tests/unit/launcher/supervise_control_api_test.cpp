@@ -61,6 +61,15 @@ struct ControlApiScene : test::JobScene {
          return {};
        },
        .traced = [this] { return traced; },
+       .look = [this](const LookOrder& order, double patience_s, MemoryLooks::Done done) -> base::Status {
+         if (looked) {
+           return base::fail("not finished");
+         }
+         look = order;
+         look_patience_s = patience_s;
+         looked = std::move(done);
+         return {};
+       },
        .step_s = [this] { return step_s; },
        .nodes = [this] { return NodeList{.node = "0-a", .expected = 2, .nodes = listed}; },
        .ask =
@@ -72,6 +81,9 @@ struct ControlApiScene : test::JobScene {
   std::optional<CaptureRequest> capturing;
   CaptureRunner::Done captured;
   TracedState traced;
+  LookOrder look;
+  double look_patience_s = 0;
+  MemoryLooks::Done looked;
   double step_s = -1;
   std::string asked;
   double limit_s = 0;
@@ -347,4 +359,19 @@ TEST_CASE("a change of the traced functions is answered once the ranks follow, o
   s.ended = true;
   CHECK(s.ask({{"cmd", "trace-python"}, {"add", {"a:h"}}})["code"] == "ending");
   CHECK(s.ask({{"cmd", "trace-python"}})["ok"] == true);
+}
+
+TEST_CASE("a look at the memory is asked for, and answered with who looked") {
+  ControlApiScene s;
+  CHECK(s.ask({{"cmd", "memory"}, {"steps", "many"}})["code"] == "bad_request");
+  CHECK(s.ask({{"cmd", "memory"}, {"steps", 8}, {"objects", true}, {"timeout_s", 7}}).is_null());
+  CHECK(s.look.steps == 8);
+  CHECK(s.look.objects);
+  CHECK(s.look.reason == wire::kMemoryRequest);
+  CHECK(s.look_patience_s == 7);
+  CHECK(s.ask({{"cmd", "memory"}})["code"] == "busy");
+  s.looked({.answered = {0, 1}, .silent = {3}, .unreachable = {}});
+  CHECK(s.answer["answered"] == "0-1");
+  CHECK(s.answer["silent"] == "3");
+  CHECK(s.answer["unreachable"] == "");
 }

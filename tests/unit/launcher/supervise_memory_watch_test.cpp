@@ -18,15 +18,18 @@ struct MemoryScene : test::JobScene {
   model::RankSet ranks;
   std::optional<MemoryRoom> room = MemoryRoom{
       .group = "/sys/fs/cgroup/job", .limit_bytes = 16 * 1024 * kGrowMiB, .used_bytes = 8 * 1024 * kGrowMiB};
-  MemoryWatch watch{{table, journal, options},
-                    {.steps = [this](base::Rank) { return static_cast<uint64_t>(now_s() * 10); },
-                     .room = [this] { return room; },
-                     .grows =
-                         [this](const std::string& sentence, const model::RankSet& which) {
-                           tell(sentence);
-                           ranks = which;
-                         },
-                     .say = [this](const std::string& line) { lines.push_back(line); }}};
+  MemoryWatch watch{
+      {table, journal, options},
+      {.steps = [this](base::Rank) { return static_cast<uint64_t>(now_s() * 10); },
+       .room = [this] { return room; },
+       .grows =
+           [this](const std::string& sentence, const model::RankSet& which) {
+             tell(sentence);
+             ranks = which;
+           },
+       .say = [this](const std::string& line) { lines.push_back(line); },
+       .examine = [this](base::Pid pid, bool on_host) { examined.emplace_back(pid, on_host); }}};
+  std::vector<std::pair<base::Pid, bool>> examined;
 
   // Rank 1 grows by 8 MiB a second.
   void run(int seconds, int64_t leak_mib = 8) {
@@ -93,6 +96,19 @@ TEST_CASE("memory watch: the growth of one rank is recorded and said once") {
   CHECK(s.lines[0].starts_with("the memory of rank 1 grows by "));
   CHECK(s.lines[0].find("819 KiB a step") != std::string::npos);
   CHECK(s.lines[0].find("the limit of 16.0 GiB of /sys/fs/cgroup/job is reached in 1") != std::string::npos);
+}
+
+TEST_CASE("memory watch: a rank whose memory grows is asked who holds it, every ten minutes at most") {
+  MemoryScene s;
+  s.run(120);
+  CHECK(s.examined == std::vector<std::pair<base::Pid, bool>>{{test::kRank1, true}});
+  s.run(400);
+  CHECK(s.examined.size() == 1);
+  s.run(300);
+  CHECK(s.examined.size() == 2);
+  MemoryScene gpu;
+  gpu.run_on_gpu(120, 40);
+  CHECK(gpu.examined == std::vector<std::pair<base::Pid, bool>>{{test::kRank1, false}});
 }
 
 TEST_CASE("memory watch: a limit that is far away, or unknown, is not said") {
