@@ -198,6 +198,10 @@ std::vector<Injection> standing_still() {
        .summary = "an endless loop in C",
        .ranks = 2,
        .expected = outside_collective("c-loop", "hang.busy")},
+      {.name = "native-spin",
+       .summary = "a spin lock in C that is never given back",
+       .ranks = 2,
+       .expected = {.ids = {"hang.stuck"}, .places = {"native-spin"}, .words = {"spun"}}},
   };
 }
 

@@ -173,6 +173,9 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
     return tr("{} been waiting for a {} in {} for {}{}{}", pick({"has", "have"}, n), tr(v.wait->what), at,
               how_long, exception_clause(scene, v), own_wait_words(scene, v, n == 1));
   }
+  if (v.thread != nullptr && v.thread->circles) {
+    return tr("{} spun in {} for {}", pick({"has", "have"}, n), at, how_long);
+  }
   return tr("{} been in {} for {}{}{}", pick({"has", "have"}, n), at, how_long, exception_clause(scene, v),
             own_wait_words(scene, v, n == 1));
 }
