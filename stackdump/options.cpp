@@ -123,6 +123,11 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
       o.barrier = true;
       continue;
     }
+    if (args[i] == "--loops" || args[i] == "--look") {
+      o.loops = true;
+      o.look |= args[i] == "--look";
+      continue;
+    }
     if (args[i] == "--no-stop") {
       o.target.stop = StopMode::never;
       continue;
@@ -140,7 +145,7 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
   }
   const int sources =
       (o.target.pid != 0 ? 1 : 0) + (o.from_snapshot.empty() ? 0 : 1) + (o.from_core.empty() ? 0 : 1);
-  if ((o.out.empty() && o.places.empty()) || sources != 1) {
+  if ((o.out.empty() && o.places.empty() && !o.look) || sources != 1) {
     return base::fail("--out and one of --pid, --from-snapshot and --from-core are required");
   }
   if ((o.target.crash_tid == 0) != (o.target.crash_ucontext == 0)) {

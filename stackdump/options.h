@@ -23,6 +23,8 @@ struct Options {
   std::string from_snapshot;  // instead of a process
   std::string from_core;      // a core file instead of a process
   ModuleFiles files;          // search places for ELF files
+  bool loops = false;         // also find out whether the main thread circles
+  bool look = false;          // no file: the frames of the main thread on standard output; with `loops`
   bool barrier = false;       // wait for a byte on standard input before stopping
   // Instead of a dump: names of these addresses of the process, which may have ended, and the lines of its
   // /proc/PID/maps that they need.
@@ -31,7 +33,7 @@ struct Options {
 };
 
 // One of --pid, --from-snapshot and --from-core. --place needs --pid and --mapping. Every option but
-// --barrier, --locals and --no-stop takes a value: "--pid N" or "--pid=N".
+// --barrier, --locals, --look, --loops and --no-stop takes a value: "--pid N" or "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 
 }  // namespace xpurun::stackdump

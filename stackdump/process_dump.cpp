@@ -11,6 +11,7 @@
 #include "stackdump/debuggers/child_tool.h"
 #include "stackdump/memory/urgency.h"
 #include "stackdump/ptrace/access.h"
+#include "stackdump/ptrace/loop_watch.h"
 #include "stackdump/ptrace/stack_bounds.h"
 #include "stackdump/ptrace/traced_process.h"
 #include "stackdump/resolve/thread_resolver.h"
@@ -126,6 +127,12 @@ void demangle_rust(std::vector<model::ThreadStack>& threads) {
     f.func = full.empty() ? f.func : shorten(full);
     f.full_func = f.func == full ? "" : full;
   });
+}
+
+// The interpreter's own loops keep their counters in objects: they circle, whatever the program does.
+bool is_of_interpreter(const model::Frame& f) {
+  return f.kind != model::FrameKind::native || f.eval || f.module.starts_with("python") ||
+         f.module.starts_with("libpython");
 }
 
 // An Error on one line: what, cause, id.
@@ -432,6 +439,13 @@ void ProcessDump::copy() {
   }
 }
 
+void ProcessDump::watch_for_loop() {
+  const bool runs = std::any_of(threads_.begin(), threads_.end(), [this](const ThreadCopy& t) {
+    return t.tid == target_.pid && t.registers && t.kernel.state == 'R';
+  });
+  main_circles_ = runs && method_ == "ptrace" && main_thread_circles(target_.pid, live_, modules_.maps());
+}
+
 // The thread id in the process's own PID namespace.
 base::Tid ProcessDump::inner_tid_of(const ThreadCopy& thread) const {
   if (recorded_ || core_) {
@@ -538,6 +552,9 @@ model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
     for (const std::string& missing : modules_.missing()) {
       notes_.push_back(missing);
     }
+  }
+  for (model::ThreadStack& t : threads) {
+    t.circles = t.main && main_circles_ && !t.frames.empty() && !is_of_interpreter(t.frames.front());
   }
   out.threads = std::move(threads);
   out.module_paths = resolver.module_paths();

@@ -58,6 +58,8 @@ class ProcessDump {
   void look_for_symbols_in(const std::string& directory);
   // Never fails as a whole: the result names the missing parts.
   void copy();
+  // After copy(): whether the main thread circles in native code (loop_watch.h). Takes some 60 ms.
+  void watch_for_loop();
   base::MonoNs stop_ns() const { return stop_ns_; }
   int64_t pause_ns() const { return pause_ns_; }
 
@@ -115,6 +117,7 @@ class ProcessDump {
   std::vector<Addr> thread_tables_;
   ThreadNames thread_names_;
   std::vector<ThreadCopy> threads_;
+  bool main_circles_ = false;
   base::MonoNs listed_ns_ = 0;
   base::MonoNs stop_ns_ = 0;
   int64_t wall_ns_ = 0;

@@ -33,6 +33,7 @@ using xpurun::stackdump::Options;
 using xpurun::stackdump::ProcessDump;
 
 constexpr int kNiceness = -15;
+constexpr size_t kMostFrames = 64;  // of --look
 
 // The dump file is written even if the reader of standard output has gone.
 void say(std::string_view line) {
@@ -144,6 +145,23 @@ int name_places(const Options& options) {
   return 0;
 }
 
+// The main thread's frames, innermost first: "frame 0x401136 spin wait_flag" with program or library and
+// function, and "circles" if it circles.
+int tell_frames(const model::ProcessStacks& stacks) {
+  const model::ThreadStack* main = stacks.main_thread();
+  for (size_t i = 0; main != nullptr && i < main->frames.size() && i < kMostFrames; ++i) {
+    const model::Frame& f = main->frames[i];
+    if (f.kind == model::FrameKind::native && !f.inlined) {
+      say(fmt::format("frame {:#x} {} {}\n", f.pc, f.module.empty() ? "?" : base::sanitize(f.module),
+                      base::sanitize(f.func)));
+    }
+  }
+  if (main != nullptr && main->circles) {
+    say("circles\n");
+  }
+  return finish(stacks);
+}
+
 int run(const Options& options) {
   auto dump = ProcessDump::prepare(options.target);
   if (!dump) {
@@ -157,7 +175,13 @@ int run(const Options& options) {
   // From here on no process is stopped, so the raised priority ends: the training job goes first.
   ::setpriority(PRIO_PROCESS, 0, 0);
   say(fmt::format("stopped {} {}\n", (*dump)->stop_ns(), (*dump)->pause_ns()));
+  if (options.loops) {
+    (*dump)->watch_for_loop();
+  }
   model::ProcessStacks stacks = (*dump)->resolve(options.resolve);
+  if (options.look) {
+    return tell_frames(stacks);
+  }
   stacks.host = options.host.empty() ? base::host_name() : options.host;
   stacks.rank = options.rank;
   stacks.local_rank = options.local_rank;

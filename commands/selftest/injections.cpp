@@ -198,6 +198,10 @@ std::vector<Injection> standing_still() {
        .summary = "an endless loop in C",
        .ranks = 2,
        .expected = outside_collective("c-loop", "hang.busy")},
+      {.name = "native-spin",
+       .summary = "a spin lock in C that is never given back",
+       .ranks = 2,
+       .expected = {.ids = {"hang.stuck"}, .places = {"native-spin"}, .words = {"spun"}}},
   };
 }
 
@@ -212,6 +216,10 @@ std::vector<Injection> on_the_gpu() {
        .needs_gpu = true,
        .expected = {.ids = {"hang.kernel", "hang.queued", "hang.not_launched"},
                     .places = {"stuck-before-launch", kGpuWait}}},
+      {.name = "kernel-before-collective",
+       .summary = "all ranks have launched their collectives; between those of a rank, a kernel never ends",
+       .needs_gpu = true,
+       .expected = {.ids = {"hang.kernel", "hang.queued"}, .places = {"kernel-before-collective", kGpuWait}}},
       {.name = "cuda-oom",
        .summary = "a rank asks for more GPU memory than there is",
        .needs_gpu = true,

@@ -132,6 +132,7 @@ void fields(V& visit, C& c) {
   visit("messages", c.messages, WhenEmpty::omit);
   visit("messages_done", c.messages_done, WhenEmpty::omit);
   visit("point_to_point", c.point_to_point, WhenEmpty::omit);
+  visit("window", c.window, WhenEmpty::omit);
   visit("locks", c.locks, WhenEmpty::omit);
 }
 

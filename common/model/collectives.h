@@ -95,7 +95,8 @@ struct Communicator {
   // Unfinished calls, and launched calls whose end is unknown; oldest first. MPI: also the latest call with
   // each peer and tag, as done.
   std::vector<CollectiveCall> point_to_point;
-  std::vector<HeldLock> locks;  // of the MPI window that this communicator stands for
+  bool window = false;          // stands for an MPI window, whose epochs are its messages
+  std::vector<HeldLock> locks;  // of that window
 };
 
 // The latest calls in the order in which the program made them, in little space: a program makes few kinds of

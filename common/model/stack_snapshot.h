@@ -122,6 +122,7 @@ struct ThreadStack {
   std::string python_name;  // threading.Thread.name, if known
   char state = '?';         // proc(5) state before the stop: R S D T t Z
   bool main = false;        // thread-group leader
+  bool circles = false;     // its complete state came back again and again (stackdump/ptrace/loop_watch.h)
   bool crashed = false;     // the frames start at the faulting instruction
   GilState gil = GilState::none;
   bool gc = false;                    // inside garbage collection

@@ -27,6 +27,11 @@ enum class MpiKind : uint8_t {
   poll_claim,    // the same for MPI_Improbe
   prepare_send,  // a persistent request, which begins with MPI_Start
   prepare_receive,
+  prepare_collective,  // a collective that makes a persistent request
+  ready,               // MPI_Pready: part of a message may go
+  ready_range,
+  ready_list,
+  poll_part,  // MPI_Parrived
   begin,      // MPI_Start
   begin_all,  // MPI_Startall
   wait,
@@ -39,6 +44,7 @@ enum class MpiKind : uint8_t {
   test_some,
   free_request,
   make_comm,    // a collective that makes a communicator
+  join_groups,  // the same for an intercommunicator, whose leaders send each other messages
   make_window,  // a collective that makes a window, or opens a file
   end_comm,     // a collective that ends a communicator
   name_comm,
@@ -48,9 +54,14 @@ enum class MpiKind : uint8_t {
   lock_all,
   unlock,
   unlock_all,
-  flush,        // a one-sided operation, or waits for its target; both may wait for a lock
-  window_wait,  // MPI_Win_start, MPI_Win_complete, MPI_Win_wait: wait for ranks of the window
+  flush,  // a one-sided operation, or waits for its target; both may wait for a lock
+  post,   // MPI_Win_post, MPI_Win_start: begin an epoch with the ranks of a group
+  access,
+  complete,  // MPI_Win_complete, MPI_Win_wait, MPI_Win_test: end the epoch
+  window_wait,
+  window_test,
   commit_type,
+  parent,  // MPI_Comm_get_parent
 };
 
 // The positions of arguments, from 0; kNoArgument: the function has none.
@@ -152,7 +163,7 @@ inline constexpr uint8_t kNoArgument = 31;
   X(MPI_Graph_create, 6, make_comm, "graph_create", 31, 31, 31, 31, 0, 5)                              \
   X(MPI_Dist_graph_create, 9, make_comm, "dist_graph_create", 31, 31, 31, 31, 0, 8)                    \
   X(MPI_Dist_graph_create_adjacent, 10, make_comm, "dist_graph_create_adjacent", 31, 31, 31, 31, 0, 9) \
-  X(MPI_Intercomm_create, 6, make_comm, "intercomm_create", 31, 31, 31, 31, 0, 5)                      \
+  X(MPI_Intercomm_create, 6, join_groups, "intercomm_create", 31, 31, 31, 31, 0, 5)                    \
   X(MPI_Intercomm_merge, 3, make_comm, "intercomm_merge", 31, 31, 31, 31, 0, 2)                        \
   X(MPI_Comm_free, 1, end_comm, "comm_free", 31, 31, 31, 31, 31, 0)                                    \
   X(MPI_Comm_disconnect, 1, end_comm, "comm_disconnect", 31, 31, 31, 31, 31, 0)                        \
@@ -170,9 +181,9 @@ inline constexpr uint8_t kNoArgument = 31;
   X(MPI_Win_flush, 2, flush, "win_flush", 31, 31, 0, 31, 1, 31)                                        \
   X(MPI_Win_flush_all, 1, flush, "win_flush_all", 31, 31, 31, 31, 0, 31)                               \
   X(MPI_Win_flush_local, 2, flush, "win_flush_local", 31, 31, 0, 31, 1, 31)                            \
-  X(MPI_Win_start, 3, window_wait, "win_start", 31, 31, 31, 31, 2, 31)                                 \
-  X(MPI_Win_complete, 1, window_wait, "win_complete", 31, 31, 31, 31, 0, 31)                           \
-  X(MPI_Win_wait, 1, window_wait, "win_wait", 31, 31, 31, 31, 0, 31)                                   \
+  X(MPI_Win_start, 3, access, "recv", 31, 31, 31, 31, 2, 0)                                            \
+  X(MPI_Win_complete, 1, complete, "send", 31, 31, 31, 31, 0, 31)                                      \
+  X(MPI_Win_wait, 1, window_wait, "recv", 31, 31, 31, 31, 0, 31)                                       \
   X(MPI_File_open, 5, make_window, "file_open", 31, 31, 31, 31, 0, 4)                                  \
   X(MPI_File_close, 1, end_window, "file_close", 31, 31, 31, 31, 31, 0)                                \
   X(MPI_File_set_view, 6, window, "file_set_view", 31, 31, 31, 31, 0, 31)                              \
@@ -188,7 +199,32 @@ inline constexpr uint8_t kNoArgument = 31;
   X(MPI_Get_accumulate, 12, flush, "win_flush", 1, 2, 6, 31, 11, 31)                                   \
   X(MPI_Fetch_and_op, 7, flush, "win_flush", 31, 31, 3, 31, 6, 31)                                     \
   X(MPI_Compare_and_swap, 7, flush, "win_flush", 31, 31, 4, 31, 6, 31)                                 \
-  X(MPI_Type_commit, 1, commit_type, "type_commit", 31, 31, 31, 31, 31, 0)
+  X(MPI_Type_commit, 1, commit_type, "type_commit", 31, 31, 31, 31, 31, 0)                             \
+  X(MPI_Win_post, 3, post, "recv", 31, 31, 31, 31, 2, 0)                                               \
+  X(MPI_Win_test, 2, window_test, "recv", 31, 31, 31, 31, 0, 31)                                       \
+  X(MPI_Win_flush_local_all, 1, flush, "win_flush", 31, 31, 31, 31, 0, 31)                             \
+  X(MPI_Comm_spawn, 8, make_comm, "comm_spawn", 31, 31, 4, 31, 5, 6)                                   \
+  X(MPI_Comm_spawn_multiple, 9, make_comm, "comm_spawn_multiple", 31, 31, 5, 31, 6, 7)                 \
+  X(MPI_Comm_accept, 5, make_comm, "comm_accept", 31, 31, 2, 31, 3, 4)                                 \
+  X(MPI_Comm_connect, 5, make_comm, "comm_connect", 31, 31, 2, 31, 3, 4)                               \
+  X(MPI_Comm_get_parent, 1, parent, "comm_get_parent", 31, 31, 31, 31, 31, 0)                          \
+  X(MPI_Psend_init, 9, prepare_send, "send", 2, 3, 4, 5, 6, 8)                                         \
+  X(MPI_Precv_init, 9, prepare_receive, "recv", 2, 3, 4, 5, 6, 8)                                      \
+  X(MPI_Pready, 2, ready, "pready", 31, 31, 31, 31, 31, 1)                                             \
+  X(MPI_Pready_range, 3, ready_range, "pready", 31, 31, 31, 31, 31, 2)                                 \
+  X(MPI_Pready_list, 3, ready_list, "pready", 0, 31, 31, 31, 31, 2)                                    \
+  X(MPI_Parrived, 3, poll_part, "parrived", 31, 31, 31, 31, 31, 0)                                     \
+  X(MPI_Barrier_init, 3, prepare_collective, "barrier_init", 31, 31, 31, 31, 0, 2)                     \
+  X(MPI_Bcast_init, 7, prepare_collective, "broadcast_init", 1, 2, 3, 31, 4, 6)                        \
+  X(MPI_Reduce_init, 9, prepare_collective, "reduce_init", 2, 3, 5, 31, 6, 8)                          \
+  X(MPI_Allreduce_init, 8, prepare_collective, "all_reduce_init", 2, 3, 31, 31, 5, 7)                  \
+  X(MPI_Gather_init, 10, prepare_collective, "gather_init", 31, 31, 6, 31, 7, 9)                       \
+  X(MPI_Scatter_init, 10, prepare_collective, "scatter_init", 31, 31, 6, 31, 7, 9)                     \
+  X(MPI_Allgather_init, 9, prepare_collective, "all_gather_init", 4, 5, 31, 31, 6, 8)                  \
+  X(MPI_Alltoall_init, 9, prepare_collective, "all_to_all_init", 4, 5, 31, 31, 6, 8)                   \
+  X(MPI_Alltoallv_init, 11, prepare_collective, "alltoallv_init", 31, 31, 31, 31, 8, 10)               \
+  X(MPI_Scan_init, 8, prepare_collective, "scan_init", 2, 3, 31, 31, 5, 7)                             \
+  X(MPI_Reduce_scatter_block_init, 8, prepare_collective, "reduce_scatter_block_init", 2, 3, 31, 31, 5, 7)
 
 // Classes of errors, by number in MPICH and its relatives; other libraries' are translated by name.
 inline constexpr const char* kMpiErrors[] = {

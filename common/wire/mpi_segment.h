@@ -15,7 +15,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kMpiSegmentMagic = 0x3149'504d'4e52'5058;  // "XPRNMPI1"
-inline constexpr uint32_t kMpiSegmentVersion = 2;
+inline constexpr uint32_t kMpiSegmentVersion = 3;
 
 inline constexpr uint32_t kMpiThreads = 16;  // threads that call MPI
 inline constexpr uint32_t kMpiComms = 128;   // a power of two
@@ -126,18 +126,32 @@ struct MpiComm {
   std::atomic<uint64_t> identity;  // equal on all ranks of the communicator; 0: MPI_COMM_WORLD
   std::atomic<int32_t> rank;
   std::atomic<int32_t> size;
-  std::atomic<uint32_t> members;         // index of the first in MpiSegment::members, plus 1: ranks in
-                                         // MPI_COMM_WORLD; 0: unknown, or MPI_COMM_WORLD itself
-  std::atomic<uint32_t> open;            // 1: a thread is inside the newest collective
-  std::atomic<uint64_t> called;          // number of collectives
-  char name[64];                         // given by the program
+  std::atomic<uint32_t> members;  // index of the first in MpiSegment::members, plus 1: ranks in
+                                  // MPI_COMM_WORLD; 0: unknown, or MPI_COMM_WORLD itself
+  std::atomic<uint32_t> open;     // 1: a thread is inside the newest collective
+  std::atomic<uint64_t> called;   // number of collectives
+  char name[64];                  // given by the program
+  // Of an intercommunicator: the size of the other group, whose members follow those of the own group; `rank`
+  // and `size` are those of the own group.
+  std::atomic<int32_t> remote_size;
+  std::atomic<uint32_t> made;            // number among the communicators with the same members, from 1
   MpiCall collectives[kMpiCollectives];  // call n is at index n % kMpiCollectives
 };
 
 enum MpiCommFlag : uint32_t {
-  kMpiCommInter = 1u << 0,   // an intercommunicator: peers are ranks of the other group
-  kMpiCommMissed = 1u << 1,  // messages were received of which the source is not known
+  kMpiCommInter = 1u << 0,    // an intercommunicator: peers are ranks of the other group
+  kMpiCommForeign = 1u << 2,  // ranks of another MPI_COMM_WORLD (MPI_Comm_spawn) are among the members
+  kMpiCommMissed = 1u << 1,   // messages were received of which the source is not known
 };
+
+// The tags of messages on the communicator of a window. Its epochs are such messages: MPI_Win_post sends one
+// to each rank of its group, which MPI_Win_start and MPI_Win_complete receive; MPI_Win_complete sends one to
+// each rank of its group, which MPI_Win_wait receives.
+inline constexpr int32_t kMpiPosted = 0;
+inline constexpr int32_t kMpiCompleted = 1;
+// In MpiCall::tag of a collective: MPI_Start has started a persistent request, whose creation is another
+// call.
+inline constexpr int32_t kMpiStarted = 1;
 
 struct MpiWindow {
   std::atomic<uint32_t> state;  // MpiCommState
@@ -164,6 +178,10 @@ struct MpiRequest {
   std::atomic<uint32_t> waited_by;  // MpiFunction
   uint32_t persistent;
   std::atomic<uint64_t> waited_from;  // return address of that wait
+  // Of MPI_Psend_init: number of partitions, and how many of them are ready since MPI_Start. The message has
+  // its number from the moment at which all are.
+  std::atomic<uint32_t> partitions;
+  std::atomic<uint32_t> ready;
 };
 
 // Messages between this process and one peer with one tag, in one direction.
@@ -264,8 +282,8 @@ constexpr MpiChannelKey channel_of(uint64_t key) {
 
 static_assert(sizeof(MpiCall) == 56 && offsetof(MpiCall, sequence) == 32, "wire layout");
 static_assert(sizeof(MpiThread) == 24 + 3 * 56 + 32, "wire layout");
-static_assert(sizeof(MpiComm) == 112 + 8 * 56 && offsetof(MpiComm, name) == 48, "wire layout");
-static_assert(sizeof(MpiRequest) == 96 && sizeof(MpiError) == 256, "wire layout");
+static_assert(sizeof(MpiComm) == 120 + 8 * 56 && offsetof(MpiComm, name) == 48, "wire layout");
+static_assert(sizeof(MpiRequest) == 104 && sizeof(MpiError) == 256, "wire layout");
 static_assert(sizeof(MpiSite) == 64 && sizeof(MpiTimedCall) == 72, "wire layout");
 static_assert(offsetof(MpiSegment, threads) == 56, "wire layout");
 

@@ -114,6 +114,9 @@ DumpPlan DumpCoordinator::plan(const std::string& directory) {
                 .signal_mask = helpers_.signal_mask,
                 .stderr_fd = helpers_.stderr_fd,
                 .keep_snapshots = true};
+  if (manifest_.why == model::DumpReason::hang) {
+    plan.helper_options.emplace_back("--loops");
+  }
   if (manifest_.why == model::DumpReason::hang && ask_gpus(plan.targets)) {
     plan.deadline_s = kDumpWithDebuggersS;
     plan.stacks_written = [this](const StackDumpOutcome& outcome) { stacks_written(outcome); };

@@ -53,7 +53,8 @@ const MpiTypeInfo& type_of(const MpiCall& call) {
 // The function may return before its part of the communication has ended.
 bool returns_early(MpiKind kind) {
   return kind == MpiKind::async_collective || kind == MpiKind::async_send || kind == MpiKind::async_receive ||
-         kind == MpiKind::prepare_send || kind == MpiKind::prepare_receive;
+         kind == MpiKind::prepare_send || kind == MpiKind::prepare_receive ||
+         kind == MpiKind::prepare_collective;
 }
 
 bool is_live(std::atomic<uint32_t> const& state) {
@@ -66,6 +67,11 @@ CollectiveCall call_of(const MpiCall& c, CallStage stage, base::MonoNs now) {
   out.sequence = c.sequence.load();
   out.op = info.op;
   out.name = info.name;
+  constexpr std::string_view kInit = "_init";
+  if (info.kind == MpiKind::prepare_collective && c.tag.load() == wire::kMpiStarted) {
+    out.op.resize(out.op.size() - kInit.size());
+    out.name = fmt::format("MPI_Start({})", info.name);
+  }
   out.dtype = type_of(c).word;
   // The size of other types is not known, and equal contents may have different counts.
   out.count = out.dtype.empty() ? 0 : c.count.load();
@@ -102,8 +108,9 @@ ThreadCopy copy_of(const wire::MpiThread& thread) {
 
 class MpiReader {
  public:
-  MpiReader(const MpiSegment& memory, base::MonoNs now, const PlaceOfCall& place_of)
-      : memory_(memory), now_(now), place_of_(place_of) {
+  MpiReader(const MpiSegment& memory, base::MonoNs now, const WorldsOfRank& worlds,
+            const PlaceOfCall& place_of)
+      : memory_(memory), now_(now), worlds_(worlds), place_of_(place_of) {
     for (size_t i = 0; i < wire::kMpiThreads; ++i) {
       threads_[i] = copy_of(memory.threads[i]);
     }
@@ -122,11 +129,17 @@ class MpiReader {
  private:
   const MpiSegment& memory_;
   base::MonoNs now_;
+  const WorldsOfRank& worlds_;
   const PlaceOfCall& place_of_;
   std::array<ThreadCopy, wire::kMpiThreads> threads_;
 
   static bool is_pending(const wire::MpiRequest& r) {
     return r.state.load(std::memory_order_acquire) == static_cast<uint32_t>(wire::MpiRequestState::pending);
+  }
+
+  // Of the kinds of requests.
+  static bool is_collective(MpiKind kind) {
+    return kind == MpiKind::async_collective || kind == MpiKind::prepare_collective;
   }
 
   // The thread that waits for the request, or tests it again and again, has done nothing else since.
@@ -139,13 +152,16 @@ class MpiReader {
   std::string name_of(const wire::MpiRequest& r) const {
     const wire::MpiFunctionInfo& wait = info_of(r.waited_by.load());
     const wire::MpiFunctionInfo& made = info_of(r.call.function.load());
-    return is_awaited(r) ? fmt::format("{}({})", wait.name, made.name) : std::string(made.name);
+    const bool epoch = made.kind == MpiKind::post || made.kind == MpiKind::access;
+    return is_awaited(r) && epoch ? std::string(wait.name)
+           : is_awaited(r)        ? fmt::format("{}({})", wait.name, made.name)
+                                  : std::string(made.name);
   }
 
   const wire::MpiRequest* request_of(uint32_t comm, uint64_t sequence) const {
     for (const wire::MpiRequest& r : memory_.requests) {
       if (is_pending(r) && r.call.comm.load() == comm && r.call.sequence.load() == sequence &&
-          info_of(r.call.function.load()).kind == MpiKind::async_collective) {
+          is_collective(info_of(r.call.function.load()).kind)) {
         return &r;
       }
     }
@@ -239,6 +255,20 @@ class MpiReader {
     }
   }
 
+  // Each leader sends the other one a message.
+  void add_messages_of_leader(uint32_t comm, const wire::MpiThread& thread, Communicator& out) const {
+    for (const char* op : {"send", "recv"}) {
+      if (thread.other.function.load() != 0 && thread.other.comm.load() == comm) {
+        add_open(comm, thread.other, out);
+        CollectiveCall& call = out.point_to_point.back();
+        call.op = op;
+        call.peer = std::max(thread.other.peer.load(), -1);
+        call.tag = thread.other.tag.load();
+        call.root = -1;
+      }
+    }
+  }
+
   void add_calls_of_threads(uint32_t comm, Communicator& out) const {
     for (size_t i = 0; i < wire::kMpiThreads; ++i) {
       const wire::MpiThread& thread = memory_.threads[i];
@@ -261,6 +291,9 @@ class MpiReader {
             out.point_to_point.back().op = "recv";
           }
           break;
+        case MpiKind::join_groups:
+          add_messages_of_leader(comm, thread, out);
+          break;
         case MpiKind::lock:
         case MpiKind::unlock:
         case MpiKind::flush:
@@ -278,7 +311,9 @@ class MpiReader {
   void add_requests(uint32_t comm, Communicator& out) const {
     for (const wire::MpiRequest& r : memory_.requests) {
       const MpiKind kind = info_of(r.call.function.load()).kind;
-      if (!is_pending(r) || r.call.comm.load() != comm || kind == MpiKind::async_collective ||
+      // A message of which not all partitions are ready has not been sent.
+      const bool sent = r.partitions.load() <= r.ready.load() || r.partitions.load() == 0;
+      if (!is_pending(r) || r.call.comm.load() != comm || is_collective(kind) || !sent ||
           r.call.peer.load() == wire::kMpiNoRank) {
         continue;
       }
@@ -336,17 +371,53 @@ class MpiReader {
     out.size = std::clamp(comm.size.load(), 0, kMostMpiRanks);
     const uint32_t flags = comm.flags.load();
     // A rank with calls that had no room must not be accused by what was recorded.
-    out.comparable = (flags & wire::kMpiCommInter) == 0 && memory_.lost.load() == 0;
+    out.comparable = memory_.lost.load() == 0;
     out.messages_known = (flags & wire::kMpiCommMissed) == 0;
+    out.window = stands_for_window(index);
+    const int other =
+        (flags & wire::kMpiCommInter) != 0 ? std::clamp(comm.remote_size.load(), 0, kMostMpiRanks) : 0;
     if (out.comparable) {
-      out.members = members_of(comm, out.size);
+      out.members = members_of(comm, out.size + other);
     }
+    place_in_job(comm, worlds_, out);
     add_collectives(index, out);
     add_calls_of_threads(index, out);
     add_requests(index, out);
     add_channels(index, out);
     add_locks(index, out);
+    if ((flags & wire::kMpiCommInter) != 0) {
+      join_groups(other, out);
+    }
     return out;
+  }
+
+  bool stands_for_window(uint32_t comm) const {
+    return std::any_of(std::begin(memory_.windows), std::end(memory_.windows),
+                       [&](const wire::MpiWindow& w) { return is_live(w.state) && w.comm.load() == comm; });
+  }
+
+  // Both groups of an intercommunicator become one list of ranks, the same on both sides: first the group
+  // with the lowest rank. The arguments of a collective differ between the groups.
+  static void join_groups(int other, Communicator& c) {
+    const int own = c.size;
+    const bool known = c.members.size() == static_cast<size_t>(own + other);
+    const auto middle = c.members.begin() + (known ? own : 0);
+    const bool own_first =
+        !known || own == 0 || other == 0 ||
+        *std::min_element(c.members.begin(), middle) < *std::min_element(middle, c.members.end());
+    for (CollectiveCall& call : c.point_to_point) {
+      call.peer = call.peer < 0 ? call.peer : call.peer + (own_first ? own : 0);
+    }
+    for (CollectiveCall& call : c.calls) {
+      call.root = -1;
+      call.count = 0;
+      call.dtype.clear();
+    }
+    if (!own_first) {
+      std::rotate(c.members.begin(), middle, c.members.end());
+      c.rank += c.rank < 0 ? 0 : other;
+    }
+    c.size = own + other;
   }
 };
 
@@ -358,8 +429,8 @@ std::string id_of(const wire::MpiComm& comm) {
 }
 
 std::vector<Communicator> read_mpi_calls(const MpiSegment& memory, base::MonoNs now,
-                                         const PlaceOfCall& place_of) {
-  return MpiReader(memory, now, place_of).read();
+                                         const WorldsOfRank& worlds, const PlaceOfCall& place_of) {
+  return MpiReader(memory, now, worlds, place_of).read();
 }
 
 void MpiSegments::attach(base::Pid pid, const std::function<void(int)>& answer) {
@@ -410,12 +481,12 @@ std::vector<base::Pid> MpiSegments::pids() const {
 }
 
 void MpiSegments::add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank, base::MonoNs now,
-                         const PlaceOfCall& place_of) const {
+                         const WorldsOfRank& worlds, const PlaceOfCall& place_of) const {
   const MpiSegment* memory = find(pid).memory;
   if (memory == nullptr) {
     return;
   }
-  std::vector<Communicator> comms = read_mpi_calls(*memory, now, place_of);
+  std::vector<Communicator> comms = read_mpi_calls(*memory, now, worlds, place_of);
   model::RankCollectives& mine = facts.of(rank, pid);
   std::move(comms.begin(), comms.end(), std::back_inserter(mine.communicators));
 }

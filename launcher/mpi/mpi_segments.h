@@ -8,6 +8,7 @@
 #include "common/model/collectives.h"
 #include "common/wire/mpi_functions.h"
 #include "common/wire/mpi_segment.h"
+#include "launcher/mpi/spawned_worlds.h"
 #include "launcher/os/sealed_memory.h"
 #include "launcher/processes/native_calls.h"
 
@@ -38,7 +39,7 @@ class MpiSegments {
   void record_times(bool wanted);
   // Adds the process's calls, as of `now`, to its rank's facts.
   void add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank, base::MonoNs now,
-              const PlaceOfCall& place_of) const;
+              const WorldsOfRank& worlds, const PlaceOfCall& place_of) const;
   // The main thread of the process; empty if the process has not called MPI_Init.
   std::optional<NativeCalls> main_thread(base::Pid pid) const;
 
@@ -60,6 +61,7 @@ const wire::MpiFunctionInfo& info_of(uint32_t function);
 std::string id_of(const wire::MpiComm& comm);
 // Reads a segment, whose content is untrusted.
 std::vector<model::Communicator> read_mpi_calls(const wire::MpiSegment& memory, base::MonoNs now,
+                                                const WorldsOfRank& worlds = {},
                                                 const PlaceOfCall& place_of = {});
 
 }  // namespace xpurun::launcher

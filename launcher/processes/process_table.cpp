@@ -308,6 +308,7 @@ void ProcessTable::inspect(TrackedProcess& p) {
   }
   p.record.cmdline = model::redact_argv(cmdline);
   p.identity = identity_from(environment);
+  p.mpi_world = p.identity ? mpi_worlds_.enter(environment, *p.identity) : -1;
   p.identity = p.identity || !members_count_ ? p.identity : p.member;
   if (const auto file = environment.find("TORCHELASTIC_ERROR_FILE"); file != environment.end()) {
     p.record.error_file = file->second;

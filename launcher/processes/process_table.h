@@ -10,6 +10,7 @@
 #include "launcher/os/pidfd.h"
 #include "launcher/processes/descendant.h"
 #include "launcher/processes/identity.h"
+#include "launcher/processes/mpi_worlds.h"
 
 #include <deque>
 #include <functional>
@@ -28,6 +29,7 @@ struct TrackedProcess {
   std::optional<Identity> member;    // of torch's default process group, as the process said
   Pidfd pidfd;  // only of processes that take part (model::takes_part) and of the command
   std::string exe;
+  int mpi_world = -1;  // index in ProcessTable::mpi_worlds()
   bool alive = true;
   bool left_behind = false;  // by a rank that has ended: a helper of that rank, although it has the rank's
                              // variables
@@ -123,6 +125,7 @@ class ProcessTable {
   std::vector<model::ProcessRecord> records() const;
   // At least 1: the largest value that a launcher's variables or a rank number imply.
   int world_size() const;
+  const std::vector<MpiWorld>& mpi_worlds() const { return mpi_worlds_.all(); }
   // Whether several ranks were identified, rather than a single process taken as the only rank.
   bool multi_process() const { return kind_.has_value() || world_size() > 1; }
 
@@ -188,6 +191,7 @@ class ProcessTable {
   std::map<base::Rank, base::Pid> chosen_;  // the ranks by variables, as of the last assign_roles()
   std::unordered_set<base::Pid> ranks_;     // all processes that may have the role of a rank
   std::set<base::Pid> spawners_;
+  MpiWorlds mpi_worlds_;
   bool members_count_ = false;  // ranks are named by TrackedProcess::member
   std::function<void(const TrackedProcess&)> on_found_;
   std::function<void(base::Pid)> on_lost_;

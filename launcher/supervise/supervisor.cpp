@@ -37,6 +37,11 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
                 dir_.absolute),
       dumps_({loop, storage, journal_, table_, options}, {host_, inbox_.original_mask(), complaints_.fd()},
              dump_hooks()),
+      looks_({.loop = loop,
+              .signal_mask = inbox_.original_mask(),
+              .stderr_fd = complaints_.fd(),
+              .started = [this](base::Pid pid) { table_.ignore(pid); },
+              .looked = std::bind_front(&Watcher::looked, &watcher_)}),
       measurement_({loop, storage, journal_, table_, options, watcher_, dumps_, notifier_, ending_.state()},
                    {host_, dir_.absolute, inbox_.original_mask(), complaints_.fd()}, measurement_hooks()),
       judgement_({loop, storage, complaints_, journal_, table_, options, messages_, watcher_, dumps_,
@@ -62,6 +67,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
     table_.ignore(storage_.pid());
   }
   helpers_.add_busy(dumps_);
+  helpers_.add_known(looks_);
   helpers_.add_busy(notifier_);
   measurement_.add_helpers(helpers_);
   judgement_.add_helpers(helpers_);

@@ -5,6 +5,7 @@
 
 #include "launcher/control/notice_server.h"
 #include "launcher/dumps/dump_coordinator.h"
+#include "launcher/dumps/native_looks.h"
 #include "launcher/ending/helper_list.h"
 #include "launcher/ending/job_ending.h"
 #include "launcher/ending/reaper.h"
@@ -93,6 +94,7 @@ class Supervisor {
   Watcher watcher_;
   Notifier notifier_;
   DumpCoordinator dumps_;
+  NativeLooks looks_;
   Measurement measurement_;
   Judgement judgement_;
   CrashHandler crashes_;

@@ -62,6 +62,7 @@ Watcher::Listener Supervisor::watch_listener() {
                 return report::proved_to_stand(measurement_.calls().all(), gone);
               },
           .steps_seen = [this] { return measurement_.steps().last_end() > 0; },
+          .look = [this](base::Pid pid) { looks_.look_at(pid); },
           .rank_found =
               [this] {
                 judgement_.rank_found();
@@ -78,7 +79,11 @@ Watcher::Listener Supervisor::watch_listener() {
 
 DumpCoordinator::Hooks Supervisor::dump_hooks() {
   return {
-      .discover = [this] { watcher_.discover(); },
+      .discover =
+          [this] {
+            looks_.give_up();
+            watcher_.discover();
+          },
       .observations = [this] { return watcher_.observations(); },
       .save_calls = [this](const std::string& directory) { return measurement_.save(directory); },
       .release = [this](base::Pid pid) { notices_.release(pid); },

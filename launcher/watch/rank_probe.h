@@ -5,6 +5,7 @@
 #include "common/base/ids.h"
 #include "common/model/dump_manifest.h"
 #include "launcher/processes/descendant.h"
+#include "launcher/processes/native_look.h"
 #include "launcher/watch/wait_target.h"
 #include "stackdump/resolve/position.h"
 
@@ -36,6 +37,9 @@ class RankProbe {
 
   // Whether to find out where the rank works, because another rank may wait for it.
   virtual void watch_place(bool) {}
+  // Since when only a look at the stack can tell whether the rank moves; 0: other signs do.
+  virtual base::MonoNs wants_look(base::MonoNs /*now*/) const { return 0; }
+  virtual void looked(base::MonoNs /*now*/, const NativeLook&) {}
   // An exception has ended a process of the rank.
   virtual void helper_failed() {}
   // A dump has stopped the rank.

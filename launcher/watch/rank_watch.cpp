@@ -87,12 +87,47 @@ void RankWatch::sample_usage(base::MonoNs now) {
 
 bool RankWatch::sample_without_python() {
   std::string now_in = proc_.text(pid_, "syscall");
-  // "running": the thread is on a CPU. Without Python positions, that counts as progress.
-  if (now_in == "running") {
-    return true;
+  on_cpu_ = now_in == "running";
+  if (on_cpu_) {
+    return false;
   }
   std::swap(now_in, syscall_);
   return !stackdump::same_system_call(now_in, syscall_);
+}
+
+base::MonoNs RankWatch::look_interval() const {
+  constexpr base::MonoNs kShortest = 250'000'000;
+  constexpr base::MonoNs kLongest = 20'000'000'000;
+  return std::clamp(hang_timeout_ / 8, kShortest, kLongest);
+}
+
+base::MonoNs RankWatch::wants_look(base::MonoNs now) const {
+  const base::MonoNs since = std::max(computes_since_, looked_);
+  return hang_timeout_ > 0 && computes_since_ > 0 && now - since >= look_interval() ? since : 0;
+}
+
+void RankWatch::looked(base::MonoNs now, const NativeLook& look) {
+  looked_ = now;
+  const bool first = site_.at() == 0;  // until now, CPU time was progress
+  if (computes_since_ > 0 && site_.moves(now, look) && !first) {
+    note_motion(now);
+  }
+}
+
+// Where nothing else shows what a native thread on a CPU does: CPU time is progress, unless the looks at its
+// stack show it in one place.
+bool RankWatch::sample_computation(base::MonoNs now, bool other_progress) {
+  constexpr int kMostMissed = 3;
+  if (other_progress || in_calls_) {
+    computes_since_ = 0;
+    site_.forget();
+    return other_progress;
+  }
+  if (!std::exchange(on_cpu_, false)) {
+    return false;
+  }
+  computes_since_ = computes_since_ > 0 ? computes_since_ : now;
+  return !site_.known(now, kMostMissed * look_interval());
 }
 
 bool RankWatch::sample_position(base::MonoNs now) {
@@ -195,8 +230,11 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
     progress = progress || moves_data || faults >= kFaultProgressPerS * seconds;
     const double starved_s = queue_s(previous, last);
     // A thread that circles had a CPU, and went nowhere.
-    starved_ = loop_.circling() ? 0 : starved_ + base::s_to_ns(std::clamp(starved_s, 0.0, seconds));
+    starved_ = loop_.circling() || site_.circles()
+                   ? 0
+                   : starved_ + base::s_to_ns(std::clamp(starved_s, 0.0, seconds));
   }
+  progress = sample_computation(now, progress);
   waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
   if (progress || waits_for_terminal_) {
     note_motion(now);

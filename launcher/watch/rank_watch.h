@@ -2,8 +2,9 @@
 // RankWatch: the progress of one rank's main thread, read from outside without stopping the rank. Progress is
 // a changed Python position of the main thread (but see tight_loop.h), data read or written in one place,
 // much file I/O, or much memory touched for the first time (libraries being loaded). For a process without
-// Python: a changed system call and CPU time. Inside a call of MPI, and in a loop that polls MPI, only
-// further calls are progress: MPI spins while it waits. One instance per rank process.
+// Python: a changed system call, and CPU time unless looks at its stack show it in one place (native_site.h).
+// Inside a call of MPI, and in a loop that polls MPI, only further calls are progress: MPI spins while it
+// waits. One instance per rank process.
 #pragma once
 
 #include "common/base/clock.h"
@@ -11,6 +12,7 @@
 #include "common/model/dump_manifest.h"
 #include "common/model/verdict.h"
 #include "launcher/processes/native_calls.h"
+#include "launcher/processes/native_site.h"
 #include "launcher/watch/common_place.h"
 #include "launcher/watch/helper_watch.h"
 #include "launcher/watch/rank_probe.h"
@@ -43,6 +45,8 @@ class RankWatch final : public RankProbe {
     whole_stack_ = on;
     on ? (void)0 : common_.forget();
   }
+  base::MonoNs wants_look(base::MonoNs now) const override;
+  void looked(base::MonoNs now, const NativeLook& look) override;
   void helper_failed() override { ++failed_; }
   void held() override {
     loop_.held();
@@ -76,6 +80,9 @@ class RankWatch final : public RankProbe {
   // True if the main thread's position shows progress since the last sample.
   bool sample_position(base::MonoNs now);
   bool sample_without_python();
+  bool sample_computation(base::MonoNs now, bool other_progress);
+  // Between two looks at a native thread that computes.
+  base::MonoNs look_interval() const;
   // A pool starts a new process for each that ends, without end if all raise.
   bool helps_in_vain() const;
   // As of the helpers, but not where each of them fails.
@@ -94,11 +101,15 @@ class RankWatch final : public RankProbe {
   double open_backoff_s_ = 0.2;
   stackdump::Position position_{};
   TightLoop loop_;
-  // Without Python.
   model::CodeLocation user_place_;  // of position_
   bool whole_stack_ = false;
   CommonPlace common_;  // of the samples with whole stacks
-  std::string syscall_;
+  // Without Python.
+  std::string syscall_;              // in which it slept last
+  bool on_cpu_ = false;              // at this sample
+  base::MonoNs computes_since_ = 0;  // was on a CPU, and nothing else shows what it does; 0: neither
+  NativeSite site_;
+  base::MonoNs looked_ = 0;  // the latest look, also one that has failed
   base::MonoNs last_progress_;
   base::MonoNs starved_ = 0;
   base::MonoNs main_moved_;  // last progress of the main thread itself, without its helpers

@@ -230,6 +230,29 @@ void Watcher::sample_ranks(base::MonoNs now) {
   }
   sample_launcher(now);
   find_stalls(now);
+  look_at_stacks(now);
+}
+
+// One look at a time; who has waited longest comes first.
+void Watcher::look_at_stacks(base::MonoNs now) {
+  base::Pid next = 0;
+  base::MonoNs since = 0;
+  for (const auto& [pid, probe] : probes_) {
+    const base::MonoNs wanted = listener_.look ? probe->wants_look(now) : 0;
+    if (wanted > 0 && (next == 0 || wanted < since)) {
+      next = pid;
+      since = wanted;
+    }
+  }
+  if (next != 0) {
+    listener_.look(next);
+  }
+}
+
+void Watcher::looked(base::Pid pid, const NativeLook& look) {
+  if (const auto probe = probes_.find(pid); probe != probes_.end()) {
+    probe->second->looked(parts_.loop.now(), look);
+  }
 }
 
 void Watcher::note_position(const RankProbe& probe, base::Pid pid) {

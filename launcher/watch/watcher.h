@@ -42,6 +42,9 @@ class Watcher {
     std::function<model::RankSet()> proved = {};
     // The ends of steps are seen, so that somebody else looks at a silence; may be empty.
     std::function<bool()> steps_seen = {};
+    // Looks at the stack of a process, unless another look is under way; looked() gets the result. May be
+    // empty.
+    std::function<void(base::Pid)> look = {};
     std::function<void()> rank_found;     // another rank is being watched
     std::function<void()> table_updated;  // the records of the table may have changed
     std::function<void(const std::string& warning)> warn;
@@ -76,6 +79,7 @@ class Watcher {
     before,  // at the latest samples: by now the ranks may have got a signal
   };
   void look_for_stall(double still_s, Look look);
+  void looked(base::Pid pid, const NativeLook& look);
   // An exception has ended a process of the rank.
   void helper_failed(base::Rank rank);
   // A dump has held the ranks for this duration.
@@ -100,6 +104,7 @@ class Watcher {
   void forgive_lateness(base::MonoNs now);
   void find_spawners_and_discover(base::MonoNs now);
   void sample_ranks(base::MonoNs now);
+  void look_at_stacks(base::MonoNs now);
   void sample_launcher(base::MonoNs now);
   void note_position(const RankProbe& probe, base::Pid pid);
   void find_stalls(base::MonoNs now);

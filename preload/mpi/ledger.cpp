@@ -6,6 +6,7 @@
 #include "preload/process/supervisor_link.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -32,6 +33,14 @@ constinit bool g_prepared = false;
 
 void after_fork_in_child() {
   g_mpi_segment.store(nullptr);
+}
+
+// The library ends the process inside of a call, without an error handler: a failed assertion of its own.
+void process_ends() {
+  const wire::MpiSegment* shared = mpi_segment();
+  if (shared != nullptr && t_mpi.inside != 0 && t_mpi.slot != 0 && t_mpi.slot != kNoMpiEntry) {
+    mpi_ends(static_cast<wire::MpiFunction>(get(shared->threads[t_mpi.slot - 1].call.function)), 0);
+  }
 }
 
 // A number for each communicator among those with the same members: all members make these in one order.
@@ -92,10 +101,14 @@ struct Group {
   int (*size)(MpiWord, int*);
   int (*test_inter)(MpiWord, int*);
   int (*group)(MpiWord, void*);
+  int (*remote_size)(MpiWord, int*);
+  int (*remote_group)(MpiWord, void*);
   int (*group_free)(void*);
   int (*translate)(MpiWord, int, const int*, MpiWord, int*);
 
-  bool complete() const { return rank && size && test_inter && group && group_free && translate; }
+  bool complete() const {
+    return rank && size && test_inter && group && remote_size && remote_group && group_free && translate;
+  }
 };
 
 Group group_functions() {
@@ -104,6 +117,8 @@ Group group_functions() {
   out.size = reinterpret_cast<decltype(out.size)>(find_in_mpi("PMPI_Comm_size"));
   out.test_inter = reinterpret_cast<decltype(out.test_inter)>(find_in_mpi("PMPI_Comm_test_inter"));
   out.group = reinterpret_cast<decltype(out.group)>(find_in_mpi("PMPI_Comm_group"));
+  out.remote_size = reinterpret_cast<decltype(out.remote_size)>(find_in_mpi("PMPI_Comm_remote_size"));
+  out.remote_group = reinterpret_cast<decltype(out.remote_group)>(find_in_mpi("PMPI_Comm_remote_group"));
   out.group_free = reinterpret_cast<decltype(out.group_free)>(find_in_mpi("PMPI_Group_free"));
   out.translate = reinterpret_cast<decltype(out.translate)>(find_in_mpi("PMPI_Group_translate_ranks"));
   return out;
@@ -120,18 +135,17 @@ uint32_t claim_members(wire::MpiSegment& shared, uint32_t count) {
   return used + 1;
 }
 
-// Writes the members of the communicator, and returns their hash.
-uint64_t write_members(const Group& mpi, MpiWord handle, wire::MpiComm& comm, uint32_t size) {
+// Writes the ranks in MPI_COMM_WORLD of the group's members to this index of MpiSegment::members, unless 0.
+// Returns their hash. `foreign` is set if one of them belongs to another world.
+uint64_t write_members(const Group& mpi, MpiWord group, uint32_t members, uint32_t size, bool& foreign) {
   wire::MpiSegment& shared = *mpi_segment();
   constexpr int kChunk = 256;
   int local[kChunk];
   int global[kChunk];
-  MpiWord group = 0;
   MpiWord world = 0;
-  if (mpi.group(handle, &group) != 0 || mpi.group(g_mpi_abi.world, &world) != 0) {
+  if (mpi.group(g_mpi_abi.world, &world) != 0) {
     return 0;
   }
-  const uint32_t members = claim_members(shared, size);
   uint64_t hash = size;
   for (uint32_t done = 0; done < size;) {
     const int n = static_cast<int>(size - done < kChunk ? size - done : kChunk);
@@ -141,16 +155,45 @@ uint64_t write_members(const Group& mpi, MpiWord handle, wire::MpiComm& comm, ui
     if (mpi.translate(mpi_handle(group), n, local, mpi_handle(world), global) != 0) {
       break;
     }
+    for (int i = 0; i < n; ++i) {
+      foreign = foreign || global[i] < 0;
+    }
     hash = hash_bytes(global, static_cast<uint64_t>(n) * sizeof(int), hash);
     if (members != 0) {
       memcpy(&shared.members[members - 1 + done], global, static_cast<size_t>(n) * sizeof(int));
     }
     done += static_cast<uint32_t>(n);
   }
-  mpi.group_free(&group);
   mpi.group_free(&world);
-  comm.members.store(members);
   return hash;
+}
+
+// The members, and an identity that is equal in all of them.
+void identify(const Group& mpi, MpiWord handle, wire::MpiComm& comm, bool inter) {
+  const auto size = static_cast<uint32_t>(comm.size.load());
+  int remote_size = 0;
+  MpiWord group = 0;
+  MpiWord remote = 0;
+  if (mpi.group(handle, &group) != 0 ||
+      (inter && (mpi.remote_size(handle, &remote_size) != 0 || mpi.remote_group(handle, &remote) != 0))) {
+    return;
+  }
+  const uint32_t members = claim_members(*mpi_segment(), size + static_cast<uint32_t>(remote_size));
+  bool foreign = false;
+  uint64_t hash = write_members(mpi, group, members, size, foreign);
+  mpi.group_free(&group);
+  if (inter) {
+    const uint64_t other = write_members(mpi, remote, members == 0 ? 0 : members + size,
+                                         static_cast<uint32_t>(remote_size), foreign);
+    mpi.group_free(&remote);
+    hash = mix(hash < other ? hash : other, hash < other ? other : hash);
+  }
+  comm.remote_size.store(remote_size);
+  comm.members.store(members);
+  comm.flags.store((inter ? wire::kMpiCommInter : 0u) | (foreign ? wire::kMpiCommForeign : 0u));
+  const uint64_t number = count_made(hash);
+  comm.made.store(static_cast<uint32_t>(number));
+  comm.identity.store(mix(hash, number) | 1);
 }
 
 void reset(wire::MpiComm& comm) {
@@ -160,6 +203,8 @@ void reset(wire::MpiComm& comm) {
   comm.members.store(0);
   comm.open.store(0);
   comm.called.store(0);
+  comm.remote_size.store(0);
+  comm.made.store(0);
   memset(comm.name, 0, sizeof(comm.name));
   for (wire::MpiCall& call : comm.collectives) {
     call.sequence.store(0);
@@ -178,12 +223,10 @@ void fill(wire::MpiComm& comm, MpiWord handle, bool is_world) {
   }
   comm.rank.store(rank);
   comm.size.store(size);
-  comm.flags.store(inter != 0 ? uint32_t{wire::kMpiCommInter} : 0);
   if (is_world) {
     strncpy(comm.name, "MPI_COMM_WORLD", sizeof(comm.name) - 1);
-  } else if (mpi.complete() && inter == 0) {
-    const uint64_t members = write_members(mpi, handle, comm, static_cast<uint32_t>(size));
-    comm.identity.store(mix(members, count_made(members)) | 1);
+  } else if (mpi.complete()) {
+    identify(mpi, handle, comm, inter != 0);
   }
   comm.handle.store(handle);
   comm.state.store(static_cast<uint32_t>(MpiCommState::live), std::memory_order_release);
@@ -215,6 +258,7 @@ void mpi_starts() {
     static constinit bool follows_forks = false;
     if (!follows_forks) {
       __register_atfork(nullptr, nullptr, after_fork_in_child, &__dso_handle);
+      atexit(process_ends);
       follows_forks = true;
     }
     segment->pid.store(getpid());
@@ -396,6 +440,7 @@ uint32_t add_mpi_request(MpiWord handle, const wire::MpiCall& call, bool persist
   wire::MpiRequest& r = shared.requests[place];
   put(r.handle, handle);
   put(r.waited_at, uint64_t{0});
+  put(r.partitions, uint32_t{0});
   r.persistent = persistent ? 1 : 0;
   copy_mpi_call(r.call, call);
   r.state.store(static_cast<uint32_t>(persistent ? MpiRequestState::idle : MpiRequestState::pending),
@@ -434,6 +479,10 @@ int class_by_name(const char* text, int own) {
 }  // namespace
 
 void mpi_ends(wire::MpiFunction function, int error_class) {
+  static constinit std::atomic<bool> told{false};
+  if (told.exchange(true)) {
+    return;  // the first reason counts
+  }
   const int saved_errno = errno;
   wire::Notice notice = make_notice(wire::NoticeKind::crash);
   notice.address = static_cast<uint64_t>(function);

@@ -56,6 +56,17 @@ void end_mpi_comm(MpiWord handle);
 // kNoMpiEntry: not known.
 uint32_t mpi_window_index(MpiWord handle);
 void add_mpi_window(MpiWord handle, uint32_t comm, const char* name);
+// The ranks of a window with which this process has an epoch: a message from each of them is awaited.
+enum class MpiEpoch : uint32_t { access, exposure };
+// The call has begun or ends the epoch; each of its messages is a request, with the call's function.
+void begin_mpi_epoch(uint32_t window, MpiEpoch epoch, MpiWord group, const wire::MpiCall& call);
+void end_mpi_epoch(uint32_t window, MpiEpoch epoch);
+// The call of this thread, which is not over, waits for the messages of the epoch.
+void await_mpi_epoch(uint32_t window, MpiEpoch epoch, const wire::MpiThread& thread,
+                     wire::MpiFunction function);
+// To each rank of the epoch: the message with this tag (kMpiPosted, kMpiCompleted).
+void tell_mpi_epoch(uint32_t window, MpiEpoch epoch, int32_t tag);
+
 void add_mpi_lock(uint32_t window, int32_t target, bool exclusive);
 void end_mpi_lock(uint32_t window, int32_t target);
 

@@ -1,14 +1,12 @@
 // One MPI call from begin to end: what goes into the ledger before and after it, by the kind of its function.
 #pragma once
 
+#include "preload/mpi/call_traits.h"
 #include "preload/mpi/ledger.h"
 
 #include <string.h>
 
 namespace xpurun::preload {
-
-// Of an array of requests; the calls of further requests are forgotten.
-inline constexpr uint32_t kMostMpiRequests = 1024;
 
 // The call in progress. `words`: its arguments, which the recorder may replace (a status that the program
 // does not want, but the ledger needs).
@@ -18,6 +16,7 @@ class RecordedMpiCall {
   static constexpr wire::MpiFunctionInfo kInfo = wire::kMpiFunctions[static_cast<size_t>(kFunction)];
   static constexpr wire::MpiKind kKind = kInfo.kind;
   using Kind = wire::MpiKind;
+  using Traits = MpiCallTraits<kFunction>;
 
   RecordedMpiCall(wire::MpiSegment& segment, wire::MpiThread& thread, MpiWord* words, MpiCaller caller)
       : segment_(segment),
@@ -27,14 +26,17 @@ class RecordedMpiCall {
         caller_(caller.address) {}
 
   void begins() {
-    if constexpr (kIsPoll) {
+    if constexpr (Traits::kIsPoll) {
       mark_requests();
       need_status();
+      await_polled();
       return;
     }
     write_arguments(thread_.call);
-    if constexpr (kIsCollective) {
+    mark_ready();
+    if constexpr (Traits::kIsCollective) {
       enter_collective();
+      write_message_of_leader();
     } else if constexpr (kKind == Kind::send || kKind == Kind::receive || kKind == Kind::send_receive) {
       enter_message(thread_.call, kKind == Kind::receive);
       if constexpr (kKind == Kind::send_receive) {
@@ -45,11 +47,12 @@ class RecordedMpiCall {
     }
     const uint64_t steps = get(thread_.steps) + 1;
     put(thread_.steps, steps);
-    if constexpr (kIsWait) {
+    if constexpr (Traits::kIsWait) {
       mark_requests();
     }
+    epoch_begins();
     need_status();
-    const uint64_t sequence = kIsCollective ? get(thread_.call.sequence) : 0;
+    const uint64_t sequence = Traits::kIsCollective ? get(thread_.call.sequence) : 0;
     if (((sequence != 0 ? sequence : steps >> 1) & get(thread_.untimed)) == 0) {
       begin_ns_ = now_ns();
     }
@@ -59,9 +62,9 @@ class RecordedMpiCall {
   void ends(int result) {
     const uint64_t end_ns = begin_ns_ != 0 ? now_ns() : 0;
     put(thread_.error, uint32_t{0});
-    if constexpr (kIsPoll) {
+    if constexpr (Traits::kIsPoll) {
       // A test of nothing, or a look at a message that stays where it is, gets nobody further.
-      if (kHasRequests && !some_request_) {
+      if (Traits::kHasRequests && !some_request_) {
         return;
       }
       if (result != 0 || !found()) {
@@ -89,41 +92,25 @@ class RecordedMpiCall {
     if (end_ns != 0) {
       add_timed_mpi_call(thread_, site_, timed(bytes, end_ns));
     }
-    if constexpr (kIsCollective) {
+    if constexpr (Traits::kIsCollective) {
       if (comm_ != wire::kMpiNoComm) {
         put(segment_.comms[comm_].open, uint32_t{0});
       }
     }
-    if constexpr (kKind == Kind::send_receive) {
+    if constexpr (kKind == Kind::send_receive || kKind == Kind::join_groups) {
       put(thread_.other.function, uint32_t{0});
     }
-    if constexpr (!kIsPoll) {
+    if constexpr (!Traits::kIsPoll) {
       thread_.call.function.store(0, std::memory_order_release);
     }
     thread_.steps.store(get(thread_.steps) + 1, std::memory_order_release);
   }
 
  private:
-  static constexpr bool kIsCollective =
-      kKind == Kind::collective || kKind == Kind::async_collective || kKind == Kind::make_comm ||
-      kKind == Kind::make_window || kKind == Kind::end || kKind == Kind::window || kKind == Kind::end_window;
-  static constexpr bool kIsPoll = kKind == Kind::test || kKind == Kind::test_all || kKind == Kind::test_any ||
-                                  kKind == Kind::test_some || kKind == Kind::poll_probe ||
-                                  kKind == Kind::poll_claim;
-  static constexpr bool kIsWait =
-      kKind == Kind::wait || kKind == Kind::wait_all || kKind == Kind::wait_any || kKind == Kind::wait_some;
-  static constexpr bool kIsOne = kKind == Kind::wait || kKind == Kind::test;
-  static constexpr bool kHasRequests =
-      kIsWait || (kIsPoll && kKind != Kind::poll_probe && kKind != Kind::poll_claim);
-  static constexpr bool kOnWindow = kKind == Kind::window || kKind == Kind::end_window ||
-                                    kKind == Kind::lock || kKind == Kind::lock_all || kKind == Kind::unlock ||
-                                    kKind == Kind::unlock_all || kKind == Kind::flush ||
-                                    kKind == Kind::window_wait;
-
   uint32_t find_comm() {
     if constexpr (kKind == Kind::end) {
       return 0;
-    } else if constexpr (kOnWindow) {
+    } else if constexpr (Traits::kOnWindow) {
       constexpr uint8_t kAt = kKind == Kind::end_window ? kInfo.at.handle : kInfo.at.comm;
       const MpiWord handle = kKind == Kind::end_window ? mpi_handle_at(words_[kAt]) : mpi_handle(words_[kAt]);
       window_ = mpi_window_index(handle);
@@ -160,7 +147,7 @@ class RecordedMpiCall {
       put(call.type, uint32_t{0});
     }
     put(call.sequence, uint64_t{0});
-    put(call.called_ns, kIsCollective || kNeedsPeer ? coarse_now_ns() : 0);
+    put(call.called_ns, Traits::kIsCollective || Traits::kNeedsPeer ? coarse_now_ns() : 0);
     put(call.caller, caller_);
   }
 
@@ -185,6 +172,68 @@ class RecordedMpiCall {
     put(call.sequence, sequence);
   }
 
+  // All partitions of a message are ready: the message goes.
+  void mark_ready() {
+    if constexpr (kKind == Kind::ready || kKind == Kind::ready_range || kKind == Kind::ready_list) {
+      const uint32_t index = find_mpi_request(mpi_handle(words_[kInfo.at.handle]));
+      if (index == kNoMpiEntry) {
+        return;
+      }
+      wire::MpiRequest& r = segment_.requests[index];
+      const int32_t more = kKind == Kind::ready         ? 1
+                           : kKind == Kind::ready_range ? mpi_int(words_[1]) - mpi_int(words_[0]) + 1
+                                                        : mpi_int(words_[0]);
+      // Threads of the program share the work.
+      const uint32_t before = r.ready.fetch_add(static_cast<uint32_t>(more));
+      const uint32_t wanted = get(r.partitions);
+      if (before < wanted && before + static_cast<uint32_t>(more) >= wanted) {
+        enter_message(r.call, false);
+      }
+    }
+  }
+
+  void epoch_begins() {
+    if (window_ == kNoMpiEntry) {
+      return;
+    }
+    if constexpr (kKind == Kind::post) {
+      begin_mpi_epoch(window_, MpiEpoch::exposure, mpi_handle(words_[0]), thread_.call);
+      tell_mpi_epoch(window_, MpiEpoch::exposure, wire::kMpiPosted);
+    } else if constexpr (kKind == Kind::access) {
+      begin_mpi_epoch(window_, MpiEpoch::access, mpi_handle(words_[0]), thread_.call);
+      await_mpi_epoch(window_, MpiEpoch::access, thread_, kFunction);
+    } else if constexpr (kKind == Kind::complete) {
+      tell_mpi_epoch(window_, MpiEpoch::access, wire::kMpiCompleted);
+      await_mpi_epoch(window_, MpiEpoch::access, thread_, kFunction);
+    } else if constexpr (kKind == Kind::flush) {
+      await_mpi_epoch(window_, MpiEpoch::access, thread_, kFunction);
+    } else if constexpr (kKind == Kind::window_wait) {
+      await_mpi_epoch(window_, MpiEpoch::exposure, thread_, kFunction);
+    }
+  }
+
+  // What MPI_Win_test and MPI_Parrived look for.
+  void await_polled() {
+    if constexpr (kKind == Kind::window_test) {
+      comm_ = find_comm();
+      if (window_ != kNoMpiEntry) {
+        await_mpi_epoch(window_, MpiEpoch::exposure, thread_, kFunction);
+      }
+    } else if constexpr (kKind == Kind::poll_part) {
+      const uint32_t index = find_mpi_request(mpi_handle(words_[kInfo.at.handle]));
+      if (index != kNoMpiEntry) {
+        await_request(segment_.requests[index]);
+      }
+    }
+  }
+
+  void await_request(wire::MpiRequest& r) {
+    put(r.thread, t_mpi.slot - 1);
+    put(r.waited_by, static_cast<uint32_t>(kFunction));
+    put(r.waited_from, caller_);
+    put(r.waited_at, get(thread_.steps));
+  }
+
   // The receive of MPI_Sendrecv and MPI_Sendrecv_replace.
   void write_receive_of_both() {
     constexpr bool kReplaces = kFunction == wire::MpiFunction::MPI_Sendrecv_replace;
@@ -196,22 +245,47 @@ class RecordedMpiCall {
     enter_message(other, true);
   }
 
-  void enter_collective() {
-    if (comm_ == wire::kMpiNoComm) {
-      return;
+  // MPI_Intercomm_create: local communicator, leader, the communicator of both leaders, the other leader,
+  // tag.
+  void write_message_of_leader() {
+    if constexpr (kKind == Kind::join_groups) {
+      const uint32_t peers = mpi_comm_index(segment_, mpi_handle(words_[2]));
+      if (comm_ == wire::kMpiNoComm || peers == wire::kMpiNoComm ||
+          get(segment_.comms[comm_].rank) != mpi_int(words_[1])) {
+        return;
+      }
+      wire::MpiCall& other = thread_.other;
+      copy_mpi_call(other, thread_.call);
+      put(other.comm, peers);
+      put(other.peer, mpi_peer(words_[3]));
+      put(other.tag, mpi_tag(words_[4]));
+      enter_message(other, false);
+      enter_message(other, true);
+      put(other.function, static_cast<uint32_t>(kFunction));
     }
-    wire::MpiComm& comm = segment_.comms[comm_];
+  }
+
+  void enter_collective() {
+    if (comm_ != wire::kMpiNoComm) {
+      wire::MpiComm& comm = segment_.comms[comm_];
+      const uint64_t sequence = add_collective(comm, thread_.call, static_cast<uint32_t>(kFunction));
+      put(comm.open, uint32_t{1});
+      comm.called.store(sequence, std::memory_order_release);
+    }
+  }
+
+  // Returns its number; the caller makes that known.
+  static uint64_t add_collective(wire::MpiComm& comm, wire::MpiCall& call, uint32_t function) {
     const uint64_t sequence = get(comm.called) + 1;
     wire::MpiCall& slot = comm.collectives[sequence % wire::kMpiCollectives];
     slot.sequence.store(0, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
-    put(thread_.call.sequence, uint64_t{0});
-    copy_mpi_call(slot, thread_.call);
-    put(slot.function, static_cast<uint32_t>(kFunction));
+    put(call.sequence, uint64_t{0});
+    copy_mpi_call(slot, call);
+    put(slot.function, function);
     slot.sequence.store(sequence, std::memory_order_release);
-    put(thread_.call.sequence, sequence);
-    put(comm.open, uint32_t{1});
-    comm.called.store(sequence, std::memory_order_release);
+    put(call.sequence, sequence);
+    return sequence;
   }
 
   // A request meets the other ranks where it is waited for; a send where it begins.
@@ -251,7 +325,7 @@ class RecordedMpiCall {
           out.comm = get(r.call.comm);
         }
       }
-    } else if constexpr (kIsCollective && kKind != Kind::async_collective) {
+    } else if constexpr (Traits::kIsCollective && kKind != Kind::async_collective) {
       out.sequence = get(thread_.call.sequence);
     }
     return out;
@@ -261,18 +335,17 @@ class RecordedMpiCall {
 
   // Notes which requests the call waits for, because the call sets their handles to null.
   void mark_requests() {
-    if constexpr (kHasRequests) {
-      const int32_t count = kIsOne ? 1 : mpi_int(words_[kInfo.at.count]);
+    if constexpr (Traits::kHasRequests) {
+      const int32_t count = Traits::kIsOne ? 1 : mpi_int(words_[kInfo.at.count]);
       requests_ = 0;
       open_sources_ = false;
       some_request_ = false;
-      const uint64_t steps = get(thread_.steps);
       for (int32_t i = 0; i < count; ++i) {
         const MpiWord handle = request_at(static_cast<uint32_t>(i));
         const bool none = handle == g_mpi_abi.request_null;
         const uint32_t index = none ? kNoMpiEntry : find_mpi_request(handle);
         some_request_ = some_request_ || !none;
-        if (static_cast<uint32_t>(i) < kMost) {
+        if (static_cast<uint32_t>(i) < Traits::kMost) {
           slots_[i] = static_cast<uint16_t>(index == kNoMpiEntry ? 0xffff : index);
           requests_ = static_cast<uint32_t>(i) + 1;
         } else if (index != kNoMpiEntry) {
@@ -282,48 +355,14 @@ class RecordedMpiCall {
         if (index != kNoMpiEntry) {
           wire::MpiRequest& r = segment_.requests[index];
           open_sources_ = open_sources_ || source_is_open(r);
-          put(r.thread, t_mpi.slot - 1);
-          put(r.waited_by, static_cast<uint32_t>(kFunction));
-          put(r.waited_from, caller_);
-          put(r.waited_at, steps);
+          await_request(r);
         }
       }
     }
   }
 
-  // The argument with the status, or with the statuses.
-  static constexpr uint8_t status_argument() {
-    switch (kKind) {
-      case Kind::receive:
-        return 6;
-      case Kind::send_receive:
-        return kFunction == wire::MpiFunction::MPI_Sendrecv_replace ? 8 : 11;
-      case Kind::claim:
-        return 4;
-      case Kind::poll_claim:
-        return 5;
-      case Kind::wait:
-        return 1;
-      case Kind::wait_all:
-      case Kind::test:
-        return 2;
-      case Kind::wait_any:
-      case Kind::test_all:
-        return 3;
-      case Kind::wait_some:
-      case Kind::test_any:
-      case Kind::test_some:
-        return 4;
-      default:
-        return wire::kNoArgument;
-    }
-  }
-  static constexpr bool kManyStatuses = kKind == Kind::wait_all || kKind == Kind::wait_some ||
-                                        kKind == Kind::test_all || kKind == Kind::test_some;
-  static constexpr uint32_t kMostStatuses = kManyStatuses ? 64 : 1;
-
   bool wants_source() const {
-    if constexpr (kHasRequests) {
+    if constexpr (Traits::kHasRequests) {
       return open_sources_;
     } else if constexpr (kKind == Kind::poll_claim) {
       return true;
@@ -336,11 +375,11 @@ class RecordedMpiCall {
 
   // Where the program ignores the status, the ledger still needs to know where a message came from.
   void need_status() {
-    constexpr uint8_t kAt = status_argument();
+    constexpr uint8_t kAt = Traits::status_argument();
     if constexpr (kAt != wire::kNoArgument) {
       statuses_ = words_[kAt];
       if (statuses_ == g_mpi_abi.status_ignore && wants_source() &&
-          (!kManyStatuses || requests_ <= kMostStatuses)) {
+          (!Traits::kManyStatuses || requests_ <= Traits::kMostStatuses)) {
         statuses_ = reinterpret_cast<MpiWord>(own_statuses_);
         words_[kAt] = statuses_;
       }
@@ -349,7 +388,7 @@ class RecordedMpiCall {
 
   bool found() const {
     constexpr uint8_t kFlag =
-        kKind == Kind::test                                                                 ? 1
+        kKind == Kind::test || kKind == Kind::window_test                                   ? 1
         : kKind == Kind::test_any || kKind == Kind::poll_probe || kKind == Kind::poll_claim ? 3
                                                                                             : 2;
     if constexpr (kKind == Kind::test_some) {
@@ -415,15 +454,25 @@ class RecordedMpiCall {
   void begin_request(uint32_t index) {
     if (index != kNoMpiEntry) {
       wire::MpiRequest& r = segment_.requests[index];
-      const auto function = static_cast<size_t>(get(r.call.function));
-      enter_message(r.call, wire::kMpiFunctions[function].kind == Kind::prepare_receive);
+      const uint32_t function = get(r.call.function);
+      const Kind made = wire::kMpiFunctions[function].kind;
       put(r.call.called_ns, coarse_now_ns());
+      if (get(r.partitions) > 0) {
+        put(r.ready, uint32_t{0});
+        put(r.call.sequence, uint64_t{0});
+      } else if (made != Kind::prepare_collective) {
+        enter_message(r.call, made == Kind::prepare_receive);
+      } else if (get(r.call.comm) < wire::kMpiComms) {
+        wire::MpiComm& comm = segment_.comms[get(r.call.comm)];
+        put(r.call.tag, wire::kMpiStarted);
+        comm.called.store(add_collective(comm, r.call, function), std::memory_order_release);
+      }
       r.state.store(static_cast<uint32_t>(wire::MpiRequestState::pending), std::memory_order_release);
     }
   }
 
   void succeeded() {
-    if constexpr (kHasRequests) {
+    if constexpr (Traits::kHasRequests) {
       requests_ended();
     } else if constexpr (kKind == Kind::receive || kKind == Kind::claim || kKind == Kind::send_receive) {
       receive_ended();
@@ -432,15 +481,19 @@ class RecordedMpiCall {
       receive_ended();
     } else if constexpr (kKind == Kind::async_send || kKind == Kind::async_receive ||
                          kKind == Kind::async_collective || kKind == Kind::prepare_send ||
-                         kKind == Kind::prepare_receive) {
+                         kKind == Kind::prepare_receive || kKind == Kind::prepare_collective) {
       wire::MpiCall& call = thread_.call;
-      constexpr bool kPersistent = kKind == Kind::prepare_send || kKind == Kind::prepare_receive;
+      constexpr bool kPersistent =
+          kKind == Kind::prepare_send || kKind == Kind::prepare_receive || kKind == Kind::prepare_collective;
       if constexpr (kKind == Kind::async_send || kKind == Kind::async_receive) {
         enter_message(call, kKind == Kind::async_receive);
       }
       // A message to or from MPI_PROC_NULL is no message.
-      if (comm_ != wire::kMpiNoComm && (!kNeedsPeer || get(call.peer) != wire::kMpiNoRank)) {
-        add_mpi_request(mpi_handle_at(words_[kInfo.at.handle]), call, kPersistent);
+      if (comm_ != wire::kMpiNoComm && (!Traits::kNeedsPeer || get(call.peer) != wire::kMpiNoRank)) {
+        const uint32_t index = add_mpi_request(mpi_handle_at(words_[kInfo.at.handle]), call, kPersistent);
+        if (kFunction == wire::MpiFunction::MPI_Psend_init && index != kNoMpiEntry) {
+          put(segment_.requests[index].partitions, static_cast<uint32_t>(mpi_int(words_[1])));
+        }
       }
     } else if constexpr (kKind == Kind::begin) {
       begin_request(find_mpi_request(request_at(0)));
@@ -448,8 +501,18 @@ class RecordedMpiCall {
       for (int32_t i = 0; i < mpi_int(words_[kInfo.at.count]); ++i) {
         begin_request(find_mpi_request(request_at(static_cast<uint32_t>(i))));
       }
-    } else if constexpr (kKind == Kind::make_comm) {
+    } else if constexpr (Traits::kMakesComm) {
       add_mpi_comm(mpi_handle_at(words_[kInfo.at.handle]));
+    } else if constexpr (kKind == Kind::parent) {
+      const MpiWord handle = mpi_handle_at(words_[kInfo.at.handle]);
+      if (mpi_comm_index(segment_, handle) == wire::kMpiNoComm) {
+        add_mpi_comm(handle);
+      }
+    } else if constexpr (kKind == Kind::complete || kKind == Kind::window_wait ||
+                         kKind == Kind::window_test) {
+      if (window_ != kNoMpiEntry) {
+        end_mpi_epoch(window_, kKind == Kind::complete ? MpiEpoch::access : MpiEpoch::exposure);
+      }
     } else if constexpr (kKind == Kind::make_window) {
       add_mpi_window(mpi_handle_at(words_[kInfo.at.handle]), comm_,
                      kFunction == wire::MpiFunction::MPI_File_open ? "file" : "window");
@@ -481,10 +544,6 @@ class RecordedMpiCall {
     }
   }
 
-  static constexpr bool kNeedsPeer = kKind == Kind::async_send || kKind == Kind::async_receive ||
-                                     kKind == Kind::prepare_send || kKind == Kind::prepare_receive;
-  static constexpr uint32_t kMost = kIsOne ? 1 : kHasRequests ? kMostMpiRequests : 1;
-
   wire::MpiSegment& segment_;
   wire::MpiThread& thread_;
   MpiWord* words_;
@@ -497,8 +556,8 @@ class RecordedMpiCall {
   bool some_request_ = false;
   bool open_sources_ = false;
   MpiWord statuses_ = 0;
-  uint16_t slots_[kMost];
-  alignas(8) char own_statuses_[kMpiStatusBytes * kMostStatuses];
+  uint16_t slots_[Traits::kMost];
+  alignas(8) char own_statuses_[kMpiStatusBytes * Traits::kMostStatuses];
 };
 
 }  // namespace xpurun::preload

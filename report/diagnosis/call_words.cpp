@@ -26,6 +26,25 @@ bool is_message(const CalledBy& row) {
   return row.peer >= 0 || model::is_lock_call(row.op) || model::is_message(model::operation_of(row.op));
 }
 
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&](std::string_view piece) { return text.starts_with(piece); });
+}
+
+// What another rank has to call so that this message comes, or goes.
+std::string_view counterpart_of(const CalledBy& row) {
+  if (row.op != "recv") {
+    return "recv";
+  }
+  if (starts_with_any(row.name, {"MPI_Win_wait", "MPI_Win_test", "MPI_Win_post"})) {
+    return "MPI_Win_complete";
+  }
+  if (starts_with_any(row.name, {"MPI_Win_", "MPI_Put", "MPI_Get", "MPI_Acc", "MPI_Fetch", "MPI_Compare"})) {
+    return "MPI_Win_post";
+  }
+  return row.name.find("MPI_Precv_init") != std::string::npos ? "MPI_Pready" : "send";
+}
+
 std::string quoted(const std::string& name) {
   return tr("group \"{}\"", base::sanitize(name));
 }
@@ -173,7 +192,7 @@ std::string message_text(const CallFinding& f, const RankNamer& names) {
         met += tr(" for a lock that {} {}", names(row.holders), pick({"holds", "hold"}, row.holders.size()));
       } else if (f.fault != CallFault::message && f.accused.empty() && !f.behind) {
         met += row.peer < 0 ? tr(", which none has sent")
-                            : tr(", which has not called the {}", row.op == "recv" ? "send" : "recv");
+                            : tr(", which has not called the {}", counterpart_of(row));
       }
     } else if (row.entered()) {
       others +=
@@ -189,7 +208,10 @@ std::string message_text(const CallFinding& f, const RankNamer& names) {
   if (f.behind) {
     return tr("ranks have launched a recv from each other before their sends: {}{}", met, others);
   }
-  const std::string_view call = f.fault == CallFault::not_sent ? "send" : "recv";
+  const auto awaited = std::find_if(rows.begin(), rows.end(), is_message);
+  const std::string_view call = awaited != rows.end()            ? counterpart_of(*awaited)
+                                : f.fault == CallFault::not_sent ? "send"
+                                                                 : "recv";
   if (f.accused.empty()) {
     return tr("ranks wait for each other in messages without a counterpart: {}{}", met, others);
   }

@@ -32,14 +32,21 @@ bool uses_cpu(const RankView& v) {
                                v.seen->main_cpu_share + v.seen->main_queue_share >= kReadyShare);
 }
 
+// The main thread comes back to the same state again and again, and no other thread of the process works.
+bool goes_nowhere(const RankView& v) {
+  return v.thread != nullptr && v.thread->circles &&
+         (v.seen == nullptr || v.seen->cpu_share - v.seen->main_cpu_share < kBusyCpuShare);
+}
+
 bool is_busy(const RankView& v) {
+  const bool nowhere = goes_nowhere(v);
   if (v.seen == nullptr) {
-    return v.thread != nullptr && v.thread->state == 'R';
+    return v.thread != nullptr && v.thread->state == 'R' && !nowhere;
   }
   if (v.wait && v.wait->kind == WaitKind::kernel) {
     return false;  // CUDA spins while it waits
   }
-  if (uses_cpu(v) || v.seen->io_bytes_per_s >= kBusyIoBytesPerSecond) {
+  if ((uses_cpu(v) && !nowhere) || v.seen->io_bytes_per_s >= kBusyIoBytesPerSecond) {
     return true;
   }
   if (v.seen->helper_life == model::HelperLife::working) {

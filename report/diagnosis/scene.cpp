@@ -128,7 +128,7 @@ double Scene::dump_at_s() const {
 bool Scene::others_work() const {
   return std::any_of(ranks.begin(), ranks.end(), [&](const RankView& v) {
     const bool polls = v.seen != nullptr && v.seen->outside == model::OutsideWait::polling;
-    return v.apart && (polls || !in_other_stalls_.contains(v.rank));
+    return v.apart && (polls || v.state == RankState::busy || !in_other_stalls_.contains(v.rank));
   });
 }
 

@@ -18,7 +18,8 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr int kMaxRounds = 16;  // rescans for new threads
+constexpr size_t kVectorBytes = 1024;  // x86-64 needs 512
+constexpr int kMaxRounds = 16;         // rescans for new threads
 // A thread that has not stopped after this time is checked in /proc.
 constexpr std::chrono::nanoseconds kSleepCheck{2'000'000};
 constexpr std::chrono::nanoseconds kPollFor{300'000};
@@ -29,6 +30,7 @@ constexpr timespec kPollPause{.tv_nsec = 100'000};
 TracedProcess::TracedProcess(TracedProcess&& other) noexcept
     : pid_(other.pid_),
       deadline_(other.deadline_),
+      only_(other.only_),
       first_stop_ns_(other.first_stop_ns_),
       attach_errno_(other.attach_errno_),
       threads_(std::exchange(other.threads_, {})),
@@ -36,6 +38,12 @@ TracedProcess::TracedProcess(TracedProcess&& other) noexcept
 
 base::Result<TracedProcess> TracedProcess::stop(base::Pid pid, base::MonoNs deadline) {
   return TracedProcess(pid, deadline).stopped();
+}
+
+base::Result<TracedProcess> TracedProcess::stop_thread(base::Pid pid, base::Tid tid, base::MonoNs deadline) {
+  TracedProcess one(pid, deadline);
+  one.only_ = tid;
+  return std::move(one).stopped();
 }
 
 base::Result<TracedProcess> TracedProcess::stopped() && {
@@ -58,7 +66,8 @@ base::Result<TracedProcess> TracedProcess::stopped() && {
 
 size_t TracedProcess::attach_new() {
   const size_t first_new = threads_.size();
-  for (base::Tid tid : base::ProcFs().threads(pid_)) {
+  const auto threads = only_ != 0 ? std::vector<base::Tid>{only_} : base::ProcFs().threads(pid_);
+  for (base::Tid tid : threads) {
     if (index_.contains(tid)) {
       continue;
     }
@@ -162,6 +171,18 @@ std::optional<Registers> TracedProcess::registers(const TracedThread& thread) co
     return std::nullopt;
   }
   return from_user_regs(regs);
+}
+
+std::string TracedProcess::vector_registers(const TracedThread& thread) const {
+  std::string out;
+  if (thread.state == StopState::stopped) {
+    out.resize(kVectorBytes);
+    iovec io{out.data(), out.size()};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    const auto set = reinterpret_cast<void*>(NT_PRFPREG);
+    out.resize(::ptrace(PTRACE_GETREGSET, thread.tid, set, &io) == 0 ? io.iov_len : 0);
+  }
+  return out;
 }
 
 // Only a stopped thread can be detached. Threads that never stopped (state D) are detached by the kernel when

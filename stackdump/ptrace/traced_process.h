@@ -10,6 +10,7 @@
 #include "stackdump/ptrace/registers.h"
 
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -33,6 +34,8 @@ class TracedProcess {
   // Attaches to all threads and waits until each is stopped, asleep or gone, at most until `deadline`.
   // Fails only if not a single thread could be attached.
   static base::Result<TracedProcess> stop(base::Pid pid, base::MonoNs deadline);
+  // The same for one thread of the process.
+  static base::Result<TracedProcess> stop_thread(base::Pid pid, base::Tid tid, base::MonoNs deadline);
   ~TracedProcess() { resume(); }
   TracedProcess(TracedProcess&& other) noexcept;
   TracedProcess& operator=(TracedProcess&&) = delete;
@@ -44,6 +47,8 @@ class TracedProcess {
   base::MonoNs first_stop_ns() const { return first_stop_ns_; }
   // Empty for a thread that is not stopped.
   std::optional<Registers> registers(const TracedThread& thread) const;
+  // Floating-point and vector registers, as the kernel gives them; empty for a thread that is not stopped.
+  std::string vector_registers(const TracedThread& thread) const;
   // Detaches from all threads and delivers their pending signals. Afterwards threads() is empty.
   void resume();
 
@@ -57,6 +62,7 @@ class TracedProcess {
 
   base::Pid pid_;
   base::MonoNs deadline_;
+  base::Tid only_ = 0;  // the thread to stop; 0: all
   base::MonoNs first_stop_ns_ = 0;
   int attach_errno_ = 0;
   std::vector<TracedThread> threads_;

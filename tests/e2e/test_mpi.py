@@ -79,6 +79,19 @@ class Mpi(xpurun_test.Case):
         self.check_hang("window", "hang.order", "for a lock that rank 0 holds",
                         "rank 1 waits in MPI_Win_lock on rank 2")
 
+    def test_epoch_of_a_window(self):
+        self.check_hang("epoch", "hang.mismatch",
+                        f"rank 0 called MPI_Win_start from rank 1 (mpi_faults.c:{line_of('begins')}) "
+                        "where ranks 1-2 called MPI_Barrier")
+
+    def test_leaders_of_two_groups(self):
+        self.check_hang("leaders", "hang.p2p", "MPI_Intercomm_create", "with tag 8", "with tag 9",
+                        f"(mpi_faults.c:{line_of('meets')})")
+
+    def test_collective_of_two_groups(self):
+        verdict = self.check_hang("groups", "hang.mismatch", f"MPI_Barrier (mpi_faults.c:{line_of('misses')})")
+        self.assertEqual(verdict["ranks"], [2])
+
     def test_loop_that_polls(self):
         verdict = self.check_hang("poll", "hang.mismatch",
                                   "rank 0 called MPI_Test(MPI_Irecv) of 1 int32 from rank 1 with tag 5")
@@ -134,8 +147,11 @@ class Mpi(xpurun_test.Case):
                          rf"rank 1( with tag 1)? \(mpi_faults\.c:{line_of('leaves')}\)")
 
     def test_waits_that_end(self):
-        result, verdict = self.job("healthy")
-        self.assertEqual((result.returncode, verdict["kind"]), (0, "none"), result.stderr)
+        for fault in ("healthy", "epochs"):
+            with self.subTest(fault):
+                self.out = self.dir / fault
+                result, verdict = self.job(fault)
+                self.assertEqual((result.returncode, verdict["kind"]), (0, "none"), result.stderr)
 
     def test_arguments_that_a_call_ignores(self):
         for mpi in range(len(self.programs)):
@@ -150,6 +166,13 @@ class Mpi(xpurun_test.Case):
         self.check_hang("collective", "hang.mismatch", "rank 2 called MPI_Allreduce of 1 float64", mpi=1)
         shutil.rmtree(self.out)
         self.check_hang("wildcard", "hang.p2p", "rank 0 waits in MPI_Recv of 1 int32 from any rank", mpi=1)
+        shutil.rmtree(self.out)
+        verdict = self.check_hang("partitions", "hang.not_entered", f"(mpi_faults.c:{line_of('lacks')})", mpi=1)
+        self.assertEqual(verdict["ranks"], [0])
+        shutil.rmtree(self.out)
+        verdict = self.check_hang("persistent", "hang.mismatch", "rank 1 called MPI_Barrier",
+                                  "MPI_Wait(MPI_Allreduce_init) of 1 float64", mpi=1)
+        self.assertEqual(verdict["ranks"], [1])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,20 @@ def stuck_before_launch(job):
     job.wait()
 
 
+@fault
+def kernel_before_collective(job):
+    """As in the backward pass of DDP: every rank has launched all collectives, and a kernel of the rank itself, between
+    them, never ends."""
+    works = []
+    for bucket in range(4):
+        if job.guilty and bucket == 2:
+            torch.cuda._sleep(FOREVER)
+        works.append(dist.all_reduce(job.tensor(job.elements), async_op=True))
+    for work in works:
+        work.wait()  # at: kernel-before-collective
+    job.wait()
+
+
 def grow_cache(job):
     return torch.empty(1 << 46, dtype=torch.uint8, device=job.device)  # at: cuda-oom
 

@@ -156,6 +156,20 @@ def c_loop(job):
         sum_lengths()
 
 
+def take_lock(lock):
+    ctypes.CDLL(None).pthread_spin_lock(lock)  # at: native-spin
+
+
+@fault
+def native_spin(job):
+    """A spin lock of C that its holder does not give back."""
+    if job.guilty:
+        lock = ctypes.byref(ctypes.c_int())
+        ctypes.CDLL(None).pthread_spin_init(lock, 0)
+        ctypes.CDLL(None).pthread_spin_lock(lock)
+        take_lock(lock)
+
+
 # ---- failing ----
 
 def collate(sample):

@@ -89,6 +89,7 @@ void fields(V& visit, T& t) {
   visit("python_name", t.python_name, WhenEmpty::omit);
   visit("state", t.state);
   visit("main", t.main);
+  visit("circles", t.circles, WhenEmpty::omit);
   visit("crashed", t.crashed, WhenEmpty::omit);
   visit("gil", t.gil, WhenEmpty::omit);
   visit("gc", t.gc, WhenEmpty::omit);

@@ -74,10 +74,6 @@ bool all_ended(const CollectiveFacts& facts, const model::RankSet& ranks) {
   });
 }
 
-bool stands_in(const CollectiveCall& call) {
-  return call.stage == CallStage::called;
-}
-
 std::optional<CallFinding> find_open_fault(const CollectiveFacts& facts) {
   const Departures departures(facts);
   const std::vector<CallGroup> torch = line_up(facts, CallSource::torch);

@@ -113,6 +113,9 @@ CallGroup group_of(const Lines& lines, const RankSet& recording) {
     }
     if (comm->comparable) {
       group.members.push_back({rank, comm, lines.records.at(rank)});
+    } else if (std::any_of(comm->calls.begin(), comm->calls.end(), stands_in) ||
+               std::any_of(comm->point_to_point.begin(), comm->point_to_point.end(), stands_in)) {
+      group.standing.insert(rank);
     }
   }
   for (const base::Rank rank : group.ranks.ranks()) {
@@ -128,6 +131,10 @@ CallGroup group_of(const Lines& lines, const RankSet& recording) {
 }
 
 }  // namespace
+
+bool stands_in(const CollectiveCall& call) {
+  return call.stage == CallStage::called;
+}
 
 const Member* CallGroup::member(base::Rank rank) const {
   const auto it = std::lower_bound(members.begin(), members.end(), rank,

@@ -23,6 +23,7 @@ struct Member {
 struct CallGroup {
   const model::Communicator* any = nullptr;  // any member's; id, name, size and source are equal in all
   std::vector<Member> members;               // members with comparable calls, ordered by rank
+  model::RankSet standing;                   // in a call that cannot be compared
   model::RankSet ranks;                      // every member with a known global rank
   size_t unseen = 0;                         // members whose calls are unknown or not comparable
   model::CommunicatorKind kind = model::CommunicatorKind::unknown;
@@ -38,6 +39,8 @@ struct CallGroup {
 // that a restart has replaced.
 std::vector<CallGroup> line_up(const model::CollectiveFacts& facts, model::CallSource source);
 
+// The rank's host is in the call.
+bool stands_in(const model::CollectiveCall& call);
 // The record of a call; null if the rank has not made the call yet or the record was overwritten.
 const model::CollectiveCall* call_at(const Member& member, uint64_t sequence);
 // Unknown if both are false.

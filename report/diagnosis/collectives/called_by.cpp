@@ -33,7 +33,7 @@ CalledBy row_of(const CallGroup& group, base::Rank rank, const model::Collective
                .reduce = call.reduce,
                .root = global(call.root),
                .peer = global(call.peer),
-               .tag = call.tag,
+               .tag = group.any->window ? 0 : call.tag,  // of an epoch's message, no tag of the program
                .stage = call.stage,
                .where = call.where,
                .thread = call.thread == "MainThread" ? std::string() : call.thread,

@@ -23,10 +23,6 @@ bool differ(const CollectiveCall& a, const CollectiveCall& b) {
   return sizes || types;
 }
 
-bool is_inside(const CollectiveCall& call) {
-  return call.stage == model::CallStage::called;
-}
-
 bool fits_tag(const CollectiveCall& a, const CollectiveCall& b) {
   return a.tag == b.tag || a.tag == model::kAnyTag || b.tag == model::kAnyTag;
 }
@@ -79,9 +75,9 @@ bool takes(const CollectiveCall& receive, const CollectiveCall& send, int sender
 // may come.
 const CollectiveCall* unreceived(const Member& m, const CollectiveCall& call, const Member& peer) {
   const auto& theirs = peer.comm->point_to_point;
-  const bool stands = std::any_of(theirs.begin(), theirs.end(), is_inside) ||
-                      std::any_of(peer.comm->calls.begin(), peer.comm->calls.end(), is_inside);
-  if (!stands || call.operation() != model::CallOperation::recv || !is_inside(call)) {
+  const bool stands = std::any_of(theirs.begin(), theirs.end(), stands_in) ||
+                      std::any_of(peer.comm->calls.begin(), peer.comm->calls.end(), stands_in);
+  if (!stands || call.operation() != model::CallOperation::recv || !stands_in(call)) {
     return nullptr;
   }
   const auto sent = std::find_if(theirs.begin(), theirs.end(), [&](const CollectiveCall& c) {
@@ -96,7 +92,7 @@ const CollectiveCall* unreceived(const Member& m, const CollectiveCall& call, co
 const CollectiveCall* with_another_tag(const Member& m, const CollectiveCall& call, const Member& peer) {
   for (const CollectiveCall& other : peer.comm->point_to_point) {
     if (other.peer != m.comm->rank || !is_other_end(call, other) || fits_tag(other, call) ||
-        !is_inside(call) || !is_inside(other)) {
+        !stands_in(call) || !stands_in(other)) {
       continue;
     }
     const auto& own = m.comm->point_to_point;
@@ -169,7 +165,8 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
     out.counterpart = differ(call, *other) ? Counterpart::differs : Counterpart::equal;
     return out;
   }
-  if (const CollectiveCall* other = with_another_tag(m, call, *peer)) {
+  const bool tags = !group.any->window;  // are the program's
+  if (const CollectiveCall* other = tags ? with_another_tag(m, call, *peer) : nullptr) {
     out.other = other;
     out.counterpart = Counterpart::differs;
     return out;
@@ -180,7 +177,7 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
   if (newest > call.sequence || forgotten ||
       (mpi && !(m.comm->messages_known && peer->comm->messages_known))) {
     out.counterpart = Counterpart::unknown;
-  } else if (const CollectiveCall* other = mpi ? unreceived(m, call, *peer) : nullptr) {
+  } else if (const CollectiveCall* other = mpi && tags ? unreceived(m, call, *peer) : nullptr) {
     out.other = other;
     out.counterpart = Counterpart::differs;
   }

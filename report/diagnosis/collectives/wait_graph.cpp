@@ -223,6 +223,7 @@ RankSet absent_ranks(const WaitGraph& graph) {
 WaitGraph wait_graph(const std::vector<CallGroup>& groups) {
   WaitGraph graph;
   for (const CallGroup& group : groups) {
+    graph.held.insert(group.standing);
     add_collective_waits(group, graph);
     add_message_waits(group, graph);
     add_lock_waits(group, graph);
@@ -518,10 +519,15 @@ std::optional<CallFinding> missing_thread(const Circle& circle, const CallGroup&
   return f;
 }
 
-CallFinding circle_of_collectives(const Circle& circle) {
+CallFinding circle_of_collectives(const WaitGraph& graph, const Circle& circle) {
+  // With those outside of the circle that stand in the same call.
   std::map<const CallGroup*, RankSet> by_group;
   for (const CallWait* w : circle.waits) {
-    by_group[w->group].insert(w->rank);
+    for (const CallWait& other : graph.waits) {
+      if (other.group == w->group && other.sequence == w->sequence && other.message == w->message) {
+        by_group[w->group].insert(other.rank);
+      }
+    }
   }
   const auto larger = [](const auto& a, const auto& b) {
     return std::tuple(a.second.size(), -a.second.lowest()) < std::tuple(b.second.size(), -b.second.lowest());
@@ -575,7 +581,8 @@ std::optional<CallFinding> find_circle(const WaitGraph& graph, const Departures&
   if (auto f = departed(circle, departures)) {
     return f;
   }
-  return messages.empty() ? circle_of_collectives(circle) : circle_of_messages(circle, std::move(messages));
+  return messages.empty() ? circle_of_collectives(graph, circle)
+                          : circle_of_messages(circle, std::move(messages));
 }
 
 }  // namespace xpurun::report

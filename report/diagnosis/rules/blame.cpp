@@ -180,9 +180,14 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
   }
   const std::string occasion = v.thread != nullptr ? occasion_words(*v.thread) : std::string();
   const std::string details = occasion + exception_clause(scene, v) + own_wait_words(scene, v, n == 1);
-  return v.wait ? tr("{} been waiting for a {} in {} for {}{}", pick({"has", "have"}, n), tr(v.wait->what),
-                     at, how_long, details)
-                : tr("{} been in {} for {}{}", pick({"has", "have"}, n), at, how_long, details);
+  if (v.wait) {
+    return tr("{} been waiting for a {} in {} for {}{}", pick({"has", "have"}, n), tr(v.wait->what), at,
+              how_long, details);
+  }
+  if (v.thread != nullptr && v.thread->circles) {
+    return tr("{} spun in {} for {}", pick({"has", "have"}, n), at, how_long);
+  }
+  return tr("{} been in {} for {}{}", pick({"has", "have"}, n), at, how_long, details);
 }
 
 void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {

@@ -95,7 +95,7 @@ std::optional<Verdict> held_or_outside(const Scene& scene) {
     const bool in_peace = v->state == RankState::dead && exited_cleanly(scene, *v);
     const bool innocent = ((in_peace || v->state == RankState::stuck) && others_departed(scene, v->rank)) ||
                           (v->state == RankState::stuck && lost_an_ended_rank(scene, *v)) ||
-                          gave_up_waiting(scene, *v);
+                          gave_up_waiting(scene, *v) || serves(*v);
     if (is_outside(scene, *v) && !innocent) {
       (in_peace ? left : sure).push_back(v);
     }
@@ -187,7 +187,7 @@ std::optional<Verdict> somebody_is_missing(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
   for (const RankState state : {RankState::stuck, RankState::busy}) {
     Views culprits = without_idle(scene.in({state}));
-    std::erase_if(culprits, [&](const RankView* v) { return gave_up_waiting(scene, *v); });
+    std::erase_if(culprits, [&](const RankView* v) { return gave_up_waiting(scene, *v) || serves(*v); });
     if (!waiting.empty() && !culprits.empty()) {
       return blame(scene, culprits, waiting);
     }
@@ -257,6 +257,14 @@ std::optional<Verdict> mismatch(const Scene& scene) {
           : tr("make all ranks call the same collectives in the same order; look for a branch on the rank or "
                "the data");
   return v;
+}
+
+// Nothing else explains the wait: a rank serves requests from outside of the job, instead of the call.
+std::optional<Verdict> server_is_missing(const Scene& scene) {
+  const Views waiting = scene.in({RankState::waiting});
+  Views culprits = scene.in({RankState::stuck});
+  std::erase_if(culprits, [&](const RankView* v) { return gave_up_waiting(scene, *v); });
+  return waiting.empty() || culprits.empty() ? std::nullopt : std::optional(blame(scene, culprits, waiting));
 }
 
 std::string all_ranks(size_t n, std::string_view after) {
@@ -497,6 +505,7 @@ constexpr Rule kHangRules[] = {
     called_wrongly,       // from the recorded calls
     somebody_is_missing,  // from here on by stacks alone
     mismatch,             //
+    server_is_missing,    //
     all_wait,             //
     held_or_dead,         // no rank waits
     nobody_waits,         //

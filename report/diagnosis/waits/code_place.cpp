@@ -49,11 +49,11 @@ bool in_libc(const Frame& f) {
 
 // Libraries below the program's own call: MPI and what it is built on, and this project's own.
 bool in_communication_library(const Frame& f) {
-  constexpr std::array<std::string_view, 22> kLibraries = {
-      "libxpurun_preload", "libmpi",  "libopen-pal", "libopen-rte", "mca_",     "libucp.",  "libuct",
-      "libucs.",           "libucm.", "libfabric",   "libpmix",     "libprrte", "libevent", "libhwloc",
-      "libpsm2",           "libpsm_", "libibverbs",  "libmlx5",     "libgloo",  "libnccl",  "libgfortran.",
-      "librdmacm"};
+  constexpr std::array<std::string_view, 25> kLibraries = {
+      "libxpurun_preload", "libmpi",    "libopen-pal", "libopen-rte", "mca_",     "libucp.",  "libuct",
+      "libucs.",           "libucm.",   "libfabric",   "libpmix",     "libprrte", "libevent", "libhwloc",
+      "libpsm2",           "libpsm_",   "libibverbs",  "libmlx5",     "libgloo",  "libnccl",  "libgfortran.",
+      "librdmacm",         "liboshmem", "libsma",      "libnvshmem"};
   return std::any_of(kLibraries.begin(), kLibraries.end(),
                      [&](std::string_view piece) { return f.module.starts_with(piece); });
 }
@@ -77,8 +77,21 @@ constexpr std::array<std::string_view, 26> kLibraries = {
     "libcuda", "libmpi",    "libopen-", "libucp",     "libuct",     "libucs",    "libxpurun",
     "libpmix", "libevent",  "librccl",  "libmkl",     "libopenblas"};
 
-// Code of the user's: of the program, or with a line of source that is not a distribution's.
-bool is_users(const Frame& f) {
+bool names_a_function(const Frame& f) {
+  return f.kind == FrameKind::native && !f.eval && !f.func.empty() && !has(f.func, "+0x");
+}
+
+// `inner`: the Python frame directly inside; may be null.
+CodeOwner owner_of_frame(const Frame& f, const Frame* inner) {
+  // python -c "from multiprocessing.spawn import spawn_main; spawn_main(...)"
+  const bool starts_process = inner != nullptr && f.file == "<string>" &&
+                              (has(inner->file, "/multiprocessing/") || has(inner->file, "/loky/backend/"));
+  return starts_process ? CodeOwner::framework : owner_of(f.file);
+}
+
+}  // namespace
+
+bool is_of_the_program(const Frame& f) {
   if (f.kind != FrameKind::native || f.eval || f.func.empty() || has(f.func, "+0x") ||
       std::any_of(kLibraries.begin(), kLibraries.end(),
                   [&](std::string_view name) { return f.module.starts_with(name); })) {
@@ -96,20 +109,6 @@ bool is_users(const Frame& f) {
   }
   return !f.module.empty() && !has(f.module, ".so") && f.func != "_start";
 }
-
-// `inner`: the Python frame directly inside; may be null.
-CodeOwner owner_of_frame(const Frame& f, const Frame* inner) {
-  // python -c "from multiprocessing.spawn import spawn_main; spawn_main(...)"
-  const bool starts_process = inner != nullptr && f.file == "<string>" &&
-                              (has(inner->file, "/multiprocessing/") || has(inner->file, "/loky/backend/"));
-  return starts_process ? CodeOwner::framework : owner_of(f.file);
-}
-
-bool names_a_function(const Frame& f) {
-  return f.kind == FrameKind::native && !f.eval && !f.func.empty() && !has(f.func, "+0x");
-}
-
-}  // namespace
 
 CodeOwner owner_of(std::string_view file) {
   // python -c; typed in; a cell; a function that cloudpickle has sent without its file.
@@ -165,8 +164,8 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
     inner = &f;
   }
   // The first native frame of the user's, inside the named line of Python.
-  const auto own =
-      std::find_if(frames.begin(), frames.end(), [&](const Frame& f) { return is_users(f) || &f == best; });
+  const auto own = std::find_if(frames.begin(), frames.end(),
+                                [&](const Frame& f) { return is_of_the_program(f) || &f == best; });
   const bool own_native = own != frames.end() && &*own != best;
   if (best != nullptr) {
     std::string callee = best->callee;

@@ -36,6 +36,9 @@ model::CodeLocation place_of(const std::vector<model::Frame>& frames);
 // The same with the path or the peer of the call that the thread is in.
 model::CodeLocation place_with_target(const model::ThreadStack& thread);
 
+// A native function of the program: of its executable, or with a line of source that is not a distribution's.
+bool is_of_the_program(const model::Frame& frame);
+
 // In a primitive of multiprocessing, which processes share.
 bool in_multiprocessing(const std::vector<model::Frame>& frames);
 

@@ -154,6 +154,12 @@ constexpr NativePattern kNative[] = {
     {"ucp_", WaitKind::collective, ""},
     {"uct_", WaitKind::collective, ""},
     {"ucs_", WaitKind::collective, ""},
+    {"fi_", WaitKind::collective, ""},
+    {"shmem_", WaitKind::collective, ""},
+    {"nvshmem", WaitKind::collective, ""},
+    {"gomp_team_barrier_wait", WaitKind::lock, later("thread of OpenMP")},
+    {"gomp_barrier_wait", WaitKind::lock, later("thread of OpenMP")},
+    {"__kmp_", WaitKind::lock, later("thread of OpenMP")},
     {"cudaStreamSynchronize", WaitKind::gpu, later("GPU synchronize")},
     {"cudaDeviceSynchronize", WaitKind::gpu, later("GPU synchronize")},
     {"cudaEventSynchronize", WaitKind::gpu, later("GPU synchronize")},
@@ -178,7 +184,8 @@ constexpr NativePattern kModules[] = {
     {"libgloo.so", WaitKind::collective, ""}, {"libnccl.so", WaitKind::collective, ""},
     {"libnccl-", WaitKind::collective, ""},   {"libmpi.so", WaitKind::collective, ""},
     {"libucp.so", WaitKind::collective, ""},  {"libuct.so", WaitKind::collective, ""},
-    {"librccl.so", WaitKind::collective, ""},
+    {"librccl.so", WaitKind::collective, ""}, {"libfabric.so", WaitKind::collective, ""},
+    {"libnvshmem", WaitKind::collective, ""}, {"liboshmem.so", WaitKind::collective, ""},
 };
 
 bool is_identifier(char c) {
@@ -264,13 +271,17 @@ const NativePattern* innermost_wait(std::span<const Frame> frames) {
 
 constexpr std::string_view kSomeCollective = "collective";
 
-// "MPI_Allreduce" for a frame of MPI's public interface, including its profiling name; else empty.
-std::string_view mpi_call(const Frame& f) {
+// "MPI_Allreduce" for a frame of the public interface of MPI, including its profiling name, or of SHMEM; else
+// empty.
+std::string_view public_call(const Frame& f) {
   const std::string_view name = f.func;
   if (f.kind != FrameKind::native || f.eval) {
     return {};
   }
-  return name.starts_with("PMPI_") ? name.substr(1) : name.starts_with("MPI_") ? name : std::string_view();
+  const bool shmem = name.starts_with("shmem_") || name.starts_with("nvshmem_");
+  return name.starts_with("PMPI_")           ? name.substr(1)
+         : name.starts_with("MPI_") || shmem ? name
+                                             : std::string_view();
 }
 
 // The collective in native names, e.g. "all_reduce" in gloo::allreduce or ncclAllReduce. The outermost frame
@@ -280,7 +291,7 @@ std::string_view operation_in(std::span<const Frame> frames) {
     if (f->kind != FrameKind::native || match_native(*f) == nullptr) {
       continue;
     }
-    if (const std::string_view call = mpi_call(*f); !call.empty()) {
+    if (const std::string_view call = public_call(*f); !call.empty()) {
       return call;
     }
     const std::string_view word = operation_word(f->full_func.empty() ? f->func : f->full_func);

@@ -149,6 +149,97 @@ static void leaves(void) {
   }
 }
 
+/* Rank 0 begins an epoch with rank 1, which has not opened its window. */
+static void epoch(void) {
+  const int target = 1;
+  MPI_Win shared;
+  MPI_Group world, targets;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_incl(world, 1, &target, &targets);
+  MPI_Win_create(&number, sizeof number, sizeof number, MPI_INFO_NULL, MPI_COMM_WORLD, &shared);
+  if (rank == 0) {
+    MPI_Win_start(targets, 0, shared); /* begins */
+    MPI_Put(&rank, 1, MPI_INT, 1, 0, 1, MPI_INT, shared);
+    MPI_Win_complete(shared);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* The leaders of two groups use different tags. */
+static void leaders(void) {
+  MPI_Comm half, both;
+  const int second = rank == 1;
+  MPI_Comm_split(MPI_COMM_WORLD, second, rank, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, second ? 0 : 1, second ? 9 : 8, &both); /* meets */
+}
+
+/* Ranks 0 and 2 as one group, rank 1 as the other: rank 2 leaves out what all three make. */
+static void groups(void) {
+  MPI_Comm half, both;
+  const int second = rank == 1;
+  MPI_Comm_split(MPI_COMM_WORLD, second, rank, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, second ? 0 : 1, 8, &both);
+  for (int i = 0; i < 3; ++i) {
+    MPI_Barrier(both); /* joins both */
+  }
+  if (rank != 2) {
+    MPI_Barrier(both); /* misses */
+  }
+  MPI_Recv(&number, 1, MPI_INT, (rank + 1) % size, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* next */
+}
+
+#if MPI_VERSION >= 4
+/* Rank 0 marks three of four partitions as ready. */
+static void partitions(void) {
+  MPI_Request request;
+  if (rank == 0) {
+    MPI_Psend_init(buffer[0], 4, 10, MPI_DOUBLE, 1, 3, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    MPI_Pready_range(0, 2, request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE); /* lacks */
+  } else if (rank == 1) {
+    MPI_Precv_init(buffer[0], 4, 10, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Rank 1 starts its persistent collective once less. */
+static void persistent(void) {
+  MPI_Request request;
+  MPI_Allreduce_init(buffer[0], buffer[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+  for (int i = 0; i < (rank == 1 ? 4 : 5); ++i) {
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  MPI_Barrier(MPI_COMM_WORLD); /* early */
+}
+#endif
+
+/* Correct: epochs in both directions, a persistent collective where there is one, and a joint communicator. */
+static void epochs(void) {
+  MPI_Win shared;
+  MPI_Group world, next, last;
+  const int to = (rank + 1) % size, from = (rank + size - 1) % size;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_incl(world, 1, &to, &next);
+  MPI_Group_incl(world, 1, &from, &last);
+  MPI_Win_create(&number, sizeof number, sizeof number, MPI_INFO_NULL, MPI_COMM_WORLD, &shared);
+  for (int i = 0; i < 20; ++i) {
+    int done = 0;
+    MPI_Win_post(last, 0, shared);
+    MPI_Win_start(next, 0, shared);
+    MPI_Put(&rank, 1, MPI_INT, to, 0, 1, MPI_INT, shared);
+    MPI_Win_complete(shared);
+    while (!done) {
+      MPI_Win_test(shared, &done);
+    }
+    usleep(rank == 2 && i % 10 == 0 ? 1200000 : 0);
+  }
+  MPI_Win_free(&shared);
+}
+
 /* Correct: each call ignores an argument, so that the program passes none for it. */
 static void ignored(void) {
   int all[8] = {0};
@@ -173,7 +264,12 @@ int main(int argc, char **argv) {
   } faults[] = {{"collective", collective}, {"ring", ring},   {"tag", tag},     {"wildcard", wildcard},
                 {"window", window},         {"poll", poll},   {"crash", crash}, {"healthy", healthy},
                 {"error", error},           {"aborts", aborts}, {"imbalance", imbalance}, {"stream", stream},
-                {"leaves", leaves},         {"ignored", ignored}};
+                {"leaves", leaves},         {"ignored", ignored}, {"epoch", epoch}, {"leaders", leaders},
+                {"groups", groups},         {"epochs", epochs},
+#if MPI_VERSION >= 4
+                {"partitions", partitions}, {"persistent", persistent},
+#endif
+  };
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -1,5 +1,6 @@
 // The whole decision, from stacks, states, deaths, exceptions, recorded calls and the kernel's log: other
-// numbers of the ranks, and another order of the facts, change nothing but the numbers.
+// numbers of the ranks, and another order of the facts, change nothing but the numbers; more victims, idle
+// ranks and later victims change no culprit.
 #include "report/diagnosis/diagnose.h"
 #include "tests/unit/diagnosis/calls.h"
 #include "tests/unit/diagnosis/job.h"
@@ -171,6 +172,70 @@ Facts with_numbers(Facts facts, const Numbers& to, std::mt19937& random) {
   return facts;
 }
 
+constexpr base::Rank kNew = kRanks;
+
+template <typename Of>
+void copy_of(std::vector<Of>& all, base::Rank from) {
+  const auto at = std::find_if(all.begin(), all.end(), [&](const Of& one) { return one.rank == from; });
+  if (at != all.end()) {
+    Of copy = *at;
+    copy.rank = kNew;
+    copy.pid = Job::pid_of(kNew);
+    all.push_back(std::move(copy));
+  }
+}
+
+// Another rank that does what this one does, outside of all groups.
+Facts with_copy(Facts facts, base::Rank from) {
+  copy_of(facts.run.processes, from);
+  copy_of(facts.stacks, from);
+  if (facts.dump) {
+    copy_of(facts.dump->processes, from);
+    copy_of(facts.dump->ranks, from);
+  }
+  ++facts.run.world_size;
+  return facts;
+}
+
+// The same, as a member of the groups.
+Facts with_another_victim(const Facts& facts, base::Rank victim) {
+  Facts out = with_copy(facts, victim);
+  copy_of(out.collectives.ranks, victim);
+  for (auto& r : out.collectives.ranks) {
+    for (auto& c : r.communicators) {
+      c.members.push_back(kNew);
+      c.rank = r.rank == kNew ? c.size : c.rank;
+      ++c.size;
+    }
+  }
+  return out;
+}
+
+// Another rank that serves requests from outside of the job.
+Facts with_idle(const Facts& facts, base::Rank victim) {
+  Facts out = with_copy(facts, victim);
+  for (auto& s : out.stacks) {
+    if (s.rank == kNew) {
+      s.threads.front().frames = {native("epoll_wait", "libc.so.6"),
+                                  py("EpollSelector.select", "/usr/lib/python3.11/selectors.py", 468),
+                                  py("serve", "/home/u/serve.py", 12)};
+    }
+  }
+  if (out.dump) {
+    out.dump->ranks.back().outside = model::OutsideWait::requests;
+  }
+  return out;
+}
+
+// The ranks that wait for the culprits came to their calls later, each at another time.
+Facts with_late(Facts facts, const RankSet& victims, std::mt19937& random) {
+  std::uniform_real_distribution<double> part(0.6, 1);
+  for (auto& r : facts.dump->ranks) {
+    r.still_s *= victims.contains(r.rank) ? part(random) : 1;
+  }
+  return facts;
+}
+
 using WaitKey = std::tuple<std::string, std::string, std::string, int>;
 
 std::multiset<WaitKey> waits_of(const Verdict& v, const Numbers& to) {
@@ -231,4 +296,34 @@ TEST_CASE("renumbering the ranks changes nothing but the numbers in the whole ve
   }
   // The stories reach many rules.
   CHECK(ids.size() >= 16);
+}
+
+TEST_CASE("more victims, idle ranks and later victims change no culprit") {
+  std::mt19937 random(12);
+  std::set<std::string> ids;
+  for (const Story& story : whole_stories()) {
+    CAPTURE(story.name);
+    const Verdict told = diagnose(story.facts);
+    if (told.kind != model::VerdictKind::hang || told.ranks.empty() || told.waiting.empty()) {
+      continue;
+    }
+    const auto most = std::max_element(
+        told.waiting.begin(), told.waiting.end(),
+        [](const model::Waiting& a, const model::Waiting& b) { return a.ranks.size() < b.ranks.size(); });
+    const base::Rank victim = most->ranks.lowest();
+    std::vector<Facts> changed = {with_another_victim(story.facts, victim), with_idle(story.facts, victim)};
+    for (int round = 0; round < 8; ++round) {
+      changed.push_back(with_late(story.facts, most->ranks, random));
+    }
+    for (size_t i = 0; i < changed.size(); ++i) {
+      CAPTURE(i);
+      const Verdict again = diagnose(changed[i]);
+      CHECK(again.id == told.id);
+      CHECK(again.level == told.level);
+      CHECK(again.ranks == told.ranks);
+      CHECK(again.where.line == told.where.line);
+    }
+    ids.insert(told.id);
+  }
+  CHECK(ids.size() >= 8);
 }

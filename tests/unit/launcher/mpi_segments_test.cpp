@@ -138,3 +138,65 @@ TEST_CASE("any content is read without harm") {
     CHECK(read_mpi_calls(*w.memory, kSegmentNow).size() == wire::kMpiComms);
   }
 }
+
+TEST_CASE("both groups of an intercommunicator are one list of ranks, the same on both sides") {
+  const auto of_group = [](bool second) {
+    WrittenCalls w;
+    wire::MpiComm& both = w.memory->comms[3];
+    both.state = static_cast<uint32_t>(wire::MpiCommState::live);
+    both.flags = wire::kMpiCommInter;
+    both.identity = 5;
+    both.rank = 0;
+    both.size = second ? 1 : 2;
+    both.remote_size = second ? 2 : 1;
+    both.members = 1;
+    const std::vector<int> members = second ? std::vector<int>{1, 0, 2} : std::vector<int>{0, 2, 1};
+    std::copy(members.begin(), members.end(), w.memory->members);
+    both.called = 1;
+    WrittenCalls::call(both.collectives[1], MpiFunction::MPI_Bcast, 0, 0, 1);
+    wire::MpiCall& message = w.memory->threads[0].call;
+    WrittenCalls::call(message, MpiFunction::MPI_Recv, 0, 4, 1);
+    message.comm = 3;
+    return read_mpi_calls(*w.memory, kSegmentNow, {}).at(1);
+  };
+  const model::Communicator first = of_group(false);
+  const model::Communicator second = of_group(true);
+  CHECK(first.members == std::vector<base::Rank>{0, 2, 1});
+  CHECK(second.members == first.members);
+  CHECK((first.rank == 0 && second.rank == 2 && first.size == 3 && second.size == 3));
+  CHECK((first.point_to_point.at(0).peer == 2 && second.point_to_point.at(0).peer == 0));
+  CHECK((first.comparable && first.calls.at(0).root == -1 && first.calls.at(0).count == 0));
+}
+
+TEST_CASE("a persistent collective has a number for its creation and for each start") {
+  WrittenCalls w;
+  wire::MpiComm& world = w.memory->comms[0];
+  world.called = 2;
+  WrittenCalls::call(world.collectives[1], MpiFunction::MPI_Allreduce_init, wire::kMpiNoRank, 0, 1);
+  WrittenCalls::call(world.collectives[2], MpiFunction::MPI_Allreduce_init, wire::kMpiNoRank,
+                     wire::kMpiStarted, 2);
+  wire::MpiRequest& r = w.request(5, MpiFunction::MPI_Allreduce_init, wire::kMpiNoRank, 2);
+  r.waited_by = static_cast<uint32_t>(MpiFunction::MPI_Wait);
+  r.waited_at = 100;
+  const model::Communicator c = w.read();
+  REQUIRE(c.calls.size() == 2);
+  CHECK((c.calls[0].op == "all_reduce_init" && c.calls[0].stage == CallStage::done));
+  CHECK((c.calls[1].op == "all_reduce" && c.calls[1].name == "MPI_Wait(MPI_Allreduce_init)" &&
+         c.calls[1].stage == CallStage::called));
+}
+
+TEST_CASE("a message goes when all of its partitions are ready; one of an epoch has the name of its wait") {
+  WrittenCalls w;
+  wire::MpiRequest& part = w.request(5, MpiFunction::MPI_Psend_init, 2, 1);
+  part.partitions = 4;
+  part.ready = 3;
+  wire::MpiRequest& epoch = w.request(6, MpiFunction::MPI_Win_post, 3, 1);
+  epoch.waited_by = static_cast<uint32_t>(MpiFunction::MPI_Win_wait);
+  epoch.waited_at = 100;
+  CHECK(w.read().point_to_point.size() == 1);
+  part.ready = 4;
+  const model::Communicator c = w.read();
+  REQUIRE(c.point_to_point.size() == 2);
+  CHECK((c.point_to_point[0].op == "send" && c.point_to_point[0].name == "MPI_Psend_init"));
+  CHECK((c.point_to_point[1].op == "recv" && c.point_to_point[1].name == "MPI_Win_wait"));
+}

@@ -1,0 +1,15 @@
+// NativeLook: where the main thread of a rank without Python was at one moment (xpurun-stackdump --look).
+#pragma once
+
+#include "common/model/stack_snapshot.h"
+
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct NativeLook {
+  std::vector<model::Frame> frames;  // innermost first: pc, module and function; empty: not readable
+  bool circles = false;              // see stackdump/ptrace/loop_watch.h
+};
+
+}  // namespace xpurun::launcher

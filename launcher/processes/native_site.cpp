@@ -1,0 +1,29 @@
+#include "launcher/processes/native_site.h"
+
+#include "common/base/hash.h"
+#include "report/diagnosis/waits/code_place.h"
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+bool NativeSite::moves(base::MonoNs now, const NativeLook& look) {
+  if (look.frames.empty()) {
+    return false;
+  }
+  auto own = std::find_if(look.frames.begin(), look.frames.end(), report::is_of_the_program);
+  own = own == look.frames.end() ? look.frames.begin() : own;
+  uint64_t function = base::hash_text(own->func);
+  for (auto caller = own + 1; caller < look.frames.end(); ++caller) {
+    function = base::hash_words(function, {caller->pc});
+  }
+  const uint64_t call = own == look.frames.begin() ? 0 : own->pc;
+  const bool moved = at_ == 0 || function != function_ || (call != call_ && !look.circles);
+  at_ = now;
+  function_ = function;
+  call_ = call;
+  circles_ = look.circles;
+  return moved;
+}
+
+}  // namespace xpurun::launcher
