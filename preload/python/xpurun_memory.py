@@ -308,10 +308,9 @@ class Looks:
         self.is_busy = True
         begin = now()
         try:
-            torch = sys.modules["torch"]
-            if self.is_unwelcome(torch, why):
+            if self.is_capturing() or self.is_unwelcome(why):
                 return
-            look = Look(torch, why not in ("first", "time"))
+            look = Look(sys.modules["torch"], why not in ("first", "time"))
             if traces is not None:
                 traces.add_to(look)
             devices = [{key: value for key, value in one.items() if key != "workspaces"}
@@ -329,31 +328,35 @@ class Looks:
             self.is_busy = False
             self.cost_ns = now() - begin
 
-    def is_unwelcome(self, torch, why):
-        if not torch.cuda.is_initialized():
-            return False
-        if torch.cuda.is_current_stream_capturing():
-            return True
-        # A snapshot copies the history that the program itself records, which may be very long.
+    @staticmethod
+    def is_capturing():
+        """A CUDA graph, during which CUDA refuses many calls."""
+        cuda = sys.modules["torch"].cuda
+        return cuda.is_initialized() and cuda.is_current_stream_capturing()
+
+    def is_unwelcome(self, why):
+        """A snapshot copies the history that the program itself records, which may be very long."""
+        torch = sys.modules["torch"]
         is_enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
         is_own = self.window is not None and self.window.history.is_on
-        return is_enabled is not None and why in ("first", "time", "full", "peak") and not is_own and is_enabled()
+        return (why not in ("request", "out_of_memory") and not is_own and is_enabled is not None and
+                torch.cuda.is_initialized() and is_enabled())
 
     def begin_window(self, why, steps, python):
-        if self.window is None and steps > 0:
+        if steps == 0:
+            self.look(why)
+        elif self.window is None and not self.is_unwelcome(why):
             try:
                 self.window = Window(why, steps, python)
             except Exception:
                 self.errors += 1
-        elif steps == 0:
-            self.look(why)
 
     def end_window(self):
-        window, self.window = self.window, None
         try:
-            window.end()
+            self.window.end()
         except Exception:
             self.errors += 1
+        self.window = None
 
     def observe(self):
         """Once CUDA is initialized. PyTorch calls the observer when no memory could be had, before the exception frees

@@ -123,6 +123,8 @@ class Steps:
     def look(self, memory, end):
         looks = self.find_looks()
         looks.steps = self.count
+        if looks.is_capturing():
+            return  # the next step is looked at
         if looks.window is not None:
             if looks.window.is_over():
                 looks.end_window()

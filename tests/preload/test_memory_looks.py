@@ -2,6 +2,7 @@
 the blocks are, which variable keeps tensors, what a window of steps finds, and that nothing is kept or changed."""
 
 import gc
+import itertools
 import json
 import pathlib
 import sys
@@ -76,11 +77,14 @@ class Guard:
 class Gpu:
     """A caching allocator: one segment of blocks side by side."""
 
+    made = itertools.count(1)
+
     def __init__(self):
+        self.base = next(Gpu.made) << 40  # tensors of other tests may still exist
         self.blocks, self.records, self.calls, self.observer, self.site = [], False, [], None, []
 
     def allocate(self, size):
-        address = 1 << 30 if not self.blocks else self.blocks[-1]["address"] + self.blocks[-1]["size"]
+        address = self.base if not self.blocks else self.blocks[-1]["address"] + self.blocks[-1]["size"]
         self.blocks.append({"address": address, "size": size, "requested_size": size, "state": "active_allocated",
                             "frames": list(self.site) if self.records else []})
         return address
@@ -109,7 +113,7 @@ class Gpu:
         self.records = enabled is not None
 
     def snapshot(self):
-        return [{"device": 0, "address": 1 << 30, "total_size": 20 * MIB, "stream": 0, "segment_pool_id": (0, 0),
+        return [{"device": 0, "address": self.base, "total_size": 20 * MIB, "stream": 0, "segment_pool_id": (0, 0),
                  "blocks": self.blocks}]
 
 
@@ -228,9 +232,14 @@ class Looks(unittest.TestCase):
 
     def test_the_programs_own_history_is_left_alone(self):
         self.gpu.records = True
-        self.looks.begin_window("growth", 2, False)
+        for why in ("first", "time", "growth", "full"):  # a snapshot would copy the whole history
+            self.looks.look(why)
+            self.looks.begin_window(why, 2, False)
+        self.assertEqual((self.sent, self.looks.window), ([], None))
+        self.looks.begin_window("request", 2, False)
         self.looks.steps += 2
         self.looks.end_window()
+        self.assertEqual([one["why"] for one in self.sent], ["request"])
         self.assertEqual(self.gpu.calls, [])
         self.assertTrue(self.gpu.records)
         self.gpu.records = False
@@ -240,6 +249,11 @@ class Looks(unittest.TestCase):
         self.looks.end_window()
         self.assertEqual([call[0] for call in self.gpu.calls], ["state", "all"])
         self.assertTrue(self.gpu.records)
+
+    def test_no_look_while_a_graph_is_captured(self):
+        self.torch.cuda.is_current_stream_capturing = lambda: True
+        self.looks.look("request")
+        self.assertEqual(self.sent, [])
 
     def test_python_objects_of_the_window(self):
         texts = []
