@@ -104,8 +104,9 @@ bool names_a_function(const Frame& f) {
 }  // namespace
 
 CodeOwner owner_of(std::string_view file) {
-  if (file == "<string>" || file == "<stdin>") {
-    return CodeOwner::user;  // python -c, or typed in
+  if (file == "<string>" || file == "<stdin>" || file == "<dynamic-code>" ||
+      file.starts_with("<ipython-input-")) {
+    return CodeOwner::user;  // python -c, typed in, sent by cloudpickle, a cell of a notebook
   }
   if (file.starts_with('<') || file.empty()) {
     return CodeOwner::framework;  // <frozen importlib._bootstrap>
