@@ -224,9 +224,10 @@ std::optional<LostHelper> lost_helper(const Scene& scene, const RankView& v) {
   const double until_s = scene.facts.dump ? scene.facts.dump->at_s : scene.facts.run.elapsed_s;
   const model::PythonException* exception = helper_exception(scene, v.rank, v.pid, 0, until_s);
   if (death != nullptr && exception != nullptr && death->pid != exception->pid) {
-    const bool raised_later = death->at_s < exception->at_s;
-    death = raised_later ? nullptr : death;
-    exception = raised_later ? exception : nullptr;
+    // A process that has raised exits; of one that has only exited, the exception may not be known yet.
+    const bool raised = death->status.exited() || death->at_s < exception->at_s;
+    death = raised ? nullptr : death;
+    exception = raised ? exception : nullptr;
   }
   if (death == nullptr && exception == nullptr) {
     return std::nullopt;
