@@ -135,8 +135,8 @@ size_t called_frames(const std::vector<Frame>& frames) {
 
 model::CodeLocation place_of(const std::vector<Frame>& frames) {
   const Frame* best = nullptr;
-  const Frame* called = nullptr;  // the Python frame directly inside `best`
-  const Frame* inner = nullptr;   // the Python frame directly inside the current one
+  const Frame* called = nullptr;  // the Python frame directly inside `best`, without wrappers of decorators
+  const Frame* inner = nullptr;   // the same inside the current one
   CodeOwner best_owner = CodeOwner::framework;
   for (const Frame& f : frames) {
     if (f.kind != FrameKind::python) {
@@ -151,7 +151,8 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
     if (best_owner == CodeOwner::user) {
       break;
     }
-    inner = &f;
+    const bool wraps = inner != nullptr && f.func.find("<locals>.") != std::string::npos;
+    inner = wraps ? inner : &f;
   }
   // The first native frame of the user's, inside the named line of Python.
   const auto own =
