@@ -177,10 +177,19 @@ void fields(V& visit, O& o) {
   visit("typed", o.typed, WhenEmpty::omit);
 }
 
+template <typename V, Self<StillElsewhere> S>
+void fields(V& visit, S& s) {
+  visit("rank", s.rank);
+  visit("host", s.host);
+  visit("still_s", s.still_s);
+  visit("where", s.where);
+}
+
 template <typename V, Self<Interrupt> I>
 void fields(V& visit, I& i) {
   visit("signal", i.signal);
   visit("from_terminal", i.from_terminal);
+  visit("elsewhere", i.elsewhere, WhenEmpty::omit);
 }
 
 // Absent unless there was one.

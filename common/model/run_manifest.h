@@ -235,10 +235,19 @@ struct OptionOrigin {
   std::string typed;   // as one word of a command line, "--hang-timeout=5"; empty: it came from elsewhere
 };
 
+// A rank of another node without progress, as that node has last reported it.
+struct StillElsewhere {
+  base::Rank rank = base::kNoRank;
+  std::string host;
+  double still_s = 0;
+  std::string where;  // "train.py:12 forward"; may be empty
+};
+
 // The first SIGINT, SIGTERM or SIGHUP that xpurun has received.
 struct Interrupt {
-  int signal = 0;              // 0: none
-  bool from_terminal = false;  // Ctrl-C, or the terminal was closed
+  int signal = 0;                              // 0: none
+  bool from_terminal = false;                  // Ctrl-C, or the terminal was closed
+  std::vector<StillElsewhere> elsewhere = {};  // then; the longest still ones first
 };
 
 struct RunManifest {

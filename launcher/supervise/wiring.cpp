@@ -153,6 +153,7 @@ SignalHandler::Hooks Supervisor::signal_hooks() {
                   (void)dumps_.look_again(open->dump, false);  // how long it has lasted by now
                 }
               },
+          .still_elsewhere = std::bind_front(&NodeHandler::still_elsewhere, &judgement_.nodes()),
           .dump = std::bind_front(&DumpCoordinator::request, &dumps_),
           .hide_status_line = [this] { display_.hide(); },
           .terminal_hung_up = [this] { ending_.terminal_hung_up(); },

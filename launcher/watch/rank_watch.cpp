@@ -26,6 +26,8 @@ constexpr double kIoProgressBytesPerS = 1 << 20;
 // causes none.
 constexpr double kFaultProgressPerS = 50;
 constexpr double kMaxOpenBackoffS = 5;
+// In which a parent has waited for a process that has raised an exception.
+constexpr base::MonoNs kReaped = 2'000'000'000;
 // Of one core, as the diagnosis has it: less is what a waiting thread uses.
 constexpr double kComputingShare = 0.1;
 // Of one call of the kernel: less is text, more may be a message or a file.
@@ -224,9 +226,11 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
     const double seconds = base::ns_to_s(last.at - previous.at);
     const auto bytes = static_cast<double>(last.io_bytes - std::min(previous.io_bytes, last.io_bytes));
     const auto faults = static_cast<double>(last.page_faults - previous.page_faults);
-    // What a process has read and written is added to its parent's numbers at its end.
-    const bool moves_data = bytes >= kIoProgressBytesPerS * seconds && failed_ == failed_seen_;
+    // What a process has read and written is added to its parent's numbers once the parent has waited for it.
+    failed_at_ = failed_ != failed_seen_ ? now : failed_at_;
     failed_seen_ = failed_;
+    const bool of_failed = failed_at_ != 0 && now - failed_at_ < kReaped;
+    const bool moves_data = bytes >= kIoProgressBytesPerS * seconds && !of_failed;
     progress = progress || moves_data || faults >= kFaultProgressPerS * seconds;
     const double starved_s = queue_s(previous, last);
     // A thread that circles had a CPU, and went nowhere.

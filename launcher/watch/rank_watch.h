@@ -116,10 +116,11 @@ class RankWatch final : public RankProbe {
   base::MonoNs hang_timeout_;
   bool helpers_met_ = false;  // in this stillness, the rank was found waiting for helpers
   HelperWatch helpers_;
-  int failed_ = 0;           // helpers, in this stillness
-  int failed_seen_ = 0;      // at the last sample
-  ReadyTime ready_time_;     // of the main thread
-  std::deque<Usage> usage_;  // the last kWindow samples
+  int failed_ = 0;              // helpers, in this stillness
+  int failed_seen_ = 0;         // at the last sample
+  base::MonoNs failed_at_ = 0;  // the last sample that met more of them; 0: none has
+  ReadyTime ready_time_;        // of the main thread
+  std::deque<Usage> usage_;     // the last kWindow samples
   ReadCalls read_calls_;
   std::optional<NativeCalls> calls_;  // at the last sample
   bool in_calls_ = false;             // the main thread stands in recorded calls

@@ -51,6 +51,13 @@ bool serves_multiprocessing(const std::vector<model::Frame>& frames) {
                      [](const model::Frame& f) { return serves_multiprocessing(f.file); });
 }
 
+// A process of Ray without a task: an idle worker, or one of the cluster's own.
+bool idles_in_ray(const std::vector<model::Frame>& frames) {
+  return user_frames(frames) == 0 && std::any_of(frames.begin(), frames.end(), [](const model::Frame& f) {
+           return f.file.find("-packages/ray/") != std::string::npos;
+         });
+}
+
 // What a process of multiprocessing was started for. The frames below are those of its start: of the server
 // that has forked it, or of its parent.
 std::vector<model::Frame> frames_of_work(const std::vector<model::Frame>& frames) {
@@ -122,7 +129,8 @@ model::CodeLocation place_of_helper(const model::ThreadStack& main) {
   // Workers of a pool take turns at the lock of their queue.
   const bool turns = !acquires_lock(main) || user_frames(work) == 0;
   const bool idle = wait && turns && waits_for_work(work, *wait, place.callee);
-  return idle || serves_multiprocessing(work) ? model::CodeLocation() : std::move(place);
+  return idle || serves_multiprocessing(work) || idles_in_ray(work) ? model::CodeLocation()
+                                                                    : std::move(place);
 }
 
 bool idles(const RankView& v) {
@@ -160,6 +168,13 @@ bool helpers_stir(const RankView& v) {
 std::string thread_clause(const RankView& v) {
   if (v.state != RankState::stuck || v.stacks == nullptr || !v.wait || v.wait->kind != WaitKind::lock) {
     return {};
+  }
+  if (const auto pool = pool_of_waiters(*v.stacks); !pool.empty()) {
+    const std::string at = place(place_of(pool.front()->frames));
+    return pool.size() == 1 ? tr("; the only thread of the pool {} waits for a future of its own, in {}",
+                                 base::sanitize(pool_name(*pool.front())), at)
+                            : tr("; all {} threads of the pool {} wait for futures of their own, in {}",
+                                 pool.size(), base::sanitize(pool_name(*pool.front())), at);
   }
   std::string out;
   std::set<std::string> reported;
@@ -210,9 +225,10 @@ std::optional<LostHelper> lost_helper(const Scene& scene, const RankView& v) {
   const double until_s = scene.facts.dump ? scene.facts.dump->at_s : scene.facts.run.elapsed_s;
   const model::PythonException* exception = helper_exception(scene, v.rank, v.pid, 0, until_s);
   if (death != nullptr && exception != nullptr && death->pid != exception->pid) {
-    const bool raised_later = death->at_s < exception->at_s;
-    death = raised_later ? nullptr : death;
-    exception = raised_later ? exception : nullptr;
+    // A process that has raised exits; of one that has only exited, the exception may not be known yet.
+    const bool raised = death->status.exited() || death->at_s < exception->at_s;
+    death = raised ? nullptr : death;
+    exception = raised ? exception : nullptr;
   }
   if (death == nullptr && exception == nullptr) {
     return std::nullopt;
@@ -260,7 +276,8 @@ std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v)
       return HelperPlace{.pid = h.pid, .where = {}, .still_s = h.still_s, .name = base::sanitize(h.name)};
     }
   }
-  return local && v.seen->helpers.empty() ? helper_by_stacks(scene, v) : std::nullopt;
+  // Only a few processes are observed.
+  return local ? helper_by_stacks(scene, v) : std::nullopt;
 }
 
 std::string helper_clause(const Scene& scene, const RankView& v) {

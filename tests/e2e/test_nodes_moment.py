@@ -30,6 +30,7 @@ class TwoNodes(hosts_test.Case):
             self.assertRegex(node.said(), r"by SIGTERM after \d+ s, while ")
         self.assertRegex(nodes[1].said(), r"while all 2 ranks have been in different places \(.*rank 3 in read_shard "
                                           r"\(stand_in\.py:\d+")
+        self.assertRegex(nodes[0].said(), r"; on host \S+, rank 3 had been at stand_in\.py:\d+ read_shard for \d+ s")
 
     def test_a_look_from_the_second_node(self):
         job, nodes = self.stuck("--hang-timeout", "300")

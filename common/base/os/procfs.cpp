@@ -232,6 +232,10 @@ std::vector<std::string> ProcFs::cmdline(Pid pid) const {
   if (rest.back() == '\0') {
     rest.remove_suffix(1);
   }
+  // A program that has changed its title leaves empty words behind, in place of its arguments.
+  if (rest.ends_with(std::string_view("\0\0\0\0", 4))) {
+    rest = rest.substr(0, rest.find_last_not_of('\0') + 1);
+  }
   for (std::string_view word : split(rest, '\0')) {
     out.emplace_back(word);
   }

@@ -74,6 +74,7 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
   if (first_.signal == 0) {
     first_ = {.signal = signal.number, .from_terminal = from_terminal};
     if (!parts_.job.has_ended()) {
+      first_.elsewhere = hooks_.still_elsewhere(kStillS);
       hooks_.look_for_stall();
     }
   }

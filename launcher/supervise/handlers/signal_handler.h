@@ -31,6 +31,8 @@ class SignalHandler {
     std::function<void()> child_ended;
     // Before the first signal that ends the job: whether the ranks have stood still.
     std::function<void()> look_for_stall;
+    // The ranks of other nodes that have been still for these seconds.
+    std::function<std::vector<model::StillElsewhere>(double seconds)> still_elsewhere;
     std::function<void(DumpRequest)> dump;
     std::function<void()> hide_status_line;
     std::function<void()> terminal_hung_up;

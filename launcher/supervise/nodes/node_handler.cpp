@@ -355,6 +355,23 @@ std::string NodeHandler::host_of(const std::string& node) const {
   return node;
 }
 
+std::vector<model::StillElsewhere> NodeHandler::still_elsewhere(double seconds) const {
+  constexpr size_t kMost = 3;
+  std::vector<model::StillElsewhere> out;
+  for (const NodeInfo& n : decision_.nodes()) {
+    for (const RankOnNode& r : n.ranks) {
+      const double still_s = r.still_s + n.seen_s;
+      if (n.alive && n.node != decision_.node() && r.alive && still_s >= seconds) {
+        out.push_back({.rank = r.rank, .host = n.host, .still_s = still_s, .where = r.where});
+      }
+    }
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.still_s > b.still_s; });
+  out.resize(std::min(out.size(), kMost));
+  return out;
+}
+
 void NodeHandler::decided(const VerdictMessage& message) {
   const model::Verdict& verdict = message.verdict;
   const bool made_here = message.node.empty();

@@ -97,6 +97,8 @@ class NodeHandler {
   void job_recorded() { dump_.job_recorded(); }
 
   // A verdict of all nodes is awaited or has come: a report of this node alone is not useful now.
+  // The ranks of other nodes that have been still for these seconds, the longest still ones first.
+  std::vector<model::StillElsewhere> still_elsewhere(double seconds) const;
   bool leads() const { return decision_.is_open() || verdict_.in_force(); }
   // This node must wait for the others before its end.
   bool busy() const { return decision_.is_open() || end_wait_.active() || hand_out_wait_.active(); }

@@ -253,6 +253,12 @@ model::NextStep advice(const Scene& scene, const Group& group) {
                        "concurrent.futures, which raises then"),
             .command = "dmesg | grep -i 'killed process'"};
   }
+  if (v.waits_locally() && v.stacks != nullptr && !pool_of_waiters(*v.stacks).empty()) {
+    return {
+        .text = tr(
+            "give the tasks that others wait for a pool of their own: a task that waits for another one of "
+            "its pool keeps the thread that this one needs")};
+  }
   if (v.in_acquire.size() > 1) {
     return {.text = tr("take the locks in the same order in all threads")};
   }

@@ -6,6 +6,7 @@
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rank_exceptions.h"
+#include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/gpu_errors.h"
 #include "report/diagnosis/rules/memory_words.h"

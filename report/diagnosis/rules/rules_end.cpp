@@ -71,6 +71,17 @@ std::string counted_requests(size_t count) {
   return count == 1 ? tr("a request of MPI") : tr("{} requests of MPI", count);
 }
 
+// "; on host node2, rank 3 had been at train.py:5 read_shard for 13 s"
+std::string elsewhere_words(const RunManifest& run) {
+  std::string out;
+  for (const model::StillElsewhere& s : run.interrupt.elsewhere) {
+    const std::string at = s.where.empty() ? tr("an unknown place") : base::sanitize(s.where);
+    out += tr("; on host {}, rank {} had been at {} for {}", base::sanitize(s.host), s.rank, at,
+              seconds_words(s.still_s));
+  }
+  return out;
+}
+
 model::CalledBy row_of_request(const model::RequestsLeft& left) {
   const model::CollectiveCall& c = left.first;
   return {.sequence = 1,
@@ -116,7 +127,7 @@ std::optional<Verdict> interrupted(const Scene& scene) {
     v.id = hang->level == model::VerdictLevel::confirmed ? kInterruptedHung : kInterrupted;
     v.kind = VerdictKind::interrupted;
     v.signal = signal;
-    say(v, tr("{} after {}, while {}", by, after, hang->headline));
+    say(v, tr("{} after {}, while {}", by, after, hang->headline) + elsewhere_words(run));
     return v;
   }
   Verdict v{
@@ -124,7 +135,7 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   v.host = host_with(run, run.outcome);
   v.signal = signal;
   v.seconds = run.elapsed_s;
-  say(v, tr("{} after {}", by, after));
+  say(v, tr("{} after {}", by, after) + elsewhere_words(run));
   if (const auto& wrong = scene.silent_mismatch) {
     v.ranks = wrong->accused;
     v.collective = wrong->collective;

@@ -111,12 +111,9 @@ bool is_of_the_program(const Frame& f) {
 }
 
 CodeOwner owner_of(std::string_view file) {
-  // python -c; typed in; a cell; a function that cloudpickle has sent without its file.
-  constexpr std::array<std::string_view, 4> kUsers = {"<string>", "<stdin>", "<ipython-input-",
-                                                      "<dynamic-code>"};
-  if (std::any_of(kUsers.begin(), kUsers.end(),
-                  [&](std::string_view name) { return file.starts_with(name); })) {
-    return CodeOwner::user;
+  if (file == "<string>" || file == "<stdin>" || file == "<dynamic-code>" ||
+      file.starts_with("<ipython-input-")) {
+    return CodeOwner::user;  // python -c, typed in, sent by cloudpickle, a cell of a notebook
   }
   if (file.starts_with('<') || file.empty()) {
     return CodeOwner::framework;  // <frozen importlib._bootstrap>
@@ -145,8 +142,8 @@ size_t called_frames(const std::vector<Frame>& frames) {
 
 model::CodeLocation place_of(const std::vector<Frame>& frames) {
   const Frame* best = nullptr;
-  const Frame* called = nullptr;  // the Python frame directly inside `best`
-  const Frame* inner = nullptr;   // the Python frame directly inside the current one
+  const Frame* called = nullptr;  // the Python frame directly inside `best`, without wrappers of decorators
+  const Frame* inner = nullptr;   // the same inside the current one
   CodeOwner best_owner = CodeOwner::framework;
   for (const Frame& f : frames) {
     if (f.kind != FrameKind::python) {
@@ -161,7 +158,8 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
     if (best_owner == CodeOwner::user) {
       break;
     }
-    inner = &f;
+    const bool wraps = inner != nullptr && f.func.find("<locals>.") != std::string::npos;
+    inner = wraps ? inner : &f;
   }
   // The first native frame of the user's, inside the named line of Python.
   const auto own = std::find_if(frames.begin(), frames.end(),

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 
 namespace xpurun::report {
 
@@ -86,6 +88,31 @@ bool writes_to_full_pipe(const ThreadStack& thread) {
   // A write to a pipe with room returns at once, so a thread that sleeps in the call has met a full pipe.
   return thread.state == 'S' && (thread.syscall == "write" || thread.syscall == "writev") &&
          thread.syscall_file.starts_with("pipe:");
+}
+
+std::string pool_name(const ThreadStack& thread) {
+  return thread.python_name.substr(0, thread.python_name.rfind('_'));
+}
+
+std::vector<const ThreadStack*> pool_of_waiters(const ProcessStacks& process) {
+  std::map<std::string, std::vector<const ThreadStack*>> pools;
+  std::set<std::string> with_others;
+  for (const ThreadStack& t : process.threads) {
+    const bool pooled = std::any_of(t.frames.begin(), t.frames.end(), [](const Frame& f) {
+      return f.file.ends_with("/concurrent/futures/thread.py") && last_component(f.func) == "_worker";
+    });
+    const bool for_result = std::any_of(t.frames.begin(), t.frames.end(), [](const Frame& f) {
+      return f.file.ends_with("/concurrent/futures/_base.py") && last_component(f.func) == "result";
+    });
+    if (pooled && for_result) {
+      pools[pool_name(t)].push_back(&t);
+    } else if (pooled) {
+      with_others.insert(pool_name(t));
+    }
+  }
+  const auto full = std::find_if(pools.begin(), pools.end(),
+                                 [&](const auto& pool) { return !with_others.contains(pool.first); });
+  return full == pools.end() ? std::vector<const ThreadStack*>() : full->second;
 }
 
 std::vector<Frame> interrupted_frames(const ThreadStack& thread) {

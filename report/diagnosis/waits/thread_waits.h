@@ -24,6 +24,12 @@ std::vector<const model::ThreadStack*> threads_in_acquire(const model::ProcessSt
 // Blocked in a write to a pipe: the pipe is full and no process reads.
 bool writes_to_full_pipe(const model::ThreadStack& thread);
 
+// The threads of a pool of concurrent.futures of which all wait for a result themselves, so that no thread is
+// left for the tasks that they wait for. Empty if there is no such pool.
+std::vector<const model::ThreadStack*> pool_of_waiters(const model::ProcessStacks& process);
+// "ThreadPoolExecutor-0": the name of a pool's thread without its number.
+std::string pool_name(const model::ThreadStack& thread);
+
 // The frames that a signal handler of Python has interrupted; empty outside of one.
 std::vector<model::Frame> interrupted_frames(const model::ThreadStack& thread);
 

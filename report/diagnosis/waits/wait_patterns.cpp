@@ -101,6 +101,7 @@ constexpr PythonPattern kPython[] = {
     // Helper processes come before the locks that they are built from.
     {"torch/utils/data/dataloader.py", "_try_get_data _get_data _shutdown_workers", WaitKind::helper,
      later("dataloader worker")},
+    {"ray/_private/worker.py", "get wait", WaitKind::helper, later("Ray task")},
     {"/subprocess.py", "wait _wait communicate _communicate run call check_call check_output",
      WaitKind::helper, later("child process")},
     {"/multiprocessing/popen_fork.py", "wait poll", WaitKind::helper, later("child process")},

@@ -48,6 +48,11 @@ TEST_CASE("the time for which a thread ran and waited for a CPU") {
   REQUIRE(write_file_atomic(dir->path() + "/7/schedstat", "1200 3400 5\n"));
   CHECK(proc.main_run_time(7).cpu_ns == 1200);
   CHECK(proc.main_run_time(7).queue_ns == 3400);
+  using namespace std::string_literals;
+  REQUIRE(write_file_atomic(dir->path() + "/7/cmdline", "ray::IDLE\0\0\0\0\0\0\0"s));
+  CHECK(proc.cmdline(7) == std::vector<std::string>{"ray::IDLE"});
+  REQUIRE(write_file_atomic(dir->path() + "/7/cmdline", "grep\0-e\0\0"s));
+  CHECK(proc.cmdline(7) == std::vector<std::string>{"grep", "-e", ""});
   REQUIRE(write_file_atomic(dir->path() + "/7/schedstat", "garbage"));
   CHECK(proc.main_run_time(7).cpu_ns == 0);
   CHECK(proc.main_run_time(7).queue_ns == 0);

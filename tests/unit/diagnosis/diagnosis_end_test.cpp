@@ -142,7 +142,11 @@ TEST_CASE("an interrupted run, and one interrupted because it hung") {
   job.facts.run.interrupt = {.signal = kTerm};
   CHECK(diagnose(job.facts).sentence.starts_with("interrupted: by SIGTERM after 60 s, while rank 2 "));
   job.facts.run.interrupt = {.signal = SIGINT, .from_terminal = true};
-  CHECK(diagnose(job.facts).sentence.starts_with("interrupted: by the user after 60 s, while rank 2 "));
+  job.facts.run.interrupt.elsewhere = {
+      {.rank = 9, .host = "node2", .still_s = 13, .where = "train.py:5 read"}};
+  v = diagnose(job.facts);
+  CHECK(v.sentence.starts_with("interrupted: by the user after 60 s, while rank 2 "));
+  CHECK(v.sentence.ends_with("; on host node2, rank 9 had been at train.py:5 read for 13 s"));
 }
 
 TEST_CASE("a look at a job says where it stands, and calls nothing a hang") {

@@ -212,6 +212,9 @@ TEST_CASE(
   CHECK(place_of({get, worker, run, server}) == 0);
   CHECK(place_of({get, user, run, py("<module>", "/home/u/train.py", 20)}) == 0);  // takes work itself
   CHECK(place_of({py("EpollSelector.select", "/usr/lib/python3.11/selectors.py", 468), server}) == 0);
+  const model::Frame ray = py("Worker.main_loop", "/x/site-packages/ray/_private/worker.py", 1069);
+  CHECK(place_of({user, ray}) == 5);
+  CHECK(place_of({ray}) == 0);  // has no task
   CHECK(place_of({py("main", "/x/joblib/externals/loky/backend/resource_tracker.py", 357),
                   py("<module>", "<string>", 1)}) == 0);
 }
@@ -243,4 +246,27 @@ TEST_CASE("a wait between processes that nobody is left to end") {
   const Verdict v = diagnose(job.facts);
   CHECK(v.sentence.ends_with("for 10 s; no other process is left that could end this wait"));
   CHECK(v.next.text.find("NCCL") == std::string::npos);
+}
+
+TEST_CASE("a pool whose threads all wait for its own tasks") {
+  const model::Frame result = py("Future.result", "/usr/lib/python3.11/concurrent/futures/_base.py", 451);
+  const model::Frame worker = py("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 83);
+  Job job(1);
+  job.rank(0, {result, py("run", "/home/u/train.py", 10)});
+  job.hang_dump();
+  auto& threads = job.stacks_of(0).threads;
+  for (const char* name : {"ThreadPoolExecutor-0_0", "ThreadPoolExecutor-0_1"}) {
+    threads.push_back({.tid = 7,
+                       .python_name = name,
+                       .state = 'S',
+                       .frames = {result, py("outer", "/home/u/train.py", 7), worker}});
+  }
+  Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.ends_with(
+      "; all 2 threads of the pool ThreadPoolExecutor-0 wait for futures of their own, in outer "
+      "(train.py:7: Future.result)"));
+  CHECK(v.next.text.find("a pool of their own") != std::string::npos);
+  job.stacks_of(0).threads.back().frames = {
+      py("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 81)};
+  CHECK(diagnose(job.facts).sentence.find("of the pool") == std::string::npos);
 }

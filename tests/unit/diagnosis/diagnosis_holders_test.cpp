@@ -133,6 +133,14 @@ TEST_CASE("a worker of a pool that has died is named, the resource tracker never
   // A death after the dump, or of another process's child, is not the reason.
   job.facts.run.helper_deaths = {killed(0, 1000)};
   CHECK(diagnose(job.facts).sentence.find("812") == std::string::npos);
+  // Many workers raise: the exception of the one that exited last is not known yet.
+  model::PythonException raised{.pid = 700, .rank = 0, .at_s = 2};
+  raised.chain.push_back({.type = "ValueError", .message = "no table"});
+  job.facts.run.exceptions = {raised};
+  job.facts.run.helper_deaths = {killed(0, 3)};
+  CHECK(diagnose(job.facts).sentence.find("(pid 812) was killed by SIGKILL") != std::string::npos);
+  job.facts.run.helper_deaths.front().status = base::WaitStatus::of_exit(1);
+  CHECK(diagnose(job.facts).sentence.find("(pid 700) raised ValueError: no table") != std::string::npos);
 }
 
 TEST_CASE("ranks that wait for each other's locks of multiprocessing") {

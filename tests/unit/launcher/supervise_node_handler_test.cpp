@@ -505,6 +505,10 @@ TEST_CASE("node handler: the ranks of all nodes in one status") {
   CHECK(status.ranks[1].host == "h1");
   CHECK(status.ranks[1].where == "train.py:3 step");
   CHECK(status.gaps.empty());
+  CHECK(s.nodes->still_elsewhere(6).empty());
+  REQUIRE(s.nodes->still_elsewhere(5).size() == 1);
+  CHECK(s.nodes->still_elsewhere(5).front().rank == 2);
+  CHECK(s.nodes->still_elsewhere(5).front().host == "h1");
   // Nodes that hear the elected node only ask that one.
   s.hear(NodesMessage{.nodes = {{.node = "1-h1", .node_rank = 1, .host = "h1", .elected = true}}});
   CHECK(s.nodes->better_informed() == "1-h1");

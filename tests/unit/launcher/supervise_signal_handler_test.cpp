@@ -21,29 +21,32 @@ struct SignalHandlerScene : test::JobScene {
   int looks = 0;
   DumpRequest dump;
   std::string said;  // the last line
-  SignalHandler signals{{loop, table, ledger, job, options, journal.dir()},
-                        {.child_ended = teller("child"),
-                         .look_for_stall = [this] { ++looks; },
-                         .dump =
-                             [this](DumpRequest request) {
-                               tell("dump");
-                               dump = std::move(request);
-                             },
-                         .hide_status_line = teller("hide"),
-                         .terminal_hung_up = teller("hung up"),
-                         .give_up_logs =
-                             [this] {
-                               tell("give up logs");
-                               return relay;
-                             },
-                         .stop_notifying = teller("stop telling"),
-                         .kill_job = teller("kill"),
-                         .detach = teller("detach"),
-                         .say =
-                             [this](const std::string& line) {
-                               said = line;
-                               tell(line.substr(0, line.find(' ')));
-                             }}};
+  SignalHandler signals{
+      {loop, table, ledger, job, options, journal.dir()},
+      {.child_ended = teller("child"),
+       .look_for_stall = [this] { ++looks; },
+       .still_elsewhere =
+           [](double seconds) { return std::vector<model::StillElsewhere>{{.rank = 3, .still_s = seconds}}; },
+       .dump =
+           [this](DumpRequest request) {
+             tell("dump");
+             dump = std::move(request);
+           },
+       .hide_status_line = teller("hide"),
+       .terminal_hung_up = teller("hung up"),
+       .give_up_logs =
+           [this] {
+             tell("give up logs");
+             return relay;
+           },
+       .stop_notifying = teller("stop telling"),
+       .kill_job = teller("kill"),
+       .detach = teller("detach"),
+       .say =
+           [this](const std::string& line) {
+             said = line;
+             tell(line.substr(0, line.find(' ')));
+           }}};
 
   Told on(int number, int code) {
     signals.received({.number = number, .code = code, .sender = 1});
@@ -109,6 +112,8 @@ TEST_CASE("before the first interrupt the ranks are looked at, once") {
   CHECK(s.looks == 1);
   CHECK(s.signals.first_interrupt().signal == SIGTERM);
   CHECK_FALSE(s.signals.first_interrupt().from_terminal);
+  REQUIRE(s.signals.first_interrupt().elsewhere.size() == 1);
+  CHECK(s.signals.first_interrupt().elsewhere.front().still_s == SignalHandler::kStillS);
 }
 
 TEST_CASE("at the end an interrupt gives up an unresponsive reader of the output") {
