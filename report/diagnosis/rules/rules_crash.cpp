@@ -108,7 +108,7 @@ CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
   }
   const ThreadStack* t = crashed_thread(scene, e);
   if (t == nullptr) {
-    return {};
+    return place_of_last_call(scene.facts.collectives, e.process->rank);
   }
   if (CodeLocation at_exit = unwound_at_exit(*t); !at_exit.empty()) {
     return at_exit;
