@@ -277,6 +277,21 @@ std::vector<RequestsLeft> requests_left(const CollectiveFacts& facts) {
   return out;
 }
 
+namespace {
+
+// The places of calls become known later than the calls.
+void add_places(std::vector<CollectiveCall>& calls, const std::vector<CollectiveCall>& later) {
+  for (CollectiveCall& call : calls) {
+    const auto same = std::find_if(later.begin(), later.end(), [&](const CollectiveCall& c) {
+      return c.sequence == call.sequence && c.op == call.op && c.peer == call.peer && c.tag == call.tag &&
+             c.stage == call.stage;
+    });
+    call.where = call.where.empty() && same != later.end() ? same->where : call.where;
+  }
+}
+
+}  // namespace
+
 void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later) {
   std::map<std::string, uint64_t> newest = newest_calls(facts);
   for (RankCollectives& rank : facts.ranks) {
@@ -285,6 +300,8 @@ void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later) {
       if (end == nullptr || !c.comparable || !end->comparable) {
         continue;
       }
+      add_places(c.calls, end->calls);
+      add_places(c.point_to_point, end->point_to_point);
       const double between_s = time_between(c, *end);
       for (const CollectiveCall& call : end->calls) {
         if (call.sequence == c.called + 1 && call.sequence <= newest[c.id]) {

@@ -137,6 +137,12 @@ class MpiReader {
     return r.state.load(std::memory_order_acquire) == static_cast<uint32_t>(wire::MpiRequestState::pending);
   }
 
+  // The place of the call that the process was in at its end.
+  model::CodeLocation place_of_last(const CollectiveCall& call, const MpiCall& c) const {
+    return worlds_.ended && place_of_ && call.stage == CallStage::called ? place_of_(c.caller.load())
+                                                                         : model::CodeLocation();
+  }
+
   // Of the kinds of requests.
   static bool is_collective(MpiKind kind) {
     return kind == MpiKind::async_collective || kind == MpiKind::prepare_collective;
@@ -190,6 +196,7 @@ class MpiReader {
       if (call.stage == CallStage::called) {
         out.done = std::min(out.done, sequence - 1);
       }
+      call.where = place_of_last(call, c);
       if (c.sequence.load(std::memory_order_acquire) == sequence) {
         out.calls.push_back(std::move(call));
       }
@@ -219,6 +226,7 @@ class MpiReader {
       return;
     }
     CollectiveCall call = call_of(c, CallStage::called, now_);
+    call.where = place_of_last(call, c);
     if (looks) {
       call.sequence = next_receive(comm, call);
     }

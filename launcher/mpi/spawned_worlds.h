@@ -13,7 +13,8 @@ namespace xpurun::launcher {
 // The worlds of the job, and that of the process.
 struct WorldsOfRank {
   std::vector<MpiWorld> all;
-  int own = -1;  // index; -1: the process belongs to no known world
+  int own = -1;        // index; -1: the process belongs to no known world
+  bool ended = false;  // the process, so that no stack has the place of the call that it was in
 };
 
 // Changes ranks of MPI_COMM_WORLD in `out.members` to ranks of the job, and the id to that on all ranks. A

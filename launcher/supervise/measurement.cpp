@@ -126,7 +126,7 @@ void Measurement::add_mpi_calls(model::CollectiveFacts& facts) {
   for (const base::Pid pid : mpi_.pids()) {
     const TrackedProcess* p = parts_.table.find(pid);
     if (p != nullptr && p->record.role == model::ProcessRole::rank) {
-      const WorldsOfRank worlds{.all = parts_.table.mpi_worlds(), .own = p->mpi_world};
+      const WorldsOfRank worlds{.all = parts_.table.mpi_worlds(), .own = p->mpi_world, .ended = !p->alive};
       mpi_.add_to(facts, pid, p->record.rank, parts_.loop.now(), worlds, [this, pid](uint64_t address) {
         return model::location_of(places_.find(pid, address).value_or(""));
       });

@@ -217,6 +217,7 @@ void OperationAnalysis::add(const RankRecord& rank) {
   }
   places_.push_back({rank.rank, rank.host});
   links_.add(rank);
+  unsafe_sends_.add(rank);
   for (const model::EventCommunicator& c : of.communicators) {
     Member& member = communicators_[{c.identity, c.nranks}];
     member.name = member.name.empty() ? base::sanitize(c.name) : member.name;
@@ -436,6 +437,7 @@ model::OperationTables OperationAnalysis::finish() {
   put_in_order(out_.collectives, out_.left_out);
   put_in_order(out_.memory, out_.left_out);
   put_in_order(out_.program_calls, out_.left_out);
+  out_.unsafe_sends = unsafe_sends_.finish();
   return std::move(out_);
 }
 

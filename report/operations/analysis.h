@@ -8,6 +8,7 @@
 #include "report/operations/duration_sketch.h"
 #include "report/operations/rank_operations.h"
 #include "report/operations/samples.h"
+#include "report/operations/unsafe_sends.h"
 #include "report/speed/communicator_links.h"
 #include "report/speed/rank_roles.h"
 
@@ -70,6 +71,7 @@ class OperationAnalysis {
   std::map<OperationKey, uint32_t> index_;  // into rows_
   std::vector<Row> rows_;
   Meetings meetings_;
+  UnsafeSends unsafe_sends_;
   model::OperationTables out_;
 };
 

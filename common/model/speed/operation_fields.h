@@ -198,6 +198,14 @@ void fields(V& visit, M& m) {
   visit("rows", m.rows);
 }
 
+template <typename V, Self<UnsafeSendRow> R>
+void fields(V& visit, R& r) {
+  visit("places", r.places);
+  visit("ranks", r.ranks);
+  visit("times", r.times);
+  visit("most_bytes", r.most_bytes);
+}
+
 template <typename V, Self<OperationTables> O>
 void fields(V& visit, O& o) {
   visit("ranks", o.ranks);
@@ -207,6 +215,7 @@ void fields(V& visit, O& o) {
   visit("collectives", o.collectives);
   visit("memory", o.memory);
   visit("program_calls", o.program_calls);
+  visit("unsafe_sends", o.unsafe_sends, WhenEmpty::omit);
   visit("lateness", o.lateness, WhenEmpty::omit);
   visit("left_out", o.left_out);
   visit("lost", o.lost);

@@ -163,6 +163,14 @@ struct LatenessMatrix {
   bool empty() const { return rows.empty(); }
 };
 
+// A circle of MPI_Send that end only because the library buffers their messages.
+struct UnsafeSendRow {
+  std::string places;       // of the sends: "halo.c:40 (exchange)"
+  std::string ranks;        // of all circles at these places
+  int64_t times = 0;        // circles among the timed calls
+  uint64_t most_bytes = 0;  // of a message
+};
+
 struct OperationTables {
   std::vector<RankBreakdown> ranks;
   std::vector<IdleTime> idle;  // of traces and captures, in the order of time
@@ -171,6 +179,7 @@ struct OperationTables {
   std::vector<CollectiveRow> collectives;
   std::vector<MemoryRow> memory;
   std::vector<ProgramCallRow> program_calls;
+  std::vector<UnsafeSendRow> unsafe_sends;  // most frequent first
   LatenessMatrix lateness;
   int64_t left_out = 0;  // rows beyond the limit of a table
   int64_t lost = 0;      // events and spans that found no room on the ranks

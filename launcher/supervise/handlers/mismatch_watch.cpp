@@ -22,8 +22,8 @@ void MismatchWatch::look_after(double seconds) {
 
 void MismatchWatch::look() {
   Seen now{.calls = hooks_.calls()};
-  const auto found = report::find_silent_mismatch(now.calls);
-  if (!found || said_.contains(found->collective.id)) {
+  const auto found = report::find_silent_mismatch(now.calls, said_);
+  if (!found) {
     seen_.reset();
     return;
   }
@@ -40,15 +40,13 @@ void MismatchWatch::look() {
 void MismatchWatch::finish() {
   stop();
   const model::CollectiveFacts calls = hooks_.calls();
-  if (const auto found = report::find_silent_mismatch(calls)) {
+  while (const auto found = report::find_silent_mismatch(calls, said_)) {
     say(*found, calls);
   }
 }
 
 void MismatchWatch::say(const report::CallFinding& found, const model::CollectiveFacts& calls) {
-  if (!said_.insert(found.collective.id).second) {
-    return;
-  }
+  said_.push_back(found.collective);
   if (said_.size() == 1) {
     hooks_.keep(calls);
   }

@@ -10,8 +10,8 @@
 
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -32,7 +32,8 @@ class MismatchWatch {
 
   void start() { look_after(kShortestS); }
   void stop() { timer_.stop(); }
-  // Says a mismatch of a communicator that two looks in a row have found, once for each communicator.
+  // Says a mismatch of a communicator that two looks in a row have found, once for each communicator. Those
+  // that were said do not hide others.
   void look();
   // The job has ended, and its calls do not change any more.
   void finish();
@@ -58,8 +59,8 @@ class MismatchWatch {
   Timer timer_;
   base::Language language_;
   Hooks hooks_;
-  std::optional<Seen> seen_;    // by the latest look, not said
-  std::set<std::string> said_;  // communicators
+  std::optional<Seen> seen_;  // by the latest look, not said
+  std::vector<model::VerdictCollective> said_;
 };
 
 }  // namespace xpurun::launcher

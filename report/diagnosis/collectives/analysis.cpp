@@ -237,6 +237,11 @@ const CollectiveCall* call_of_host(const std::vector<const model::RankCollective
   return found;
 }
 
+model::CodeLocation place_of_last_call(const CollectiveFacts& facts, base::Rank rank) {
+  const CollectiveCall* call = calls_mpi(facts, rank) ? call_of_host(facts, rank) : nullptr;
+  return call != nullptr ? call->where : model::CodeLocation();
+}
+
 bool calls_mpi(const model::RankCollectives& calls) {
   return std::any_of(calls.communicators.begin(), calls.communicators.end(),
                      [](const Communicator& c) { return c.source == CallSource::mpi; });

@@ -31,7 +31,9 @@ std::optional<FailedCalls> find_fault_of_failure(model::CollectiveFacts facts, c
 
 // The call that the rank's host is in at this moment; null if none or unknown.
 const model::CollectiveCall* call_of_host(const model::CollectiveFacts& facts, base::Rank rank);
-// The same from the records of this rank alone, for callers that ask for every rank.
+// Of a rank that has ended in a call of MPI: the program's line of that call, as recorded; empty if unknown.
+model::CodeLocation place_of_last_call(const model::CollectiveFacts& facts, base::Rank rank);
+// call_of_host() from the records of this rank alone, for callers that ask for every rank.
 const model::CollectiveCall* call_of_host(const std::vector<const model::RankCollectives*>& of_rank);
 // MPI's calls of the rank are recorded.
 bool calls_mpi(const model::CollectiveFacts& facts, base::Rank rank);

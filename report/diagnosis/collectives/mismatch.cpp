@@ -352,11 +352,15 @@ std::optional<CallFinding> silent_in(const CallGroup& group) {
 
 }  // namespace
 
-std::optional<CallFinding> find_silent_mismatch(const model::CollectiveFacts& facts) {
+std::optional<CallFinding> find_silent_mismatch(const model::CollectiveFacts& facts,
+                                                const std::vector<model::VerdictCollective>& known) {
   for (const model::CallSource source : {model::CallSource::torch, model::CallSource::nccl}) {
     const std::vector<CallGroup> groups = line_up(facts, source);
     for (const CallGroup& group : groups) {
-      if (auto f = silent_in(group)) {
+      const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& k) {
+        return k.id == group.any->id || (k.source != source && k.ranks == group.ranks);
+      });
+      if (auto f = is_known ? std::nullopt : silent_in(group)) {
         if (!f->lost) {
           decide_by_routine(*f, facts, groups, Departures(facts));
         }

@@ -389,6 +389,17 @@ RankSet without_victims(const RankSet& set, const std::vector<const CallWait*>& 
   return out;
 }
 
+// Ranks in a message for one of these ranks, which has departed from its routine while they have not.
+RankSet owed_by(const RankSet& debtors, const Circle& circle, const Departures& departures) {
+  const RankSet departed = common(debtors, departures.certain());
+  RankSet out;
+  for (const CallWait* w : circle.waits) {
+    const bool usual = w->message != nullptr && departures.of(w->rank) == nullptr;
+    out.insert(usual && meet(w->on, departed) ? RankSet{w->rank} : RankSet());
+  }
+  return out;
+}
+
 // A call in which most ranks of the communicator stand and which is new for all of them: those that are
 // elsewhere have left it out.
 std::optional<CallFinding> left_out(const WaitGraph& graph, const Circle& circle,
@@ -408,6 +419,7 @@ std::optional<CallFinding> left_out(const WaitGraph& graph, const Circle& circle
       }
     }
     f.accused = without_victims(w->on, circle.waits);
+    f.accused = f.accused.minus(owed_by(f.waiting, circle, departures));
     if (!is_majority(f.waiting.size(), f.waiting.size() + w->on.size()) || f.accused.empty()) {
       continue;
     }

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/helpers.h"
@@ -98,7 +99,7 @@ CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
   }
   const ThreadStack* t = crashed_thread(scene, e);
   if (t == nullptr) {
-    return {};
+    return place_of_last_call(scene.facts.collectives, e.process->rank);
   }
   if (CodeLocation at_exit = unwound_at_exit(*t); !at_exit.empty()) {
     return at_exit;

@@ -287,6 +287,21 @@ TextTable breakdown_table(const std::vector<model::RankBreakdown>& all, size_t m
   return out;
 }
 
+TextTable unsafe_table(const std::vector<model::UnsafeSendRow>& rows, size_t most) {
+  TextTable out{
+      .id = "unsafe_sends",
+      .title = "Sends that only buffering lets through",
+      .about = base::tr(
+          "These calls of MPI_Send come before the receives that their circle needs. They end because the "
+          "library buffers small messages: with larger ones, or another library, the "
+          "program hangs. Of the timed calls.")};
+  out.columns = {{"Places", false, 9}, {"Ranks", false, 3}, {"Times", true, 2}, {"Most bytes", true, 1}};
+  put_rows(out, rows, most, [](const model::UnsafeSendRow& r) -> std::vector<std::string> {
+    return {r.places, r.ranks, grouped(r.times), grouped(static_cast<int64_t>(r.most_bytes))};
+  });
+  return out;
+}
+
 // Of many ranks those that are latest.
 TextTable lateness_table(const model::LatenessMatrix& matrix, size_t most) {
   TextTable out{.id = "lateness",
@@ -326,7 +341,7 @@ std::vector<TextTable> text_tables(const model::OperationTables& operations, siz
   for (TextTable& table : std::vector<TextTable>{
            matmul_table(operations.matmuls, most), collective_table(operations.collectives, most),
            lateness_table(operations.lateness, most), memory_table(operations.memory, most),
-           program_table(operations.program_calls, most)}) {
+           program_table(operations.program_calls, most), unsafe_table(operations.unsafe_sends, most)}) {
     tables.push_back(std::move(table));
   }
   for (TextTable& table : tables) {

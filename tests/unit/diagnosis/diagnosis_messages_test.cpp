@@ -177,6 +177,27 @@ TEST_CASE("after a routine without messages: who waits only for another that dep
   }
 }
 
+TEST_CASE(
+    "a stage that left out one of many sends is the culprit, not the one that waits for it at the end") {
+  const Group stages{.members = {0, 1, 2}};
+  Calls calls;
+  uint64_t sent = 0;
+  for (uint64_t n = 1; n <= 20; ++n) {
+    calls.passes(0, stages, send(1, n)).passes(1, stages, recv(0, n));
+    if (n != 14) {
+      calls.passes(1, stages, send(2, ++sent));
+    }
+    if (n < 20) {
+      calls.passes(2, stages, recv(1, n));
+    }
+  }
+  calls.message(2, stages, recv(1, 20)).enter({0, 1}, stages, operation("barrier", 60));
+  const Verdict v = hang(calls, 3);
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("13 times before it was the other way round") != std::string::npos);
+}
+
 TEST_CASE("a message that has met its other end is no departure") {
   const auto phases = [](Calls& calls) {
     calls.past(kFour, 20);

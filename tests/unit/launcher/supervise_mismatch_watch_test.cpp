@@ -65,3 +65,33 @@ TEST_CASE("a mismatch that has left the record is said, although the record goes
   watch.look();
   CHECK(said.size() == 1);
 }
+
+TEST_CASE("a mismatch of another communicator is said too, the same one from another source is not") {
+  launcher::EventLoop loop = std::move(*launcher::EventLoop::create());
+  model::CollectiveFacts calls;
+  for (const base::Rank r : {0, 1}) {
+    model::RankCollectives& rank = calls.ranks.emplace_back(model::RankCollectives{.rank = r});
+    for (const std::string id : {"dp", "tp", "n1"}) {
+      const auto source = id == "n1" ? model::CallSource::nccl : model::CallSource::torch;
+      rank.communicators.push_back(
+          {.source = source, .id = id, .name = id, .rank = r, .size = 2, .members = {0, 1}, .called = 5});
+      model::CallLane& lane = rank.lanes.emplace_back(model::CallLane{.source = source});
+      lane.kinds.push_back({.communicator = id,
+                            .call = {.op = "all_reduce", .count = 8, .dtype = r == 0 ? "int32" : "float32"}});
+      lane.order = {0, 0};
+      lane.numbers = {1, 2};
+    }
+  }
+  std::vector<std::string> said;
+  launcher::MismatchWatch watch(loop, base::Language::english,
+                                {.calls = [&] { return calls; },
+                                 .keep = [](const model::CollectiveFacts&) {},
+                                 .report = [](const std::string&, const model::RankSet&) {},
+                                 .say = [&](const std::string& words) { said.push_back(words); }});
+  for (int look = 0; look < 8; ++look) {
+    watch.look();
+  }
+  watch.finish();
+  REQUIRE(said.size() == 2);
+  CHECK((said[0].find("\"dp\"") != std::string::npos && said[1].find("\"tp\"") != std::string::npos));
+}
