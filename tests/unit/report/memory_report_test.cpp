@@ -160,6 +160,10 @@ TEST_CASE("a full GPU: who held it, what the other ranks do not hold, and what h
   CHECK(any_has(words, "40.0 MiB in 100 blocks: list losses of main() (train.py:40)"));
   CHECK(any_has(words, "20.0 MiB in 8 blocks: activations, allocated at model.py:88 (attention)"));
   CHECK(any_has(words, "rank 1 holds 38.0 MiB more other tensors than any of rank 0"));
+  looks.push_back(look_of_rank(1, LookReason::peak, 1));
+  CHECK(any_has(held_words(looks, 1),
+                "before a backward pass, 20.0 MiB of activations were allocated at "
+                "model.py:88 (attention)"));
   // A look between two steps says nothing about activations within a step.
   CHECK_FALSE(any_has(words, "more activations"));
   model::OutOfMemory full{.asked = 4 * kMemoryMiB, .reserved = kMemoryMiB};
