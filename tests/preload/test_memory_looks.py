@@ -273,6 +273,32 @@ class Looks(unittest.TestCase):
         self.assertTrue(place["function"].endswith("append_loss"), place)
         self.assertGreaterEqual(objects[0]["count"], 500)
 
+    def test_when_a_step_ends_and_when_a_look_is_due(self):
+        stages, memory = self.part("xpurun_stages"), bytearray(4096)
+        steps, due = stages["steps"], stages["LOOK_EVERY_NS"]
+        data, backward, optimizer = 1, 2, 3
+        for end in (data, backward, optimizer):  # before the program has shown all that it does
+            steps.ended(memory, 10, end)
+        self.assertEqual((steps.count, self.sent), (1, []))
+        steps.ended(memory, 10, optimizer)
+        self.assertEqual([one["why"] for one in self.sent], ["first"])
+        for _ in range(50):
+            steps.ended(memory, 20, optimizer)
+        self.assertEqual(len(self.sent), 1)
+        steps.ended(memory, 30 + 2 * due, optimizer)
+        self.assertEqual([one["why"] for one in self.sent], ["first", "time"])
+        memory[stages["MEMORY_AT"]] = 7  # the number of a request; without steps
+        steps.ended(memory, 40 + 2 * due, optimizer)
+        steps.ended(memory, 50 + 2 * due, optimizer)
+        self.assertEqual([(one["why"], one["request"]) for one in self.sent[2:]], [("request", 7)])
+
+    def test_a_program_that_does_not_train(self):
+        stages, memory = self.part("xpurun_stages"), bytearray(4096)
+        for _ in range(stages["FIRST_LOOK_WITHOUT_OPTIMIZER"]):
+            self.assertEqual(self.sent, [])
+            stages["steps"].ended(memory, 10, 1)
+        self.assertEqual([(one["why"], one["step"]) for one in self.sent], [("first", 32)])
+
     def test_when_no_memory_is_left(self):
         self.looks.observe()
         kept = Tensor(self.gpu, 5 * MIB)
