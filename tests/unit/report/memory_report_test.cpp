@@ -2,11 +2,14 @@
 #include "report/memory/memory_report.h"
 
 #include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
 #include "report/diagnosis/memory/held.h"
 #include "report/diagnosis/rules/memory_words.h"
+#include "report/memory/look_files.h"
 #include "report/memory/torch_snapshot.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -136,6 +139,27 @@ TEST_CASE("which look of a rank counts") {
   CHECK(memory_report(looks).looks.at(0).why == LookReason::time);
   CHECK(memory_report(looks, LookReason::peak).looks.at(0).why == LookReason::peak);
   CHECK(memory_report(looks, LookReason::full).looks.empty());
+}
+
+TEST_CASE("the looks of a run directory: most important first, damaged ones are named") {
+  const auto dir = *base::TemporaryDirectory::create("looks");
+  const auto write = [&](int rank, LookReason why) {
+    const std::string ranks = fmt::format("{}/ranks/{}", dir.path(), rank);
+    REQUIRE(base::make_dirs(ranks));
+    const std::string text = model::memory_look_json(look_of_rank(9, why, 1));
+    REQUIRE(base::write_file_atomic(fmt::format("{}/memory-{}.json", ranks, model::name_of(why)), text));
+    return text.size();
+  };
+  const size_t size = write(0, LookReason::first) + write(3, LookReason::out_of_memory);
+  REQUIRE(base::write_file_atomic(dir.path() + "/ranks/3/memory-time.json", "{"));
+  LookFiles files = read_looks({dir.path()});
+  REQUIRE(files.looks.size() == 2);
+  CHECK(files.looks[1].rank == 3);
+  CHECK(any_has(files.notes, "memory-time.json"));
+  files = read_looks({dir.path()}, size * 2 / 3);
+  REQUIRE(files.looks.size() == 1);
+  CHECK(files.looks[0].why == LookReason::out_of_memory);
+  CHECK(any_has(files.notes, "left out"));
 }
 
 TEST_CASE("the flame graph of the memory: KiB, and two groups of ranks") {
