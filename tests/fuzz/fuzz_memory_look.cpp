@@ -1,5 +1,5 @@
-// Input: "l" and a look at the memory as the bootstrap sends it, or "s" and a memory snapshot of PyTorch. What
-// can be read becomes tables, a flame graph, and a file that can be read again.
+// Input: "l" and a look at the memory as the bootstrap sends it, or "s" and a memory snapshot of PyTorch.
+// What can be read becomes tables, a flame graph, and a file that can be read again.
 #include "report/memory/memory_report.h"
 #include "report/memory/torch_snapshot.h"
 
