@@ -1,5 +1,5 @@
-"""What looks at the memory cost (docs/memory.md): CPU time of a look and of a thorough look at a heap of this size, and
-of a step without a look.
+"""What looks at the memory cost (docs/memory.md): CPU time of a look at a heap of this size, and of a step without a
+look.
 
 usage: bench/memory_looks.py PARTS [OBJECTS]
 
@@ -49,8 +49,7 @@ def main():
     steps.looks, steps.is_first, steps.end, steps.due_ns = looks, False, 3, 1 << 62
     step = cost_of(lambda: [steps.ended(memory, 5, 3) for _ in range(count)]) / count
     print("torch %s, %d objects of Python, %d tensors" % (torch.__version__, len(gc.get_objects()), 9000 + len(kept)))
-    print("a look: %.0f ms; a thorough look: %.0f ms; a step: %.2f us" %
-          (1e3 * cost_of(lambda: looks.look("time")), 1e3 * cost_of(lambda: looks.look("request")), 1e6 * step))
+    print("a look: %.0f ms; a step: %.2f us" % (1e3 * cost_of(lambda: looks.look("time")), 1e6 * step))
     if looks.errors:
         sys.exit("%d parts of looks failed" % looks.errors)
     return objects

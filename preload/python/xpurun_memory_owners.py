@@ -54,9 +54,9 @@ class Owner:
 
 
 class Owners:
-    """All storages that a tensor of Python refers to. `thorough`: with the names of the containers."""
+    """All storages that a tensor of Python refers to."""
 
-    def __init__(self, torch, thorough):
+    def __init__(self, torch):
         self.errors = 0
         self.by_storage = {}
         self.buckets = set()  # bytes of DistributedDataParallel's
@@ -70,11 +70,10 @@ class Owners:
         found = self.find(torch)
         with torch._C.DisableTorchFunction():
             self.classify(found)
-            if thorough:
-                try:
-                    self.name_containers()
-                except Exception:
-                    self.errors += 1
+            try:
+                self.name_containers()
+            except Exception:
+                self.errors += 1
         for one in self.by_storage.values():
             if not one.device.startswith("cpu"):
                 self.sorted.setdefault(one.device, []).append((one.address, id(one), one))
