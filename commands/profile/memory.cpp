@@ -202,6 +202,7 @@ int memory_command(const Invocation& call) {
     }
     base::write_stderr(*asked);
   }
+  const base::Speaking speaking(settings.has("json") ? base::Language::english : base::command_language());
   report::LookFiles files = read_memory(*operands);
   for (const std::string& note : files.notes) {
     (void)complain(base::Error{.what = note}, kExitFailure);

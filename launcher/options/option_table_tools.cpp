@@ -21,7 +21,7 @@ constexpr OptionSpec kQuery[] = {
      .metavar = "NAME",
      .words =
          "time longest matmuls collectives late gaps launches stages functions batches steps slowest-steps "
-         "load communication captured idle idle-gaps links failures",
+         "load communication captured idle idle-gaps links memory failures",
      .group = "Question",
      .help = "ask this ready question"},
     {.name = "list", .group = "Question", .help = "print the ready questions and the tables"},

@@ -35,6 +35,9 @@ void MemoryLooks::received(base::Pid pid, std::string_view json) {
   parts_.storage.replace(
       fmt::format("{}/{}{}.json", dir, model::kMemoryFilePrefix, model::name_of(look->why)),
       model::memory_look_json(*look) + "\n");
+  if (consumer_) {
+    consumer_(*look);
+  }
   const auto awaited = awaited_.find(pid);
   if (awaited != awaited_.end() && look->why == model::LookReason::request &&
       look->request == awaited->second) {

@@ -36,6 +36,8 @@ class MemoryLooks {
   // `elapsed_s`: since the start of the run.
   MemoryLooks(Parts parts, const std::string& run_dir, std::string host, std::function<double()> elapsed_s);
 
+  // Called with each look that is kept.
+  void on_look(std::function<void(const model::MemoryLook&)> consumer) { consumer_ = std::move(consumer); }
   // A message of a process that the table knows as a rank. A malformed one is dropped.
   void received(base::Pid pid, std::string_view json);
   // Asks all living ranks of this node, and calls `done` when all have answered, or after `patience_s`. An
@@ -55,6 +57,7 @@ class MemoryLooks {
   LookAnswer answer_;
   Done done_;  // empty: no order of the user
   Timer patience_;
+  std::function<void(const model::MemoryLook&)> consumer_;
 };
 
 }  // namespace xpurun::launcher

@@ -91,6 +91,7 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
       metrics_(p.loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }) {
   mismatches_.start();
   python_.on_load([this](base::Pid pid, const model::LoadSample& load) { memory_.add(pid, load); });
+  python_.looks().on_look([this](const model::MemoryLook& look) { memory_.looked(look); });
   machine_.start();
   python_.on_spans([this](const auto& who, auto spans) {
     speed_.add(who.rank, who.process, spans);

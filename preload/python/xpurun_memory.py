@@ -48,13 +48,12 @@ class Place:
 class Look:
     """What is held now. `base`: bytes by device, category and name at the begin of the window."""
 
-    def __init__(self, torch, thorough):
-        self.torch = torch
+    def __init__(self, torch):
         self.places = Place()
         self.holders = {}  # by device, category, name, site and stream: [count, bytes]
         self.devices = {}  # by name
         self.errors = 0
-        tensors = owners["Owners"](torch, thorough)
+        tensors = owners["Owners"](torch)
         self.errors += tensors.errors
         self.add_cpu(tensors)
         cuda = torch.cuda
@@ -225,7 +224,7 @@ class Window:
         self.first = looks.steps
         self.begin_ns = now()
         self.peak_is_sent = False
-        self.base = Look(sys.modules["torch"], True).totals()
+        self.base = Look(sys.modules["torch"]).totals()
         self.history = History()
         self.traces = owners["PythonTraces"]() if python else None
 
@@ -310,7 +309,7 @@ class Looks:
         try:
             if self.is_capturing() or self.is_unwelcome(why):
                 return
-            look = Look(sys.modules["torch"], why not in ("first", "time"))
+            look = Look(sys.modules["torch"])
             if traces is not None:
                 traces.add_to(look)
             devices = [{key: value for key, value in one.items() if key != "workspaces"}

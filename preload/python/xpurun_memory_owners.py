@@ -1,7 +1,7 @@
 """Which tensors Python knows and what they are for; the containers that hold them; and the lines of Python that
 allocate. xpurun_memory.py reads this file.
 
-No method of a subclass of Tensor is called, and no attribute that a program may have defined.
+No method of a subclass of Tensor is called.
 """
 import gc
 import sys
@@ -54,24 +54,26 @@ class Owner:
 
 
 class Owners:
-    """All storages that a tensor of Python refers to. `thorough`: with the names of the containers."""
+    """All storages that a tensor of Python refers to."""
 
-    def __init__(self, torch, thorough):
+    def __init__(self, torch):
         self.errors = 0
         self.by_storage = {}
         self.buckets = set()  # bytes of DistributedDataParallel's
         self.Tensor = torch.Tensor
         self.untyped = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._storage
         self.address = getattr(torch._C, "_data_address", None)  # data_ptr() may copy a tensor that is copied on write
+        # Of Tensor itself: a subclass may have other ones.
+        self.device_of, self.layout_of, self.is_leaf, self.grad_of = (
+            getattr(torch.Tensor, name).__get__ for name in ("device", "layout", "is_leaf", "grad"))
         self.sorted = {}  # by device: addresses and owners
         found = self.find(torch)
         with torch._C.DisableTorchFunction():
             self.classify(found)
-            if thorough:
-                try:
-                    self.name_containers()
-                except Exception:
-                    self.errors += 1
+            try:
+                self.name_containers()
+            except Exception:
+                self.errors += 1
         for one in self.by_storage.values():
             if not one.device.startswith("cpu"):
                 self.sorted.setdefault(one.device, []).append((one.address, id(one), one))
@@ -104,12 +106,12 @@ class Owners:
         return found
 
     def put(self, tensor, category, name):
-        """Whether the tensor has memory of its own that nobody has claimed yet."""
+        """Unless another tensor has claimed the memory. Category None: of no module or optimizer."""
         try:
             if type(tensor).__name__ == "DTensor":
                 tensor = tensor._local_tensor
-            device = tensor.device
-            if device.type == "meta" or tensor.layout is not sys.modules["torch"].strided:
+            device = self.device_of(tensor)
+            if device.type == "meta" or self.layout_of(tensor) is not sys.modules["torch"].strided:
                 return
             storage = self.untyped(tensor)
             key = storage._cdata
@@ -119,6 +121,8 @@ class Owners:
             if not size:
                 return
             where = "cpu" if device.type == "cpu" else "%s:%d" % (device.type, device.index or 0)
+            if category is None:
+                category = "tensors" if self.is_leaf(tensor) else "activations"
             address = 0
             if where != "cpu":
                 address = self.address(tensor) if self.address is not None else storage.data_ptr()
@@ -126,52 +130,67 @@ class Owners:
         except Exception:
             self.errors += 1
 
+    def each(self, objects, action):
+        """Classes of a program may behave in any way; the other objects are still seen."""
+        for one in objects:
+            try:
+                action(one)
+            except Exception:
+                self.errors += 1
+
     def classify(self, found):
         modules = found[MODULE] + found[DDP]
         parents = {}
-        for one in modules:
-            for name, child in list((one.__dict__.get("_modules") or {}).items()):
-                parents[id(child)] = one, name
         params = {}  # by id: tensor and name
         buffers = Ours()
-        for one in modules:
+
+        def find_children(module):
+            for name, child in list((module.__dict__.get("_modules") or {}).items()):
+                parents[id(child)] = module, name
+
+        def find_tensors(module):
             path = None
-            for table, is_buffer in (("_parameters", False), ("_buffers", True)):
-                for name, tensor in list((one.__dict__.get(table) or {}).items()):
-                    if tensor is None or not isinstance(tensor, self.Tensor):
-                        continue
-                    path = path or path_of(one, parents)
-                    if is_buffer:
-                        buffers.append((tensor, path + "." + name))
-                    else:
-                        params.setdefault(id(tensor), (tensor, path + "." + name))
-        for one in found[OPTIMIZER]:
-            for group in list(one.__dict__.get("param_groups") or ()):
+            for table in ("_parameters", "_buffers"):
+                for name, tensor in list((module.__dict__.get(table) or {}).items()):
+                    if isinstance(tensor, self.Tensor):
+                        path = path or path_of(module, parents)
+                        if table == "_buffers":
+                            buffers.append((tensor, path + "." + name))
+                        else:
+                            params.setdefault(id(tensor), (tensor, path + "." + name))
+
+        def find_params(optimizer):
+            for group in list(optimizer.__dict__.get("param_groups") or ()):
                 for tensor in list(group.get("params") or ()):
-                    params.setdefault(id(tensor), (tensor, "of " + type(one).__name__))
+                    params.setdefault(id(tensor), (tensor, "of " + type(optimizer).__name__))
+
+        def put_state(optimizer):
+            for values in list((optimizer.__dict__.get("state") or {}).values()):
+                for name, value in list(values.items()) if type(values) is dict else ():
+                    if isinstance(value, self.Tensor):
+                        self.put(value, "optimizer", type(optimizer).__name__ + " " + str(name))
+
+        self.each(modules, find_children)
+        self.each(modules, find_tensors)
+        self.each(found[OPTIMIZER], find_params)
         for tensor in found[TENSOR]:
             if type(tensor).__name__ == "FlatParameter":  # FSDP: the parameters of the modules are views of its shard
                 params.setdefault(id(tensor), (tensor, "FlatParameter"))
         for tensor, name in params.values():
             self.put(tensor, "parameters", name)
-        for tensor, name in params.values():
-            self.put_attributes(tensor, name)
-        for one in found[OPTIMIZER]:
-            state = one.__dict__.get("state") or {}
-            for values in list(state.values()):
-                for name, value in list(values.items()) if type(values) is dict else ():
-                    if isinstance(value, self.Tensor):
-                        self.put(value, "optimizer", type(one).__name__ + " " + str(name))
+        self.each(params.values(), self.put_attributes)
+        self.each(found[OPTIMIZER], put_state)
         for tensor, name in buffers:
             self.put(tensor, "buffers", name)
         for one in found[DDP]:
             self.find_buckets(one)
         for tensor in found[TENSOR]:
-            self.put(tensor, "tensors" if tensor.is_leaf else "activations", "")
+            self.put(tensor, None, "")
 
-    def put_attributes(self, tensor, name):
+    def put_attributes(self, param):
         """The gradient, and what FSDP and Megatron attach to a parameter."""
-        grad = tensor.grad if tensor.is_leaf else None
+        tensor, name = param
+        grad = self.grad_of(tensor) if self.is_leaf(tensor) else None
         if grad is not None:
             self.put(grad, "gradients", name)
         for key, value in list(tensor.__dict__.items()):

@@ -35,6 +35,9 @@ MOST_COST = 2000  # a look costs at most one part in so many
 FULL = 0.85  # of a GPU
 FULL_STEPS = 3  # of the window then
 REASONS = ("request", "growth")  # MemoryReason
+# What ends a step: the stage with the highest number that the program has.
+ENDS_STEP = {DATA: 1, BACKWARD: 2, OPTIMIZER: 3}
+FIRST_LOOK, FIRST_LOOK_WITHOUT_OPTIMIZER = 2, 32  # steps; then the state of the optimizer exists
 
 # Each wrapper calls the function as the last thing inside of `try`: it adds one frame, and nothing else is seen.
 WRAPPER = """def NAME(*args, **kwargs):
@@ -85,7 +88,7 @@ class Steps:
 
     def __init__(self):
         self.count = 0
-        self.has_optimizer = False
+        self.end = 1  # of ENDS_STEP
         self.looks = None  # of xpurun_memory.py
         self.is_first = True
         self.due_ns = 0
@@ -93,11 +96,14 @@ class Steps:
         self.was_full = False  # the GPU
         self.knows_full = False
 
-    def ended(self, memory, end):
+    def ended(self, memory, end, stage_end):
+        if stage_end > self.end:
+            self.end = stage_end
+            self.count = 0
         self.count = count = self.count + 1
         looks = self.looks
-        if self.is_first:
-            if count < 2:  # the state of the optimizer exists, and DistributedDataParallel has its final buckets
+        if self.is_first and not memory[MEMORY_AT]:
+            if count < (FIRST_LOOK if self.end == ENDS_STEP[OPTIMIZER] else FIRST_LOOK_WITHOUT_OPTIMIZER):
                 return
         elif memory[MEMORY_AT] == self.seen and end < self.due_ns and looks.window is None:
             looks.steps = count
@@ -152,6 +158,7 @@ def hooks_of(stage, its_name):
     holds no object of the program, for leave()."""
     bit = 1 << stage
     is_data, is_backward, is_optimizer = stage == DATA, stage == BACKWARD, stage == OPTIMIZER
+    ends_step = ENDS_STEP.get(stage, 0)
     is_grad_enabled = sys.modules["torch"].is_grad_enabled
     chances = settings["chances"]  # of the search for functions of the main program; soon empty
 
@@ -198,9 +205,8 @@ def hooks_of(stage, its_name):
         # After a step of the optimizer memory is comparable from step to step. A program without one has other ends.
         if end - segment.gpu_memory_ns > (GPU_MEMORY_NS if is_optimizer else 10 * GPU_MEMORY_NS):
             note_gpu_memory(memory, end)
-        if is_optimizer or (is_backward and not steps.has_optimizer):
-            steps.has_optimizer |= is_optimizer
-            steps.ended(memory, end)
+        if ends_step >= steps.end:
+            steps.ended(memory, end, ends_step)
         # Without a DataLoader, the time before `backward` may hold any way to load a batch. Then nothing is inferred.
         if not active and (is_data or state.since is not None):
             state.since = None if name is END_OF_EPOCH else (stage, end, cpu_end, place)

@@ -220,7 +220,8 @@ void read_memory(const JobRuns& job, Facts& facts, std::vector<std::string>& not
       directories.push_back(node.path);
     }
   }
-  LookFiles files = read_looks(directories);
+  constexpr size_t kMostLookBytes = size_t{32} << 20;  // so that a verdict on many ranks does not wait
+  LookFiles files = read_looks(directories, kMostLookBytes);
   facts.memory = std::move(files.looks);
   add_some(files.notes, notes);
 }

@@ -3,6 +3,8 @@
 
 #include "common/model/memory/memory_look.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,8 @@ struct LookFiles {
   std::vector<std::string> notes;        // unreadable files, with the reason
 };
 
-// Of run directories: ranks/*/memory-*.json.
-LookFiles read_looks(const std::vector<std::string>& run_dirs);
+// Of run directories: ranks/*/memory-*.json, until so many bytes are read; first those that say why a job
+// ended or what grew.
+LookFiles read_looks(const std::vector<std::string>& run_dirs, size_t most_bytes = SIZE_MAX);
 
 }  // namespace xpurun::report

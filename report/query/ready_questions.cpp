@@ -22,6 +22,9 @@ constexpr std::string_view kNoCapture =
 constexpr std::string_view kNoIdle =
     "no trace or capture shows the work of a GPU: run xpurun capture while the job runs, or the job with "
     "--timeline first:20";
+constexpr std::string_view kNoLook =
+    "no rank has looked at its memory: this needs torch, and a run without --no-python-hooks and --timing "
+    "off";
 constexpr std::string_view kNoFailure =
     "no process of the run has failed, and Python has reported no exception";
 
@@ -145,6 +148,11 @@ constexpr ReadyQuestion kQuestions[] = {
      "captured "
      "WHERE kind = 'collective' GROUP BY capture, link ORDER BY capture, share DESC",
      kNoCapture},
+    {"memory", "who holds the most memory of each rank, in its newest look",
+     "WITH last AS (SELECT rank, reason, max(at_s) FROM memory WHERE reason <> 'peak' GROUP BY rank) SELECT "
+     "a.rank, a.reason, a.device, a.category, a.holder, a.place, a.bytes, a.blocks, a.grown FROM allocations "
+     "a JOIN last USING (rank, reason) ORDER BY a.bytes DESC, a.rank LIMIT 30",
+     kNoLook},
     {"failures", "ends and exceptions, in order of time",
      "SELECT round(at_s, 2) AS at_s, rank, pid, status AS what FROM deaths UNION ALL SELECT round(at_s, 2), "
      "rank, "

@@ -82,6 +82,8 @@ class Memory(xpurun_test.Case):
         rows = self.run_xpurun("query", "--format", "csv", "SELECT category, bytes FROM memory WHERE reason = "
                                "'request' AND device = 'cpu' ORDER BY bytes DESC", self.out, out=False).stdout
         self.assertEqual(rows.splitlines()[1].partition(",")[0], "tensors")
+        rows = self.run_xpurun("query", "--ask", "memory", "--format", "csv", self.out, out=False).stdout
+        self.assertIn("0,request,cpu,tensors,list kept of train()", rows.splitlines()[1])
         self.assertIn("list kept of train()", (self.out / "report.html").read_text())
         late = self.run_xpurun("memory", "--now", self.out, out=False)
         self.assertEqual(late.returncode, 1)

@@ -28,9 +28,13 @@ class Storage:
 class Tensor:
     def __init__(self, gpu, size, is_leaf=True):
         self.storage = Storage(gpu, size)
-        self.device = types.SimpleNamespace(type="cpu" if gpu is None else "cuda", index=None if gpu is None else 0)
-        self.layout, self.dtype, self.shape = "strided", "float32", (size // 4,)
-        self.is_leaf, self.grad = is_leaf, None
+        self.own = {"device": types.SimpleNamespace(type="cpu" if gpu is None else "cuda", index=gpu and 0),
+                    "layout": "strided", "is_leaf": is_leaf, "grad": None}
+        self.dtype, self.shape = "float32", (size // 4,)
+
+    device, layout, is_leaf = (property(lambda self, name=name: self.own[name])
+                               for name in ("device", "layout", "is_leaf"))
+    grad = property(lambda self: self.own["grad"], lambda self, grad: self.own.update(grad=grad))
 
     def untyped_storage(self):
         return self.storage
@@ -44,6 +48,12 @@ class FakeTensor(Tensor):
 
     def untyped_storage(self):
         raise AssertionError("touched")
+
+
+class Stubborn(Tensor):
+    """A subclass of the program."""
+
+    device = property(lambda self: 1 / 0)
 
 
 class Module:
@@ -188,8 +198,8 @@ class Looks(unittest.TestCase):
         def train(trainer):
             losses = [Tensor(self.gpu, 256, is_leaf=False) for _ in range(50)]
             trainer.history.extend({"batch": Tensor(self.gpu, 1024)} for _ in range(20))
-            FakeTensor(self.gpu, 64)
-            return self.look(), losses
+            others = FakeTensor(self.gpu, 64), Stubborn(self.gpu, 2048)
+            return self.look(), losses, others
 
         look = train(Trainer())[0]
         held = self.held(look)
@@ -197,6 +207,16 @@ class Looks(unittest.TestCase):
         self.assertRegex(losses, r"^list losses of train\(\) \(test_memory_looks.py:\d+\)$")
         self.assertEqual(held["activations", losses], 50 * 256)
         self.assertEqual(held["tensors", "list Trainer.history"], 20 * 1024)
+        self.assertIn(2048, held.values())
+
+    def test_a_module_that_fails_costs_only_itself(self):
+        kept = self.model()
+        kept[0]._modules = 7
+        self.looks.look("request")
+        self.assertEqual(self.sent[0]["errors"], 1)
+        held = self.held(self.sent[0])
+        self.assertEqual(held["optimizer", "AdamW exp_avg"], 5 * MIB)
+        self.assertEqual(held["parameters", "of AdamW"], 4 * MIB)
 
     def test_a_look_keeps_nothing(self):
         def train():
@@ -272,6 +292,32 @@ class Looks(unittest.TestCase):
         place = look["places"][objects[0]["site"][0]]
         self.assertTrue(place["function"].endswith("append_loss"), place)
         self.assertGreaterEqual(objects[0]["count"], 500)
+
+    def test_when_a_step_ends_and_when_a_look_is_due(self):
+        stages, memory = self.part("xpurun_stages"), bytearray(4096)
+        steps, due = stages["steps"], stages["LOOK_EVERY_NS"]
+        data, backward, optimizer = 1, 2, 3
+        for end in (data, backward, optimizer):  # before the program has shown all that it does
+            steps.ended(memory, 10, end)
+        self.assertEqual((steps.count, self.sent), (1, []))
+        steps.ended(memory, 10, optimizer)
+        self.assertEqual([one["why"] for one in self.sent], ["first"])
+        for _ in range(50):
+            steps.ended(memory, 20, optimizer)
+        self.assertEqual(len(self.sent), 1)
+        steps.ended(memory, 30 + 2 * due, optimizer)
+        self.assertEqual([one["why"] for one in self.sent], ["first", "time"])
+        memory[stages["MEMORY_AT"]] = 7  # the number of a request; without steps
+        steps.ended(memory, 40 + 2 * due, optimizer)
+        steps.ended(memory, 50 + 2 * due, optimizer)
+        self.assertEqual([(one["why"], one["request"]) for one in self.sent[2:]], [("request", 7)])
+
+    def test_a_program_that_does_not_train(self):
+        stages, memory = self.part("xpurun_stages"), bytearray(4096)
+        for _ in range(stages["FIRST_LOOK_WITHOUT_OPTIMIZER"]):
+            self.assertEqual(self.sent, [])
+            stages["steps"].ended(memory, 10, 1)
+        self.assertEqual([(one["why"], one["step"]) for one in self.sent], [("first", 32)])
 
     def test_when_no_memory_is_left(self):
         self.looks.observe()

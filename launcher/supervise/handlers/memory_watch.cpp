@@ -174,6 +174,19 @@ void MemoryWatch::warn_of_gpu(const std::vector<Grower>& growers) {
       model::RankSet{first->process->record.rank});
 }
 
+void MemoryWatch::looked(const model::MemoryLook& look) {
+  const base::Speaking speaking(parts_.options.language);
+  for (const bool on_gpu : {true, false}) {
+    const bool warned = on_gpu ? said_gpu_ : said_host_;
+    for (const std::string& line : report::grower_words({look}, look.rank, on_gpu)) {
+      if (warned && !said_holders_) {
+        hooks_.say(line);
+        said_holders_ = true;
+      }
+    }
+  }
+}
+
 void MemoryWatch::say(const std::function<std::string()>& sentence, const model::RankSet& ranks) {
   hooks_.grows(sentence(), ranks);
   const base::Speaking speaking(parts_.options.language);

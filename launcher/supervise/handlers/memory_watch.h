@@ -3,6 +3,7 @@
 // while the job runs. Event loop's thread only.
 #pragma once
 
+#include "common/model/memory/memory_look.h"
 #include "common/model/rank_set.h"
 #include "common/model/timing/span.h"
 #include "launcher/evidence/memory_group.h"
@@ -38,6 +39,8 @@ class MemoryWatch {
 
   // A sample of the load of a rank.
   void add(base::Pid pid, const model::LoadSample& load);
+  // A look of a rank. After a warning, the holders that grow are said, once.
+  void looked(const model::MemoryLook& look);
 
  private:
   struct Kind {
@@ -72,6 +75,7 @@ class MemoryWatch {
   base::MonoNs looked_ = 0;
   bool said_host_ = false;
   bool said_gpu_ = false;
+  bool said_holders_ = false;
 };
 
 }  // namespace xpurun::launcher

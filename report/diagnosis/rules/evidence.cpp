@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <tuple>
 
@@ -227,6 +228,17 @@ void add_exceptions(const Scene& scene, Verdict& verdict, std::vector<std::strin
   }
 }
 
+// Who held what a killed rank had gathered, if its memory had grown.
+void add_growers(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
+  for (const Ending& e : scene.endings) {
+    if (e.signal == SIGKILL && e.process->role == model::ProcessRole::rank &&
+        verdict.ranks.contains(e.process->rank)) {
+      const auto words = grower_words(scene.facts.memory, e.process->rank, false);
+      out.insert(out.end(), words.begin(), words.end());
+    }
+  }
+}
+
 std::string how_with_cause(const Ending& e, size_t processes) {
   const std::string how = how_it_ended(e, processes);
   return e.cause.empty() ? how : tr("{} ({})", how, tr(e.cause));
@@ -403,6 +415,7 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   std::vector<std::string>& out = verdict.evidence;
   add_gaps(scene, out);
   add_exceptions(scene, verdict, out);
+  add_growers(scene, verdict, out);
   if (verdict.kind == VerdictKind::hang) {
     add_handled(scene, verdict, out);
   }

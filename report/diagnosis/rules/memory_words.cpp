@@ -175,6 +175,15 @@ std::vector<std::string> held_words(const std::vector<MemoryLook>& looks, base::
       out.push_back(tr("{} in {} blocks: {}", size_words(held.bytes), held.count, holder_words(held)));
     }
   }
+  const MemoryLook* peak = look_of(looks, rank, model::LookReason::peak);
+  const std::vector<HeldBy> before = peak == nullptr ? std::vector<HeldBy>() : holders_of(*peak, kGpu);
+  const auto line = std::find_if(before.begin(), before.end(), [](const HeldBy& held) {
+    return held.category == MemoryCategory::activations && !held.place.empty();
+  });
+  if (line != before.end()) {
+    out.push_back(tr("before a backward pass, {} of activations were allocated at {}",
+                     size_words(line->bytes), line->place));
+  }
   add_differences(looks, *look, all, out);
   return out;
 }

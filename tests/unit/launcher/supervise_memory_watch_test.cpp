@@ -111,6 +111,24 @@ TEST_CASE("memory watch: a rank whose memory grows is asked who holds it, every 
   CHECK(gpu.examined == std::vector<std::pair<base::Pid, bool>>{{test::kRank1, false}});
 }
 
+TEST_CASE("memory watch: after the warning, what grows is said once") {
+  MemoryScene s;
+  model::MemoryLook look{.rank = 1, .why = model::LookReason::growth, .steps = 8};
+  look.holders = {{.device = "cpu",
+                   .name = "list losses of train() (train.py:55)",
+                   .bytes = 80 * kGrowMiB,
+                   .count = 80,
+                   .grown = 16 * kGrowMiB}};
+  s.watch.looked(look);
+  CHECK(s.lines.empty());
+  s.run(120);
+  REQUIRE(s.lines.size() == 1);
+  s.watch.looked(look);
+  s.watch.looked(look);
+  REQUIRE(s.lines.size() == 2);
+  CHECK(s.lines[1] == "rank 1: 2.0 MiB a step in list losses of train() (train.py:55)");
+}
+
 TEST_CASE("memory watch: a limit that is far away, or unknown, is not said") {
   MemoryScene s;
   s.room->used_bytes = 0;

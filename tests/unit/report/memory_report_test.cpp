@@ -2,11 +2,14 @@
 #include "report/memory/memory_report.h"
 
 #include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
 #include "report/diagnosis/memory/held.h"
 #include "report/diagnosis/rules/memory_words.h"
+#include "report/memory/look_files.h"
 #include "report/memory/torch_snapshot.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -138,6 +141,27 @@ TEST_CASE("which look of a rank counts") {
   CHECK(memory_report(looks, LookReason::full).looks.empty());
 }
 
+TEST_CASE("the looks of a run directory: most important first, damaged ones are named") {
+  const auto dir = *base::TemporaryDirectory::create("looks");
+  const auto write = [&](int rank, LookReason why) {
+    const std::string ranks = fmt::format("{}/ranks/{}", dir.path(), rank);
+    REQUIRE(base::make_dirs(ranks));
+    const std::string text = model::memory_look_json(look_of_rank(9, why, 1));
+    REQUIRE(base::write_file_atomic(fmt::format("{}/memory-{}.json", ranks, model::name_of(why)), text));
+    return text.size();
+  };
+  const size_t size = write(0, LookReason::first) + write(3, LookReason::out_of_memory);
+  REQUIRE(base::write_file_atomic(dir.path() + "/ranks/3/memory-time.json", "{"));
+  LookFiles files = read_looks({dir.path()});
+  REQUIRE(files.looks.size() == 2);
+  CHECK(files.looks[1].rank == 3);
+  CHECK(any_has(files.notes, "memory-time.json"));
+  files = read_looks({dir.path()}, size * 2 / 3);
+  REQUIRE(files.looks.size() == 1);
+  CHECK(files.looks[0].why == LookReason::out_of_memory);
+  CHECK(any_has(files.notes, "left out"));
+}
+
 TEST_CASE("the flame graph of the memory: KiB, and two groups of ranks") {
   const MemoryReport memory =
       memory_report({look_of_rank(0, LookReason::time, 2), look_of_rank(1, LookReason::time, 40)});
@@ -160,6 +184,10 @@ TEST_CASE("a full GPU: who held it, what the other ranks do not hold, and what h
   CHECK(any_has(words, "40.0 MiB in 100 blocks: list losses of main() (train.py:40)"));
   CHECK(any_has(words, "20.0 MiB in 8 blocks: activations, allocated at model.py:88 (attention)"));
   CHECK(any_has(words, "rank 1 holds 38.0 MiB more other tensors than any of rank 0"));
+  looks.push_back(look_of_rank(1, LookReason::peak, 1));
+  CHECK(any_has(held_words(looks, 1),
+                "before a backward pass, 20.0 MiB of activations were allocated at "
+                "model.py:88 (attention)"));
   // A look between two steps says nothing about activations within a step.
   CHECK_FALSE(any_has(words, "more activations"));
   model::OutOfMemory full{.asked = 4 * kMemoryMiB, .reserved = kMemoryMiB};
