@@ -231,6 +231,7 @@ class Collector {
     out_.classes.add(kept);
     if (keep_ == Keep::diagnosed_threads && !nothing_learned(p)) {
       std::erase_if(kept.threads, [this](const auto& t) { return crowded_ && !t.main && t.frames.empty(); });
+      kept.threads.shrink_to_fit();
       out_.stacks.push_back(std::move(kept));
     }
   }

@@ -81,6 +81,8 @@ TEST_CASE("a rank that has more to do on a loaded machine lacks the CPU longer, 
     const auto report = analyse_speed(tests::make_ranks(job));
     REQUIRE(report.findings.size() == 1);
     CHECK(report.findings[0].ranks == model::RankSet{1});
+    // All ranks lack the CPU.
+    CHECK((report.findings[0].severity == model::SpeedSeverity::warning) == more_work);
     CHECK(report.findings[0].cause == (more_work ? SlowCause::host_issue : SlowCause::cpu_contention));
   }
 }
