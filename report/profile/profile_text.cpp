@@ -69,7 +69,7 @@ std::vector<Difference> differences(const std::vector<FunctionShare>& here, uint
 }
 
 // Ranks that spend as long in a function may do so in different lines: then these take its place.
-void put_lines(std::vector<Difference>& functions, std::vector<Difference> lines) {
+void put_lines(std::vector<Difference>& functions, const std::vector<Difference>& lines) {
   std::map<std::pair<std::string_view, std::string_view>, std::vector<Difference>> of;
   for (const Difference& line : lines) {
     of[{line.function->function, line.function->file}].push_back(line);

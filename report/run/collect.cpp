@@ -24,6 +24,8 @@ namespace {
 
 // Above this number of frames, threads that the diagnosis does not need are dropped after merging.
 constexpr size_t kFramesForDiagnosis = 300'000;
+constexpr size_t kManyProcesses = 4096;  // the frames of their main threads take room enough
+constexpr size_t kFramesOfMany = 50'000;
 // Larger rank numbers are rejected: a damaged file must not create a set of billions of ranks.
 
 // Runs of digits compare as numbers.
@@ -105,6 +107,7 @@ class Collector {
       files.push_back(stack_files_in(source.dir));
       all.insert(all.end(), files.back().begin(), files.back().end());
     }
+    most_frames_ = all.size() > kManyProcesses ? kFramesOfMany : kFramesForDiagnosis;
     StackFileStream stream(all);
     base::Progress progress("reading and merging stacks", all.size());
     for (size_t i = 0; i < sources.size(); ++i) {
@@ -231,6 +234,7 @@ class Collector {
     out_.classes.add(kept);
     if (keep_ == Keep::diagnosed_threads && !nothing_learned(p)) {
       std::erase_if(kept.threads, [this](const auto& t) { return crowded_ && !t.main && t.frames.empty(); });
+      kept.threads.shrink_to_fit();
       out_.stacks.push_back(std::move(kept));
     }
   }
@@ -265,7 +269,7 @@ class Collector {
       out.push_back(t.main || (keep_ == Keep::diagnosed_threads && (!crowded_ || t.crashed || python)));
       frames_ += out.back() ? places.size() : 0;
     }
-    crowded_ = frames_ > kFramesForDiagnosis;
+    crowded_ = frames_ > most_frames_;
     return out;
   }
 
@@ -275,7 +279,8 @@ class Collector {
   std::set<std::string> seen_;          // file names of the current directory
   std::set<base::Rank> ranks_;          // ranks with any data
   size_t frames_ = 0;                   // number of frames kept
-  bool crowded_ = false;                // too many frames to keep every thread's
+  size_t most_frames_ = kFramesForDiagnosis;
+  bool crowded_ = false;  // too many frames to keep every thread's
 };
 
 }  // namespace

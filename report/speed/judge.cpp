@@ -40,7 +40,6 @@ constexpr size_t kFewKnown = 4;       // steps with known waits
 constexpr double kMostApart = 0.05;   // of a step: own time and waits are the step
 constexpr double kLeastSpell = 0.10;  // slower than before and after
 constexpr size_t kMostSpells = 5;
-constexpr double kMostPauses = 0.02;  // of the steps
 
 Confidence lower(Confidence a, Confidence b) {
   return std::min(a, b);
@@ -212,24 +211,9 @@ class Judge {
     return count > 0 ? sum / static_cast<double>(count) : 0;
   }
 
-  // Long steps that are no more than kMostPauses of those between two changes.
   void pass_over_pauses() {
-    size_t first = 0;
-    for (size_t c = 0; c <= out_.changes.size(); ++c) {
-      const size_t end =
-          c < out_.changes.size() ? static_cast<size_t>(out_.changes[c].step) : seconds_.size();
-      const size_t last = std::clamp(end, first, seconds_.size());
-      const auto level = std::span(seconds_).subspan(first, last - first);
-      const double most = kPause * median({level.begin(), level.end()});
-      const auto pauses = std::count_if(level.begin(), level.end(), [&](double one) { return one > most; });
-      if (static_cast<double>(pauses) <= kMostPauses * static_cast<double>(level.size())) {
-        for (size_t i = first; i < last; ++i) {
-          if (seconds_[i] > most) {
-            own_.pass_over(i);
-          }
-        }
-      }
-      first = last;
+    for (const size_t step : lonely_pauses(seconds_, out_.changes)) {
+      own_.pass_over(step);
     }
   }
 
@@ -428,6 +412,10 @@ class Judge {
                           .place = worst.places[static_cast<size_t>(cause.stage)],
                           .since = since};
     f.since_wall_ns = begin_of(since);
+    if (cause.on_loaded_machine) {  // which rank the other programs hit most may change
+      f.severity = model::SpeedSeverity::note;
+      f.confidence = Confidence::low;
+    }
     put_loss(f, blame.lost_s);
     put_sentence(f, [&] {
       return slow_rank_sentence(f, {.cause = cause,
@@ -466,7 +454,8 @@ class Judge {
                           .since = change.step,
                           .lost_s = delta,
                           .share = delta / change.after_s};
-    const bool by_ranks = blame && out_.findings.back().since >= 0 && blame->lost_s >= kOwnFault * delta;
+    const bool by_ranks = blame && out_.findings.back().severity == model::SpeedSeverity::warning &&
+                          out_.findings.back().since >= 0 && blame->lost_s >= kOwnFault * delta;
     Cause cause;
     if (by_ranks) {
       f.ranks = out_.findings.back().ranks;

@@ -1,5 +1,8 @@
 #include "report/speed/levels.h"
 
+#include "report/speed/changes/change_points.h"
+#include "report/speed/primitives/statistics.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -8,6 +11,7 @@ namespace xpurun::report {
 namespace {
 constexpr double kLeastS = 1e-9;
 constexpr double kMostOfRise = 0.8;
+constexpr double kMostPauses = 0.02;  // of the steps
 }  // namespace
 
 StepWindow current_window(const model::SpeedReport& report, size_t steps) {
@@ -40,6 +44,29 @@ size_t changed_within(std::span<const double> seconds, const model::StepChange& 
     }
   }
   return best;
+}
+
+std::vector<size_t> lonely_pauses(std::span<const double> seconds,
+                                  const std::vector<model::StepChange>& changes) {
+  std::vector<size_t> out;
+  size_t first = 0;
+  for (size_t c = 0; c <= changes.size(); ++c) {
+    const size_t end = c < changes.size() ? static_cast<size_t>(changes[c].step) : seconds.size();
+    const size_t last = std::clamp(end, first, seconds.size());
+    const auto level = seconds.subspan(first, last - first);
+    const double most = kPause * median({level.begin(), level.end()});
+    const size_t known = out.size();
+    for (size_t i = first; i < last; ++i) {
+      if (seconds[i] > most) {
+        out.push_back(i);
+      }
+    }
+    if (static_cast<double>(out.size() - known) > kMostPauses * static_cast<double>(level.size())) {
+      out.resize(known);
+    }
+    first = last;
+  }
+  return out;
 }
 
 std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps, double now,

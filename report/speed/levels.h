@@ -19,6 +19,10 @@ StepWindow current_window(const model::SpeedReport& report, size_t steps);
 // steps in between that fits the levels best.
 size_t changed_within(std::span<const double> seconds, const model::StepChange& change, size_t first);
 
+// Single steps that last very long: between two changes, few steps do.
+std::vector<size_t> lonely_pauses(std::span<const double> seconds,
+                                  const std::vector<model::StepChange>& changes);
+
 struct Slowdown {
   StepWindow before;
   // From the fastest level until now, or from the level before the change that made most of the difference.

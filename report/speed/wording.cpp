@@ -68,6 +68,14 @@ std::string taker_words(const Cause& cause, bool several) {
 std::string matmul_words(const Cause& cause, bool several) {
   const std::string here = fmt::format("{:.0f}", cause.matmuls);
   const std::string usual = fmt::format("{:.0f}", cause.usual_matmuls);
+  if (cause.graphs) {
+    return cause.usual_is_before
+               ? (several ? tr("they replay CUDA graphs {} times a step each, {} before", here, usual)
+                          : tr("it replays CUDA graphs {} times a step, {} before", here, usual))
+               : (several
+                      ? tr("they replay CUDA graphs {} times a step each, the other ranks {}", here, usual)
+                      : tr("it replays CUDA graphs {} times a step, the other ranks {}", here, usual));
+  }
   if (cause.usual_is_before) {
     return several ? tr("they have {} matmuls a step each, {} before", here, usual)
                    : tr("it has {} matmuls a step, {} before", here, usual);
@@ -91,10 +99,15 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
       }
       return several ? tr("they are ready to run and get no CPU") : tr("it is ready to run and gets no CPU");
     case SlowCause::gpu_compute:
-      return tr("the same matmuls take {} longer there", percent(cause.slowdown));
+      return cause.graphs ? tr("the same CUDA graphs take {} longer there", percent(cause.slowdown))
+                          : tr("the same matmuls take {} longer there", percent(cause.slowdown));
     case SlowCause::more_work:
       if (cause.matmuls >= 0) {
         return matmul_words(cause, several);
+      }
+      if (cause.graphs) {
+        return several ? tr("they replay other CUDA graphs than the other ranks")
+                       : tr("it replays other CUDA graphs than the other ranks");
       }
       return several ? tr("they have matmuls of other shapes than the other ranks")
                      : tr("it has matmuls of other shapes than the other ranks");

@@ -103,7 +103,8 @@ class RecordedGpuRuns(xpurun_test.Case):
         self.assertEqual((report["source"], report["clock"], report["steps"]), ("optimizer", "gpu", 278))
         self.assertAlmostEqual(1e3 * report["step_s"] / 64.84, 1, delta=0.01)
         first = report["findings"][0]
-        self.assertEqual((first["problem"], first["ranks"]), ("slow_rank", [1]), first["sentence"])
+        self.assertEqual((first["problem"], first["cause"], first["ranks"]), ("slow_rank", "more_work", [1]))
+        self.assertIn("it replays CUDA graphs 2 times a step, the other ranks 1", first["sentence"])
         self.assertLessEqual(abs(first["since"] - 129), 3)
 
     def test_the_comparison_with_a_fast_run_begins_with_the_culprit(self):

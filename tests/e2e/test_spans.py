@@ -100,6 +100,37 @@ class Spans(xpurun_test.Case):
         self.assertEqual(sum("stage" in line for line in lines), lines[0]["spans"])
         self.assertEqual(sum("run_delay_ns" in line for line in lines), lines[0]["loads"])
 
+    def test_waits_for_calls_that_have_returned(self):
+        packages = self.dir / "site-packages"
+        packages.mkdir()
+        (packages / "trainer.py").write_text("def step(optimizer):\n    optimizer.step()\n")
+        (self.dir / "ring.py").write_text("""import os, subprocess, sys, time
+if "RANK" not in os.environ:
+    ranks = [subprocess.Popen([sys.executable, __file__], env=os.environ | {"RANK": str(r)}) for r in range(2)]
+    sys.exit(max(one.wait() for one in ranks))
+import torch, torch.distributed as dist, trainer
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", init_method="file://" + os.environ["RENDEZVOUS"], rank=rank, world_size=2)
+block = torch.ones(4)
+while rank == 1 and not os.path.exists("waits"):
+    time.sleep(0.01)
+time.sleep(0.3 if rank == 1 else 0)
+work = dist.isend(block, 1 - rank) if rank == 1 else dist.irecv(block, 1 - rank)
+open("waits", "w").close()
+work.wait()
+trainer.step(torch.optim.SGD([torch.ones(1, requires_grad=True)], 0.1))
+dist.all_reduce(block, async_op=True).wait()
+""")
+        env = self.env(PYTHONPATH=str(packages), RENDEZVOUS=str(self.dir / "ring-store"))
+        result = self.run_xpurun("--", PYTHON, self.dir / "ring.py", env=env)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        spans = span_file.load(self.out / "ranks" / "0" / "spans-1.xsp")["spans"]
+        waits = [s for s in spans if s["name"] == "Work.wait" and s["place"] == "ring.py:14 (<module>)"]
+        self.assertEqual([(s["stage"], "group" in s) for s in waits], [("communication", False)])
+        self.assertGreater(waits[0]["duration_ns"], 10**6)
+        # The program is near; the package is no place.
+        self.assertEqual([s["place"] for s in spans if s["stage"] == "optimizer"], ["ring.py:15 (<module>)"])
+
     def test_gpu_memory_by_pytorchs_allocator(self):
         script = self.dir / "gpu.py"
         # Without a GPU, the functions that xpurun asks are replaced.

@@ -22,6 +22,7 @@ constexpr double kMostOfMedian = 20;  // a sample counts as at most 20 times the
 constexpr double kLeastFaults = 1;    // major page faults of a step
 constexpr double kStarved = 20e-6;    // s from call to start: the GPU had waited for the call
 constexpr double kLostByOthers = 2;   // times the CPU time that the ranks use more than others
+constexpr double kAlsoLost = 0.2;     // of what the blamed ranks lose
 constexpr double kOtherShapes = 0.3;
 constexpr double kMoreCalls = 1.03;    // times as many as usual
 constexpr double kLeastReads = 5;      // of a step
@@ -151,6 +152,19 @@ double other_shapes(const JobSteps& job, const std::vector<bool>& blamed, StepWi
   return !known.empty() && count >= kLeastOfShape && all > 0 ? other / all : 0;
 }
 
+// Whether replays of graphs take more of the blamed ranks' timed work than matmuls do.
+bool mostly_graphs(const JobSteps& job, const std::vector<bool>& blamed, StepWindow window) {
+  double graphs = 0;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    for (const auto& [shape, samples] : job.rank(r).shapes) {
+      const std::vector<double> seconds = blamed[r] ? within(samples, job, r, window) : std::vector<double>();
+      const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+      graphs += shape.starts_with(kGraphShape) ? sum : -sum;
+    }
+  }
+  return graphs > 0;
+}
+
 // From the call to the start on the GPU, of the blamed ranks and of the others; medians of the ranks'
 // medians.
 struct Delays {
@@ -276,7 +290,9 @@ std::optional<Cause> more_work(const JobSteps& job, const std::vector<bool>& bla
   if (more_s < least_s && other_shapes(job, blamed, now) - usual_shapes < kOtherShapes) {
     return {};
   }
-  Cause out{.kind = SlowCause::more_work, .usual_is_before = before != nullptr};
+  Cause out{.kind = SlowCause::more_work,
+            .usual_is_before = before != nullptr,
+            .graphs = mostly_graphs(job, blamed, now)};
   const double calls = middle(work, true, &MatmulWork::calls);
   const double usual =
       before != nullptr ? middle(earlier, true, &MatmulWork::calls) : middle(work, false, &MatmulWork::calls);
@@ -333,12 +349,18 @@ Cause cause_by_times(const JobSteps& job, const MeansOfWindow& now, const Blame&
   if (contention >= rest) {
     out.kind = SlowCause::cpu_contention;
     out.excess_s = contention;
+    out.on_loaded_machine =
+        median_of(means, others, lost_cpu) >= kAlsoLost * median_of(means, blamed, lost_cpu);
     name_taker(means, blamed, contention, excess, out);
     return out;
   }
   out.excess_s = rest;
   if (const double slower = slower_shapes(job, blamed, window); slower >= kSlowShapes) {
-    return {.kind = SlowCause::gpu_compute, .stage = out.stage, .excess_s = rest, .slowdown = slower};
+    return {.kind = SlowCause::gpu_compute,
+            .stage = out.stage,
+            .excess_s = rest,
+            .slowdown = slower,
+            .graphs = mostly_graphs(job, blamed, window)};
   }
   if (auto more = more_work(job, blamed, window, before, kHalf * rest)) {
     more->stage = out.stage;

@@ -18,6 +18,7 @@ struct Cause {
   double slowdown = 0;                       // gpu_compute: 0.2: the same matmuls take 20 % longer
   CpuTaker taker = CpuTaker::others;         // cpu_contention
   double taken = 0;                          // its share of the time, if it is not `others`
+  bool on_loaded_machine = false;            // cpu_contention: the other ranks lack the CPU as well
   // host_issue: from the call to the start on the GPU, if the blamed ranks' queues are empty and those of the
   // others are not; else negative. Of a change on all ranks, `others` is before.
   double launch_s = -1;
@@ -30,6 +31,7 @@ struct Cause {
   double matmuls = -1;
   double usual_matmuls = -1;
   bool usual_is_before = false;
+  bool graphs = false;  // gpu_compute, more_work: replays of CUDA graphs take more of the time than matmuls
 };
 
 // The means of all ranks in one of two windows that are compared.

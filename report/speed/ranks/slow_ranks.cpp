@@ -18,6 +18,7 @@ constexpr double kFewRanks = 4;          // fewer ranks have no distribution: th
 constexpr double kCertain = 5;           // standard errors
 constexpr double kHostFactor = 1.5;      // a host has to explain this much more than its worst rank
 constexpr double kMostOfIt = 0.8;
+constexpr size_t kLeastOfQuarter = 10;  // steps
 
 // The mean over the window of: the slowest of all ranks, minus the slowest of those not in `out`.
 double saving(const OwnTimes& own, StepWindow window, const std::vector<bool>& out) {
@@ -55,9 +56,24 @@ std::vector<double> means(const OwnTimes& own, StepWindow window) {
   return sums;
 }
 
+// Whether nearly all steps are: in each quarter of them. Single steps may last very long on a loaded machine,
+// so that a mean is not certain.
+bool most_of_each_quarter(const std::vector<bool>& steps) {
+  const size_t quarter = steps.size() / 4;
+  for (size_t first = 0; quarter >= kLeastOfQuarter && first + quarter <= steps.size(); first += quarter) {
+    const auto begin = steps.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto count = std::count(begin, begin + static_cast<std::ptrdiff_t>(quarter), true);
+    if (static_cast<double>(count) < kMostOfIt * static_cast<double>(quarter)) {
+      return false;
+    }
+  }
+  return quarter >= kLeastOfQuarter;
+}
+
 // Whether the rank is later than the latest other in the mean of the steps, not by chance.
 bool later_than_others(const OwnTimes& own, StepWindow window, size_t rank) {
   std::vector<double> later;
+  std::vector<bool> much;
   double sum = 0;
   for (size_t i = window.first; i < window.last; ++i) {
     const auto step = own.step(i);
@@ -68,10 +84,14 @@ bool later_than_others(const OwnTimes& own, StepWindow window, size_t rank) {
     if (others >= 0 && step[rank] >= 0) {
       later.push_back(static_cast<double>(step[rank] - others));
       sum += later.back();
+      much.push_back(later.back() >= kLeastBlame * static_cast<double>(step[rank]));
     }
   }
   if (later.size() < 5) {
     return false;
+  }
+  if (most_of_each_quarter(much)) {
+    return true;
   }
   const auto count = static_cast<double>(later.size());
   const double mean = sum / count;

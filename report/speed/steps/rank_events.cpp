@@ -126,11 +126,17 @@ std::string shape_of(const model::EventFile::Op& op) {
                      fmt::join(key.dtype, " "), key.compute, key.epilogue, key.flags);
 }
 
+// A graph has no name that is equal on all ranks, but an order of appearance. `graphs`: by handle.
+std::string shape_of_graph(const model::EventFile::Op& op, std::map<int64_t, size_t>& graphs) {
+  return fmt::format("{}{}", kGraphShape, graphs.emplace(op.key.k, graphs.size() + 1).first->second);
+}
+
 }  // namespace
 
 void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
   Calls calls;
   std::map<std::string, KeptSamples> shapes;
+  std::map<int64_t, size_t> graphs;
   KeptSamples delays(kMostDelays, kMostEarlierDelays);
   for (const model::EventFile& file : rank.events) {
     std::map<uint32_t, KeptSamples*> known;  // by entry
@@ -155,10 +161,13 @@ void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
                  op->second.work <= kFewBytes) {
         reads.try_emplace(entry.event.op, kMostReads, kMostReads)
             .first->second.add({.at_ns = begin, .number = entry.event.sequence});
-      } else if (op_class == wire::OpClass::matmul && (op->second.key.flags & wire::kOpOther) == 0) {
+      } else if (op_class == wire::OpClass::graph ||
+                 (op_class == wire::OpClass::matmul && (op->second.key.flags & wire::kOpOther) == 0)) {
         const auto [it, added] = known.emplace(entry.event.op, nullptr);
         if (added && shapes.size() < kMostShapes) {
-          it->second = &shapes.try_emplace(shape_of(op->second), kMostSamples, kMostEarlier).first->second;
+          const std::string shape =
+              op_class == wire::OpClass::matmul ? shape_of(op->second) : shape_of_graph(op->second, graphs);
+          it->second = &shapes.try_emplace(shape, kMostSamples, kMostEarlier).first->second;
         }
         if (it->second != nullptr) {
           it->second->add({begin, static_cast<float>(entry.event.duration_ns) * 1e-9F, entry.event.sequence});

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::report {
@@ -85,6 +86,8 @@ struct TimedSample {
   uint32_t number = 0;  // of the call among those of its entry
 };
 
+inline constexpr std::string_view kGraphShape = "graph ";
+
 // All that is kept of a rank; the spans and events are dropped.
 struct RankSteps {
   base::Rank rank = base::kNoRank;
@@ -106,8 +109,9 @@ struct RankSteps {
   // Place and name of the spans that took most of a stage's time.
   std::array<std::string, model::kStepStages> places;
   std::array<std::string, model::kStepStages> names;
-  // Timed matmuls by function, shape and types, and delays from a call to its start on the GPU: the latest
-  // ones, and some of the earlier ones.
+  // Timed matmuls by function, shape and types, and replays of CUDA graphs by kGraphShape and the order in
+  // which the graphs appeared; delays from a call to its start on the GPU: the latest ones, and some of the
+  // earlier ones.
   std::map<std::string, std::vector<TimedSample>> shapes;
   std::vector<TimedSample> launch_delays;
   // Timed copies of a few bytes to the host, for each of which the host waits, as in Tensor.item(): by entry.

@@ -5,6 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
+
 using namespace xpurun;
 using namespace xpurun::report;
 using model::SlowCause;
@@ -81,7 +84,32 @@ TEST_CASE("a rank that has more to do on a loaded machine lacks the CPU longer, 
     const auto report = analyse_speed(tests::make_ranks(job));
     REQUIRE(report.findings.size() == 1);
     CHECK(report.findings[0].ranks == model::RankSet{1});
+    // All ranks lack the CPU.
+    CHECK((report.findings[0].severity == model::SpeedSeverity::warning) == more_work);
     CHECK(report.findings[0].cause == (more_work ? SlowCause::host_issue : SlowCause::cpu_contention));
+  }
+}
+
+TEST_CASE("a slow rank of a job whose single steps last very long on a loaded machine") {
+  for (const double more : {0.0, 90.0}) {
+    for (uint32_t seed = 1; seed <= 10; ++seed) {
+      CAPTURE(more);
+      CAPTURE(seed);
+      std::mt19937 random(seed);
+      std::exponential_distribution<double> load(1);
+      MadeJob job{.ranks = 2, .steps = 160, .noise = 0.1, .seed = seed};
+      job.change = [&](int rank, int, StepParts& p) {
+        const double wait = load(random);
+        p.delay = 4 * wait * wait * wait;  // 1 ms in the median, now and then half a second
+        p.forward += rank == 1 ? more : 0;
+      };
+      const auto report = analyse_speed(tests::make_ranks(job));
+      const bool named = std::any_of(report.findings.begin(), report.findings.end(), [](const auto& f) {
+        return f.problem == SpeedProblem::slow_rank && f.ranks == model::RankSet{1} &&
+               f.severity == model::SpeedSeverity::warning;
+      });
+      CHECK(named == (more > 0));
+    }
   }
 }
 
