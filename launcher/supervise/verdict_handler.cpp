@@ -47,8 +47,12 @@ EndText end_text(const model::RunManifest& run, bool several_ranks) {
   if (several_ranks) {
     return EndText::with_evidence;
   }
-  // Who presses Ctrl-C on a single command knows it. A command that fails has told the rest itself.
-  return v.kind == VerdictKind::interrupted ? EndText::nothing : EndText::sentence;
+  // Who presses Ctrl-C on a single command knows it, but not where the command stood still. A command that
+  // fails has told the rest itself.
+  const bool stood = !v.ranks.empty() || !v.waiting.empty();
+  return v.kind != VerdictKind::interrupted ? EndText::sentence
+         : stood                            ? EndText::with_evidence
+                                            : EndText::nothing;
 }
 
 // What a verdict says, without its times: every judgement of a lasting stall tells a longer time, which is no

@@ -273,6 +273,9 @@ TEST_CASE("the end repeats a verdict that matters") {
     s.journal.manifest().verdict.kind = model::VerdictKind::interrupted;
     s.verdicts.print_end();
     CHECK(s.told().empty());
+    s.journal.manifest().verdict.ranks = {0};  // which stood still
+    s.verdicts.print_end();
+    CHECK(s.told() == Told{exit.sentence, "report"});
   }
   SUBCASE("not with --quiet") {
     s.options.verbosity = -1;
