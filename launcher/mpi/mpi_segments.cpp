@@ -408,7 +408,7 @@ class MpiReader {
   // with the lowest rank. The arguments of a collective differ between the groups.
   static void join_groups(int other, Communicator& c) {
     const int own = c.size;
-    const bool known = c.members.size() == static_cast<size_t>(own + other);
+    const bool known = c.members.size() == static_cast<size_t>(own) + static_cast<size_t>(other);
     const auto middle = c.members.begin() + (known ? own : 0);
     const bool own_first =
         !known || own == 0 || other == 0 ||

@@ -311,13 +311,14 @@ void OperationAnalysis::put(const OperationKey& key, const Row& row, model::Late
       break;
     case OperationKind::program_call: {
       const double bus = mean_work * model::mpi_bus_factor(key.name, lateness.mean_ranks);
+      const double bus_gb_s = rate(bus, lateness.transfer_s);
       out.program_calls.push_back({.function = key.name,
                                    .place = key.type,
                                    .ranks = ranks_of(row.ranks).text(),
                                    .mean_bytes = mean_work,
                                    .times = times,
                                    .share = row.share / static_cast<double>(row.ranks.size()),
-                                   .bus_gb_s = rate(bus, lateness.transfer_s),
+                                   .bus_gb_s = bus_gb_s,
                                    .lateness = std::move(lateness)});
       break;
     }
