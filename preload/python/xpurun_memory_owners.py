@@ -199,7 +199,7 @@ class Owners:
 
     def find_buckets(self, module):
         try:
-            data = module.__dict__["logger"]._get_ddp_logging_data()
+            data = module.__dict__["logger"]._get_ddp_logging_data().strs_map
             for key in ("bucket_sizes", "rebuilt_bucket_sizes"):
                 self.buckets.update(int(size) for size in data.get(key, "").split(",") if size.strip().isdigit())
         except Exception:
@@ -243,6 +243,9 @@ class Owners:
                 if one is not None and not one.name:
                     one.name = name
         for group in largest:
+            for one in group:
+                one.name = one.name or names.local_name(one.tensor)
+        for group in largest:
             first, middle = (names.of.get(id(one.tensor), "") for one in (group[0], group[len(group) // 2]))
             for one in group if first and first == middle else ():
                 one.name = one.name or first
@@ -276,7 +279,10 @@ class Names:
         self.of = {}
         self.instances = {}  # by id of their __dict__: the name of the class
         self.find(wanted, 0)
-        self.locals.clear()
+
+    def local_name(self, value):
+        known = self.locals.get(id(value))
+        return "" if known is None else "%s %s of %s" % (type(value).__name__, *known)
 
     def look_into_frames(self):
         for frame in list(sys._current_frames().values()):
@@ -304,9 +310,9 @@ class Names:
         """Puts words for the wanted objects into `of`."""
         missing = Ours()
         for one in wanted:
-            known = self.locals.get(id(one))
-            if known is not None:
-                self.of[id(one)] = "%s %s of %s" % (type(one).__name__, *known)
+            known = self.local_name(one)
+            if known:
+                self.of[id(one)] = known
             else:
                 missing.append(one)
         if not missing or level > MOST_LEVELS:

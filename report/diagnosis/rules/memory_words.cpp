@@ -191,27 +191,32 @@ std::vector<std::string> held_words(const std::vector<MemoryLook>& looks, base::
 std::optional<std::string> advice_on_full_gpu(const model::OutOfMemory& full,
                                               const std::vector<MemoryLook>& looks, base::Rank rank) {
   const MemoryLook* look = look_of(looks, rank, model::LookReason::out_of_memory);
-  const bool others = full.others && full.asked && *full.others >= *full.asked;
-  if (look == nullptr || others) {
+  if (look == nullptr) {
     return std::nullopt;
+  }
+  const int64_t all = held_in_all(*look);
+  const std::vector<HeldBy> holders = holders_of(*look, kGpu);
+  const auto kept = std::find_if(holders.begin(), holders.end(), [&](const HeldBy& held) {
+    return held.category == MemoryCategory::tensors && !held.name.empty() &&
+           is_share(held.bytes, kMuchOfTensors, all);
+  });
+  const bool others = full.others && full.asked && *full.others >= *full.asked;
+  if (others && (kept == holders.end() || kept->bytes < static_cast<int64_t>(*full.others))) {
+    return std::nullopt;  // their end is enough
   }
   const bool expandable = std::any_of(look->devices.begin(), look->devices.end(),
                                       [](const model::MemoryDevice& d) { return d.expandable != 0; });
-  if (full.reserved && full.asked && *full.reserved >= *full.asked && !expandable) {
+  if (!others && full.reserved && full.asked && *full.reserved >= *full.asked && !expandable) {
     return tr(
         "{} are reserved and unused, in blocks of at most {}: try "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which makes one block of them",
         base::human_size(*full.reserved), base::human_size(full.largest.value_or(0)));
   }
-  const int64_t all = held_in_all(*look);
-  for (const HeldBy& held : holders_of(*look, kGpu)) {
-    if (held.category == MemoryCategory::tensors && !held.name.empty() &&
-        is_share(held.bytes, kMuchOfTensors, all)) {
-      return tr(
-          "look at {}, which holds {}: keep numbers (loss.item()) instead of tensors, or free what is no "
-          "longer needed",
-          held.name, size_words(held.bytes));
-    }
+  if (kept != holders.end()) {
+    return tr(
+        "look at {}, which holds {}: keep numbers (loss.item()) instead of tensors, or free what is no "
+        "longer needed",
+        kept->name, size_words(kept->bytes));
   }
   const int64_t activations = bytes_of(*look, kGpu, MemoryCategory::activations);
   if (is_share(activations, kMuchOfActivations, all)) {

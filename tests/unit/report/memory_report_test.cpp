@@ -194,6 +194,11 @@ TEST_CASE("a full GPU: who held it, what the other ranks do not hold, and what h
   CHECK(advice_on_full_gpu(full, looks, 1)
             ->starts_with("look at list losses of main() (train.py:40), which "
                           "holds 40.0 MiB"));
+  full.others = 5 * kMemoryMiB;  // less than the list
+  CHECK(advice_on_full_gpu(full, looks, 1)->starts_with("look at list losses"));
+  full.others = 50 * kMemoryMiB;
+  CHECK_FALSE(advice_on_full_gpu(full, looks, 1));  // end the other process
+  full.others.reset();
   CHECK_FALSE(advice_on_full_gpu(full, looks, 0));  // it made no look when no memory was left
   full.reserved = 9 * kMemoryMiB;
   full.largest = 2 * kMemoryMiB;
