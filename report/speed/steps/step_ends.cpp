@@ -278,7 +278,11 @@ StepEnds find_step_ends(const RankSpans& spans, const RankRecord& rank) {
   for (const auto find : {from_marks, from_optimizers, from_data}) {
     StepEnds found = find(spans);
     if (found.source != StepSource::none) {
-      return found;
+      // A program that records its whole step as a graph makes some steps before.
+      StepEnds replays = from_replays(rank);
+      const bool before = replays.boundaries.size() > 2 * found.boundaries.size() &&
+                          found.boundaries.back() <= replays.boundaries.front();
+      return before ? replays : found;
     }
     why = found.why.empty() ? why : found.why;
   }

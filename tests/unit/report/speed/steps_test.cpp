@@ -229,8 +229,10 @@ TEST_CASE("optimizers of a CUDA graph's loop have no passes between them") {
 
 TEST_CASE("calls of which only some were timed") {
   // A call every 10 ms; all of the second hundred are timed, else one in seven.
-  const auto timed = [](wire::OpClass op_class, int communicator, uint64_t kinds) {
+  const auto timed = [](wire::OpClass op_class, int communicator, uint64_t kinds,
+                        const std::vector<model::SpanFile>& spans = {}) {
     RankRecord out;
+    out.spans = spans;
     out.rank = 0;
     out.events.resize(1);
     model::EventFile& file = out.events[0];
@@ -245,7 +247,7 @@ TEST_CASE("calls of which only some were timed") {
         continue;
       }
       model::EventFile::Entry entry;
-      entry.event.begin_ns = 1'000'000'000 + uint64_t{i} * 10'000'000;
+      entry.event.begin_ns = 2'000'000'000 + uint64_t{i} * 10'000'000;
       entry.event.duration_ns = 4'000'000;
       entry.event.op = op;
       entry.event.sequence = i;
@@ -259,7 +261,12 @@ TEST_CASE("calls of which only some were timed") {
   CHECK(collectives.boundaries.size() == 100);
   CHECK(all_are(lengths(collectives), 40));
   CHECK(timed(wire::OpClass::collective, 0, 1).source == StepSource::none);
-  const StepEnds replays = timed(wire::OpClass::graph, -1, 1);
+  // Some steps come before, while the graph is recorded.
+  Program warm;
+  for (int i = 0; i < 5; ++i) {
+    warm.span(Stage::backward, 10).span(Stage::optimizer, 10);
+  }
+  const StepEnds replays = timed(wire::OpClass::graph, -1, 1, warm.input.spans);
   CHECK(replays.source == StepSource::replays);
   CHECK(replays.confidence == model::Confidence::medium);
   CHECK(replays.boundaries.size() == 400);
