@@ -321,8 +321,8 @@ class Looks:
                       "step": self.steps, "request": self.request, "at_ns": begin, "wall_ns": time.time_ns(),
                       "cost_us": self.cost_ns // 1000, "errors": self.errors, "devices": devices, **(extra or {})}
             exceptions["send"](encoded(record, rows, look.places.list))
-        except Exception:
-            self.errors += 1
+        except Exception as error:
+            self.failed(error)
         finally:
             self.is_busy = False
             self.cost_ns = now() - begin
@@ -347,15 +347,21 @@ class Looks:
         elif self.window is None and not self.is_unwelcome(why):
             try:
                 self.window = Window(why, steps, python)
-            except Exception:
-                self.errors += 1
+            except Exception as error:
+                self.failed(error)
 
     def end_window(self):
         try:
             self.window.end()
-        except Exception:
-            self.errors += 1
+        except Exception as error:
+            self.window = None
+            self.failed(error)
         self.window = None
+
+    def failed(self, error):
+        if shared["is_users"](error):
+            raise error
+        self.errors += 1
 
     def observe(self):
         """Once CUDA is initialized. PyTorch calls the observer when no memory could be had, before the exception frees
