@@ -54,6 +54,21 @@ base::Result<TracedProcess> stop_patiently(const DumpTarget& target) {
   }
 }
 
+// A process that another dump helper stops would look as if a debugger held it.
+void await_other_helper(base::Pid pid) {
+  constexpr int kMostPauses = 200;  // it is being killed, but on a busy machine that takes its time
+  const base::ProcFs proc;
+  const auto own = proc.stat(::getpid());
+  for (int i = 0; i < kMostPauses; ++i) {
+    const base::Pid tracer = tracer_of(pid);
+    const auto other = tracer == 0 || tracer == ::getpid() ? std::nullopt : std::optional(proc.stat(tracer));
+    if (!other || !*other || !own || (*other)->comm != own->comm) {
+      return;
+    }
+    ::nanosleep(&kRetryPause, nullptr);
+  }
+}
+
 // The bottom of the main stack, which each exec() chooses anew; 0 without the right to trace the process.
 uint64_t start_of_stack(const base::ProcFs& proc, base::Pid pid) {
   constexpr size_t kStartStack = 28 - 3;  // proc(5), counted from the state
@@ -227,6 +242,7 @@ void ProcessDump::look_for_symbols_in(const std::string& directory) {
 }
 
 void ProcessDump::list_threads() {
+  await_other_helper(target_.pid);
   listed_ns_ = base::mono_ns();
   threads_.clear();
   for (base::Tid tid : base::ProcFs().threads(target_.pid)) {

@@ -9,8 +9,10 @@ namespace xpurun::launcher {
 
 bool NativeSite::moves(base::MonoNs now, const NativeLook& look) {
   if (look.frames.empty()) {
+    ++missed_;
     return false;
   }
+  missed_ = 0;
   auto own = std::find_if(look.frames.begin(), look.frames.end(), report::is_of_the_program);
   own = own == look.frames.end() ? look.frames.begin() : own;
   uint64_t function = base::hash_text(own->func);

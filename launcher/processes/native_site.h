@@ -13,8 +13,9 @@ class NativeSite {
   // Returns whether the look shows progress since the one before; the first one does. A look that has failed
   // shows nothing.
   bool moves(base::MonoNs now, const NativeLook& look);
-  // A look is not older than this duration, so that the thread's motion is known.
-  bool known(base::MonoNs now, base::MonoNs age) const { return at_ > 0 && now - at_ <= age; }
+  // There was a look, and fewer than `most` have failed since. How late a look comes says nothing about the
+  // thread.
+  bool known(int most) const { return at_ > 0 && missed_ < most; }
   bool circles() const { return circles_; }  // at the latest look
   base::MonoNs at() const { return at_; }    // of the latest look; 0: none
   // Other signs have shown progress.
@@ -25,6 +26,7 @@ class NativeSite {
   uint64_t function_ = 0;  // with all its callers
   uint64_t call_ = 0;      // return address in that function; 0: it calls nothing
   bool circles_ = false;
+  int missed_ = 0;  // looks since then that have failed
 };
 
 }  // namespace xpurun::launcher

@@ -129,7 +129,7 @@ bool RankWatch::sample_computation(base::MonoNs now, bool other_progress) {
     return false;
   }
   computes_since_ = computes_since_ > 0 ? computes_since_ : now;
-  return !site_.known(now, kMostMissed * look_interval());
+  return !site_.known(kMostMissed);
 }
 
 bool RankWatch::sample_position(base::MonoNs now) {
