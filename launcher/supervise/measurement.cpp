@@ -170,6 +170,12 @@ SlowdownHandler::Hooks Measurement::speed_hooks() {
           .changed = [this] { timing_.look_now(); },
           .longer = [this] { timing_.steps_take_longer(); },
           .recorded = [this] { return timing_.level() != wire::Level::off && !parts_.job.is_ending(); },
+          .lives =
+              [this](base::Rank rank) {
+                const std::vector<WatchedRank> living = watched_ranks();
+                return std::any_of(living.begin(), living.end(),
+                                   [&](const WatchedRank& r) { return r.rank == rank; });
+              },
           .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_),
           .look_for_stall = hooks_.look_for_stall};
 }

@@ -47,9 +47,9 @@ EndText end_text(const model::RunManifest& run, bool several_ranks) {
   if (several_ranks) {
     return EndText::with_evidence;
   }
-  // Who presses Ctrl-C on a single command knows it, but not where the command stood still. A command that
-  // fails has told the rest itself.
-  const bool stood = !v.ranks.empty() || !v.waiting.empty();
+  // Who presses Ctrl-C on a single command knows it, but not where the command stood still or what was slow.
+  // A command that fails has told the rest itself.
+  const bool stood = !v.ranks.empty() || !v.waiting.empty() || v.slow.present();
   return v.kind != VerdictKind::interrupted ? EndText::sentence
          : stood                            ? EndText::with_evidence
                                             : EndText::nothing;

@@ -253,9 +253,14 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   }
   read_mismatches(job, owners, out.facts, result.notes);
   read_memory(job, out.facts, result.notes);
-  // Who ended well may have been slow. Other verdicts come first, so that they do not wait for the files.
-  if (out.facts.run.outcome == model::RunOutcome::exit && out.facts.run.child_status.succeeded()) {
+  // Who ended well, or was interrupted without a stall, may have been slow. Other verdicts come first, so
+  // that they do not wait for the files.
+  const model::RunManifest& run = out.facts.run;
+  const bool ended_well = run.outcome == model::RunOutcome::exit && run.child_status.succeeded();
+  if (ended_well) {
     read_calls_at_end(job, owners, out.facts, result.notes);
+  }
+  if (ended_well || (run.outcome == model::RunOutcome::interrupted && !out.dump.evidence)) {
     out.speed = read_speed(job, {.language = language});
     out.facts.slow = out.speed->report.findings;
   }

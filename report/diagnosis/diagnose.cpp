@@ -68,6 +68,9 @@ std::string since_of(const Scene& scene, const Verdict& v) {
       break;
     case model::VerdictKind::hang:
     case model::VerdictKind::interrupted:
+      if (v.slow.present()) {
+        return v.slow.since;
+      }
       at_s = v.ranks.empty() ? -1 : scene.dump_at_s() - v.seconds;
       break;
     default:

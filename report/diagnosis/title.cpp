@@ -210,7 +210,7 @@ Choices choices(const Verdict& v) {
     case VerdictKind::slow:
       return of_slowness(v);
     case VerdictKind::interrupted: {
-      Choices out = of_hang(v);
+      Choices out = v.slow.present() ? of_slowness(v) : of_hang(v);
       for (std::string& text : out) {
         text = tr("ended while {}", text);
       }

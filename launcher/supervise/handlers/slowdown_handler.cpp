@@ -36,9 +36,14 @@ double SlowdownHandler::capture_s() const {
              : options_.slow_capture_s;
 }
 
+bool SlowdownHandler::steps_may_end() const {
+  const std::vector<base::Rank> ranks = watch_.ranks();
+  return std::any_of(ranks.begin(), ranks.end(), hooks_.lives);
+}
+
 // The job may become slower again during a capture.
 void SlowdownHandler::capture_slow_steps() {
-  if (hooks_.capture(capture_s(), kSlowReason) || loop_.now() >= try_until_) {
+  if (!steps_may_end() || hooks_.capture(capture_s(), kSlowReason) || loop_.now() >= try_until_) {
     try_until_ = 0;
   }
 }
@@ -51,7 +56,8 @@ void SlowdownHandler::look_for_silence() {
   const SilenceWatch::Seen seen{
       .steps = watch_.most_steps(), .step_s = watch_.step_s(), .last_end = watch_.last_end()};
   // A stall has dumps already and needs no capture.
-  const bool recorded = hooks_.recorded() && std::as_const(journal_).open_stall() == nullptr;
+  const bool recorded =
+      hooks_.recorded() && steps_may_end() && std::as_const(journal_).open_stall() == nullptr;
   const auto silent_s = silences_.look(seen, loop_.now(), recorded);
   look_at_silence();
   look_for_straggler();

@@ -27,6 +27,7 @@ class SlowdownHandler {
     std::function<void()> changed = [] {};  // the steps take another time
     std::function<void()> longer = [] {};   // the steps take longer, by less than --slow-threshold
     std::function<bool()> recorded;         // ends of steps are being recorded at the moment
+    std::function<bool(base::Rank)> lives;  // the process of the rank has not ended
     // Captures the job for this duration. Returns whether a capture has begun.
     std::function<bool(double seconds, std::string_view reason)> capture;
     std::function<void()> look_for_stall = [] {};  // a silence goes on: who stands still is a stall now
@@ -58,6 +59,7 @@ class SlowdownHandler {
   void became_as_fast(const model::StepChange& change);
   void take_longer(double share);
   void capture_slow_steps();
+  bool steps_may_end() const;  // a rank that made steps lives
   void look_for_silence();
   void look_at_silence();
   void look_for_straggler();

@@ -144,6 +144,15 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   } else if (const model::ProcessRecord* launcher = waiting_launcher(run)) {
     say(v, tr("{} after {}, while {}", by, after, rendezvous_words(*launcher)));
     v.next.text = tr("start the job on the other nodes, with the same rendezvous endpoint and id");
+  } else if (auto slow = was_slow(scene)) {
+    // Why the user has lost patience.
+    const std::string headline = slow->headline;
+    slow->id = kInterrupted;
+    slow->kind = VerdictKind::interrupted;
+    slow->signal = signal;
+    slow->seconds = run.elapsed_s;
+    say(*slow, tr("{} after {}; {}", by, after, headline) + elsewhere_words(run));
+    return slow;
   }
   return v;
 }

@@ -1,4 +1,4 @@
-// Verdicts of jobs that ended well, but were slow.
+// Verdicts of jobs that ended well or were interrupted, and were slow.
 #include "common/base/clock.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
@@ -75,7 +75,9 @@ std::optional<Verdict> was_slow(const Scene& scene) {
   if (worst == all.end()) {
     return std::nullopt;
   }
-  const auto ended = finished(scene);
+  const auto ended = scene.facts.run.outcome == model::RunOutcome::interrupted
+                         ? std::optional<Verdict>(Verdict())
+                         : finished(scene);
   if (!ended) {
     return std::nullopt;
   }
@@ -106,7 +108,9 @@ std::optional<Verdict> was_slow(const Scene& scene) {
       v.evidence.push_back(words_of(other));
     }
   }
-  v.evidence.push_back(normally);
+  if (!normally.empty()) {
+    v.evidence.push_back(normally);
+  }
   v.next.text = next_step(f);
   return v;
 }

@@ -434,6 +434,31 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
       CHECK(diagnose(job.facts).id == "none.finished");
     }
   }
+  SUBCASE("an interruption says what was slow, unless the job hung") {
+    job.facts.run.outcome = model::RunOutcome::interrupted;
+    job.facts.run.exit_status = 130;
+    v = diagnose(job.facts);
+    CHECK(v.id == "interrupted.signal");
+    CHECK(v.kind == model::VerdictKind::interrupted);
+    CHECK(v.sentence ==
+          "interrupted: by SIGINT after 60 s; rank 1 costs every step 65 % (54 ms) from the first step on, "
+          "in collate (train.py:40)");
+    CHECK(v.ranks == RankSet{1});
+    CHECK(v.signal == SIGINT);
+    CHECK(v.since.empty());
+    CHECK(v.title.starts_with("ended while rank 1 costs "));
+    CHECK(v.evidence.front() == slow.sentence);
+    CHECK(v.next.text.starts_with("see the functions and lines of each rank"));
+    for (const std::string& line : v.evidence) {
+      CHECK(line.find("finished normally") == std::string::npos);
+    }
+    job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+    CHECK(diagnose(job.facts).ranks == RankSet{2});
+    Job brisk(4);
+    brisk.facts.run.outcome = model::RunOutcome::interrupted;
+    brisk.facts.run.exit_status = 130;
+    CHECK(diagnose(brisk.facts).sentence == "interrupted: by SIGINT after 60 s");
+  }
   SUBCASE("a failure comes first") {
     Job failed(4);
     failed.died(0, exited(1), 3).ended(1);

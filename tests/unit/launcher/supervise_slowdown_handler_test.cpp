@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <set>
 
 using namespace xpurun;
 using namespace xpurun::launcher;
@@ -20,6 +21,7 @@ struct SlowdownScene : test::JobScene {
   std::vector<std::string> lines;
   std::vector<std::string> captures;
   bool recorded = true;
+  std::set<base::Rank> living{0, 1};
   int looks = 0;  // for a stall
   bool capture_begins = true;
   std::optional<SlowdownHandler> handler;
@@ -33,6 +35,7 @@ struct SlowdownScene : test::JobScene {
         SlowdownHandler::Hooks{.slower = [this](const std::string& s, const model::RankSet&) { tell(s); },
                                .say = [this](const std::string& s) { lines.push_back(s); },
                                .recorded = [this] { return recorded; },
+                               .lives = [this](base::Rank rank) { return living.contains(rank); },
                                .capture =
                                    [this](double seconds, std::string_view reason) {
                                      captures.push_back(fmt::format("{} {:.0f}", reason, seconds));
@@ -103,6 +106,33 @@ TEST_CASE("slowdown handler: a silence is captured, and told if the capture has 
   busy.run_for(8);
   CHECK(busy.captures.size() == 1);
   CHECK(busy.lines.empty());
+}
+
+TEST_CASE("slowdown handler: no silence and no capture once all ranks that made steps have ended") {
+  SlowdownScene s;
+  s.steps(100, 0.1);
+  s.living = {7};  // made no step
+  s.run_for(20);
+  CHECK(s.captures.empty());
+  CHECK(s.lines.empty());
+  CHECK(s.looks == 0);
+
+  // One that lives on may wait for the others.
+  SlowdownScene one;
+  one.steps(100, 0.1);
+  one.living = {1};
+  one.run_for(8);
+  CHECK(one.lines.size() == 1);
+
+  // A capture that waits for the end of another one.
+  SlowdownScene slow;
+  slow.steps(200, 0.1);
+  slow.capture_begins = false;
+  slow.steps(40, 0.2);
+  const size_t tried = slow.captures.size();
+  slow.living = {};
+  slow.run_for(10);
+  CHECK(slow.captures.size() == tried);
 }
 
 TEST_CASE("slowdown handler: a silence that outlasts its capture is looked at until a stall is open") {
