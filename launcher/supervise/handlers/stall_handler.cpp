@@ -3,9 +3,25 @@
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace xpurun::launcher {
 
+// After the signal, the ranks stand where they handle it, which explains nothing.
+bool StallHandler::keeps_verdict() const {
+  const auto& stalls = std::as_const(parts_.journal).manifest().stalls;
+  return hooks_.was_interrupted && hooks_.was_interrupted() &&
+         std::any_of(stalls.begin(), stalls.end(), [](const model::Stall& s) {
+           return s.cleared_s < 0 && s.verdict.kind == model::VerdictKind::hang;
+         });
+}
+
 void StallHandler::changed(const StallEvent& event) {
+  if (keeps_verdict()) {
+    base::log_info("stall {}: not judged again after the signal", event.stall);
+    return;
+  }
   switch (event.change) {
     case StallChange::raised:
       raised(event);

@@ -62,6 +62,8 @@ class StallHandler {
   void close(model::Stall& stall);
   // The record of this stall of the watcher; null if there is none or it is closed.
   model::Stall* record_of(const StallEvent& event);
+  // The user has ended the job while a hang that was reported lasted.
+  bool keeps_verdict() const;
   void ask(model::Stall& stall);
   void request_dump(const model::Stall& stall, base::Rank longest);
 

@@ -13,6 +13,7 @@ struct StallScene : test::DumpScene {
   bool nodes_take_over = false;
   bool nodes_lead = false;
   bool wants_report = true;
+  bool interrupted = false;
   StallHandler stalls{
       {journal, dumps, job, options},
       {.raised = [this] { return nodes("raised"); },
@@ -27,7 +28,8 @@ struct StallScene : test::DumpScene {
              tell(fmt::format("close {}", stall.n));
              stall.cleared_s = now_s();
              return wants_report;
-           }}};
+           },
+       .was_interrupted = [this] { return interrupted; }}};
 
   void change(StallChange change, const model::RankSet& ranks = {1}, int stall = 1) {
     stalls.changed({.change = change, .stall = stall, .ranks = ranks, .longest = ranks.lowest()});
@@ -212,6 +214,25 @@ TEST_CASE("new stacks and new evidence of an open stall are reported") {
   s.job.phase = JobPhase::settling;
   s.stalls.report();
   CHECK(s.told().empty());
+}
+
+TEST_CASE("after a signal, a hang that was reported is not judged by the places of the signal's handlers") {
+  StallScene s;
+  s.raise({0, 1});
+  s.end_dump();
+  s.interrupted = true;
+  s.raise({2}, 2);  // no hang is known yet: the stacks are all that the last verdict has
+  CHECK(s.all().size() == 2);
+  s.end_dump();
+  s.all()[0].verdict.kind = model::VerdictKind::hang;
+  s.raise({3}, 3);
+  s.change(StallChange::joined, {0});
+  s.change(StallChange::escalated, {0});
+  s.change(StallChange::merged, {0});
+  REQUIRE(s.all().size() == 2);
+  CHECK(s.all()[0].ranks == model::RankSet{0, 1});
+  CHECK(s.all()[0].dump == "dumps/1-hang");
+  CHECK(s.journal.manifest().dumps.size() == 2);
 }
 
 TEST_CASE("a stall that was found early is dumped again when the timeout has passed") {
