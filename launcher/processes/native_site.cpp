@@ -19,6 +19,7 @@ bool NativeSite::moves(base::MonoNs now, const NativeLook& look) {
   }
   const uint64_t call = own == look.frames.begin() ? 0 : own->pc;
   const bool moved = at_ == 0 || function != function_ || (call != call_ && !look.circles);
+  looks_ = moved ? 1 : looks_ + 1;
   at_ = now;
   function_ = function;
   call_ = call;

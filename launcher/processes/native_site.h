@@ -17,6 +17,7 @@ class NativeSite {
   bool known(base::MonoNs now, base::MonoNs age) const { return at_ > 0 && now - at_ <= age; }
   bool circles() const { return circles_; }  // at the latest look
   base::MonoNs at() const { return at_; }    // of the latest look; 0: none
+  int looks() const { return looks_; }       // that have met the thread where it is
   // Other signs have shown progress.
   void forget() { *this = {}; }
 
@@ -25,6 +26,7 @@ class NativeSite {
   uint64_t function_ = 0;  // with all its callers
   uint64_t call_ = 0;      // return address in that function; 0: it calls nothing
   bool circles_ = false;
+  int looks_ = 0;
 };
 
 }  // namespace xpurun::launcher
