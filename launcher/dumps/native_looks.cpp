@@ -2,9 +2,11 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "launcher/os/pidfd.h"
 #include "launcher/spawn/install_paths.h"
 
 #include <algorithm>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <utility>
 #include <vector>
@@ -67,13 +69,28 @@ void NativeLooks::take(std::string_view line) {
                           .pc = pc.value_or(0)});
 }
 
+void NativeLooks::give_up() {
+  constexpr int kMostMs = 300;
+  if (helper_.pid() <= 0) {
+    return;
+  }
+  look_ = {.given_up = true};
+  const auto ended = Pidfd::open(helper_.pid());
+  helper_.kill();
+  if (ended) {
+    pollfd until{.fd = ended->fd(), .events = POLLIN, .revents = 0};
+    ::poll(&until, 1, kMostMs);
+  }
+}
+
 bool NativeLooks::helper_ended(base::Pid pid, base::WaitStatus) {
   if (!is_helper(pid)) {
     return false;
   }
   read_output();  // the last lines are still in the pipe
   stop();
-  setup_.looked(target_, std::exchange(look_, {}));
+  NativeLook look = std::exchange(look_, {});
+  setup_.looked(target_, look.given_up ? NativeLook{.given_up = true} : std::move(look));
   return true;
 }
 

@@ -32,8 +32,9 @@ class NativeLooks {
 
   // Starts a look, unless one is under way.
   void look_at(base::Pid pid);
-  // Ends a look under way: a dump begins, and only one process can hold the rank.
-  void give_up() { helper_.kill(); }
+  // Ends a look under way: a dump begins, and only one process can hold the rank. Waits until the helper has
+  // let the rank go, at most for a fraction of a second.
+  void give_up();
   bool is_helper(base::Pid pid) const { return helper_.pid() > 0 && helper_.pid() == pid; }
   // Call for every reaped child. True if the pid was the helper.
   bool helper_ended(base::Pid pid, base::WaitStatus status);

@@ -10,6 +10,7 @@ namespace xpurun::launcher {
 struct NativeLook {
   std::vector<model::Frame> frames;  // innermost first: pc, module and function; empty: not readable
   bool circles = false;              // see stackdump/ptrace/loop_watch.h
+  bool given_up = false;             // a dump began meanwhile: no frames, and no failure
 };
 
 }  // namespace xpurun::launcher

@@ -9,7 +9,7 @@ namespace xpurun::launcher {
 
 bool NativeSite::moves(base::MonoNs now, const NativeLook& look) {
   if (look.frames.empty()) {
-    ++missed_;
+    missed_ += look.given_up ? 0 : 1;
     return false;
   }
   missed_ = 0;
@@ -21,6 +21,7 @@ bool NativeSite::moves(base::MonoNs now, const NativeLook& look) {
   }
   const uint64_t call = own == look.frames.begin() ? 0 : own->pc;
   const bool moved = at_ == 0 || function != function_ || (call != call_ && !look.circles);
+  looks_ = moved ? 1 : looks_ + 1;
   at_ = now;
   function_ = function;
   call_ = call;

@@ -18,6 +18,7 @@ class NativeSite {
   bool known(int most) const { return at_ > 0 && missed_ < most; }
   bool circles() const { return circles_; }  // at the latest look
   base::MonoNs at() const { return at_; }    // of the latest look; 0: none
+  int looks() const { return looks_; }       // that have met the thread where it is
   // Other signs have shown progress.
   void forget() { *this = {}; }
 
@@ -27,6 +28,7 @@ class NativeSite {
   uint64_t call_ = 0;      // return address in that function; 0: it calls nothing
   bool circles_ = false;
   int missed_ = 0;  // looks since then that have failed
+  int looks_ = 0;
 };
 
 }  // namespace xpurun::launcher

@@ -104,15 +104,24 @@ base::Result<int> Supervisor::run_command() {
 
 void Supervisor::judge_now() {
   constexpr double kLookS = 1.5;
+  constexpr double kMostS = 4;
+  loop_.after(kLookS, [this] { judge_after_looks(kMostS - kLookS); });
+}
+
+// Native ranks that compute, or poll for others, need some looks at their stacks.
+void Supervisor::judge_after_looks(double left_s) {
   constexpr double kStillS = 1;
-  loop_.after(kLookS, [this] {
-    watcher_.look_for_stall(kStillS, Watcher::Look::now);
-    if (!dumps_.busy()) {
-      dumps_.request({.why = model::DumpReason::request, .reply = {}});
-    }
-    // The end waits for the dump and its report.
-    ending_.detach();
-  });
+  constexpr double kAgainS = 0.1;
+  if (left_s > 0 && watcher_.wants_more_looks(kStillS)) {
+    loop_.after(kAgainS, [this, left_s] { judge_after_looks(left_s - kAgainS); });
+    return;
+  }
+  watcher_.look_for_stall(kStillS, Watcher::Look::now);
+  if (!dumps_.busy()) {
+    dumps_.request({.why = model::DumpReason::request, .reply = {}});
+  }
+  // The end waits for the dump and its report.
+  ending_.detach();
 }
 
 LiveStatus Supervisor::live_status() {

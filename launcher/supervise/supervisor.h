@@ -72,6 +72,7 @@ class Supervisor {
   base::Result<int> run_command();
   // Of a job that xpurun has not started: one look, one dump, one verdict.
   void judge_now();
+  void judge_after_looks(double left_s);
   LiveStatus live_status();
   std::function<void(const std::string&)> say();
 

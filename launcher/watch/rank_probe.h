@@ -18,8 +18,9 @@ namespace xpurun::launcher {
 struct StillSigns {
   WaitTarget waits_for = WaitTarget::nobody;
   unsigned condition = 0;
-  bool loops =
-      false;  // wakes up so often that few samples prove no stillness: a loop whose time is in one line
+  // Few samples prove no stillness: the thread wakes up often, in a loop whose time is in one line, or it
+  // computes, and few looks have met its stack.
+  bool loops = false;
 };
 
 class RankProbe {
@@ -40,6 +41,10 @@ class RankProbe {
   // Since when only a look at the stack can tell whether the rank moves; 0: other signs do.
   virtual base::MonoNs wants_look(base::MonoNs /*now*/) const { return 0; }
   virtual void looked(base::MonoNs /*now*/, const NativeLook&) {}
+  // Only looks can prove that the rank has stood still for `still_s`, and too few have been taken.
+  virtual bool wants_more_looks(base::MonoNs /*now*/, double /*still_s*/) const { return false; }
+  // Somebody waits for the answer: looks follow each other at once.
+  virtual void hurry() {}
   // An exception has ended a process of the rank.
   virtual void helper_failed() {}
   // A dump has stopped the rank.

@@ -3,6 +3,7 @@
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/wait_patterns.h"
 #include "stackdump/native/kernel_view.h"
 
 #include <algorithm>
@@ -100,7 +101,7 @@ bool RankWatch::sample_without_python() {
 base::MonoNs RankWatch::look_interval() const {
   constexpr base::MonoNs kShortest = 250'000'000;
   constexpr base::MonoNs kLongest = 20'000'000'000;
-  return std::clamp(hang_timeout_ / 8, kShortest, kLongest);
+  return hurried_ ? kShortest : std::clamp(hang_timeout_ / 8, kShortest, kLongest);
 }
 
 base::MonoNs RankWatch::wants_look(base::MonoNs now) const {
@@ -111,6 +112,10 @@ base::MonoNs RankWatch::wants_look(base::MonoNs now) const {
 void RankWatch::looked(base::MonoNs now, const NativeLook& look) {
   looked_ = now;
   const bool first = site_.at() == 0;  // until now, CPU time was progress
+  if (!look.frames.empty()) {
+    const auto wait = report::find_wait(look.frames, {.idle = false});
+    polls_for_peers_ = wait && report::waits_for_peers(wait->kind);
+  }
   if (computes_since_ > 0 && site_.moves(now, look) && !first) {
     note_motion(now);
   }
@@ -234,7 +239,8 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
     progress = progress || moves_data || faults >= kFaultProgressPerS * seconds;
     const double starved_s = queue_s(previous, last);
     // A thread that circles had a CPU, and went nowhere.
-    starved_ = loop_.circling() || site_.circles()
+    const bool polls = polls_for_peers_ && site_.at() > 0;  // and needs little of it to get further
+    starved_ = loop_.circling() || site_.circles() || polls
                    ? 0
                    : starved_ + base::s_to_ns(std::clamp(starved_s, 0.0, seconds));
   }
@@ -282,6 +288,15 @@ model::HelperLife RankWatch::helper_life() const {
   return helps_in_vain() ? model::HelperLife::still : helpers_.life();
 }
 
+bool RankWatch::few_looks() const {
+  constexpr int kProof = 3;
+  return computes_since_ > 0 && site_.looks() < kProof;
+}
+
+bool RankWatch::wants_more_looks(base::MonoNs now, double still_s) const {
+  return few_looks() || (computes_since_ > 0 && this->still_s(now) < still_s);
+}
+
 StillSigns RankWatch::signs() const {
   if (in_calls_) {
     return {.waits_for = WaitTarget::peers};
@@ -290,10 +305,11 @@ StillSigns RankWatch::signs() const {
   const double seconds = some ? base::ns_to_s(usage_.back().at - usage_.front().at) : 0;
   const double cpu_s = some ? usage_.back().main_cpu_s - usage_.front().main_cpu_s : 0;
   const bool computes = seconds > 0 && cpu_s / seconds >= kComputingShare;
-  return {.waits_for = helpers_.target(),
-          .condition = (computes ? 1U : 0U) | static_cast<unsigned>(helper_life()) << 1 |
-                       static_cast<unsigned>(helpers_.outside()) << 4,
-          .loops = helpers_.wake_rate() >= (helpers_.sleeps() ? kSleepWakesPerS : kLoopWakesPerS)};
+  return {
+      .waits_for = helpers_.target(),
+      .condition = (computes ? 1U : 0U) | static_cast<unsigned>(helper_life()) << 1 |
+                   static_cast<unsigned>(helpers_.outside()) << 4,
+      .loops = few_looks() || helpers_.wake_rate() >= (helpers_.sleeps() ? kSleepWakesPerS : kLoopWakesPerS)};
 }
 
 model::RankObservation RankWatch::observe(base::MonoNs now) const {

@@ -47,6 +47,8 @@ class RankWatch final : public RankProbe {
   }
   base::MonoNs wants_look(base::MonoNs now) const override;
   void looked(base::MonoNs now, const NativeLook& look) override;
+  bool wants_more_looks(base::MonoNs now, double still_s) const override;
+  void hurry() override { hurried_ = true; }
   void helper_failed() override { ++failed_; }
   void held() override {
     loop_.held();
@@ -83,6 +85,7 @@ class RankWatch final : public RankProbe {
   bool sample_computation(base::MonoNs now, bool other_progress);
   // Between two looks at a native thread that computes.
   base::MonoNs look_interval() const;
+  bool few_looks() const;
   // A pool starts a new process for each that ends, without end if all raise.
   bool helps_in_vain() const;
   // As of the helpers, but not where each of them fails.
@@ -109,7 +112,9 @@ class RankWatch final : public RankProbe {
   bool on_cpu_ = false;              // at this sample
   base::MonoNs computes_since_ = 0;  // was on a CPU, and nothing else shows what it does; 0: neither
   NativeSite site_;
-  base::MonoNs looked_ = 0;  // the latest look, also one that has failed
+  base::MonoNs looked_ = 0;       // the latest look, also one that has failed
+  bool polls_for_peers_ = false;  // at the latest look
+  bool hurried_ = false;
   base::MonoNs last_progress_;
   base::MonoNs starved_ = 0;
   base::MonoNs main_moved_;  // last progress of the main thread itself, without its helpers

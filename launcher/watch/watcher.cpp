@@ -129,8 +129,11 @@ void Watcher::process_known() {
     const bool watchable = (p->record.identity != model::RankSource::single || p->record.python) && !starts;
     const auto it = probes_.find(p->record.pid);
     if (watchable && (it == probes_.end() || it->second->rank() != p->record.rank)) {
-      probes_.insert_or_assign(
-          p->record.pid, make_probe_(p->record.rank, p->record.pid, now, parts_.options.hang_timeout_s));
+      auto probe = make_probe_(p->record.rank, p->record.pid, now, parts_.options.hang_timeout_s);
+      if (parts_.options.judge_now) {
+        probe->hurry();
+      }
+      probes_.insert_or_assign(p->record.pid, std::move(probe));
       listener_.rank_found();
     }
   }
@@ -230,7 +233,9 @@ void Watcher::sample_ranks(base::MonoNs now) {
   }
   sample_launcher(now);
   find_stalls(now);
-  look_at_stacks(now);
+  if (!looking_ && !ranks_are_held_()) {  // a stall may have begun a dump
+    look_at_stacks(now);
+  }
 }
 
 // One look at a time; who has waited longest comes first.
@@ -253,6 +258,15 @@ void Watcher::looked(base::Pid pid, const NativeLook& look) {
   if (const auto probe = probes_.find(pid); probe != probes_.end()) {
     probe->second->looked(parts_.loop.now(), look);
   }
+  if (parts_.options.judge_now && !ranks_are_held_()) {
+    look_at_stacks(parts_.loop.now());
+  }
+}
+
+bool Watcher::wants_more_looks(double still_s) const {
+  const base::MonoNs now = parts_.loop.now();
+  return std::any_of(probes_.begin(), probes_.end(),
+                     [&](const auto& entry) { return entry.second->wants_more_looks(now, still_s); });
 }
 
 void Watcher::note_position(const RankProbe& probe, base::Pid pid) {

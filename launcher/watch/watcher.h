@@ -80,6 +80,8 @@ class Watcher {
   };
   void look_for_stall(double still_s, Look look);
   void looked(base::Pid pid, const NativeLook& look);
+  // Whether further looks may prove that a rank has stood still for `still_s`.
+  bool wants_more_looks(double still_s) const;
   // An exception has ended a process of the rank.
   void helper_failed(base::Rank rank);
   // A dump has held the ranks for this duration.

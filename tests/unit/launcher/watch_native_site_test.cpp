@@ -92,6 +92,8 @@ TEST_CASE("looks that have failed show nothing, and what was known becomes old; 
   CHECK(site.moves(1, inside_of("wait_flag", 10)));
   CHECK_FALSE(site.moves(2, {}));
   CHECK(site.known(2));
+  CHECK_FALSE(site.moves(2, {.given_up = true}));
+  CHECK(site.known(2));
   CHECK_FALSE(site.known(1));
   CHECK_FALSE(site.moves(3, inside_of("wait_flag", 10)));
 }
@@ -101,4 +103,34 @@ TEST_CASE("a native rank that computes in one place stands still, in several it 
   CHECK(still_after_looks({inside_of("a", 10), inside_of("b", 10)}, 20) < 3);
   CHECK(still_after_looks({}, 20) == 0);              // no looks: CPU time is progress
   CHECK(still_after_looks({NativeLook{}}, 20) == 0);  // nor from looks that fail
+}
+
+TEST_CASE("who waits for the answer gets looks at once, and a few of one place as proof") {
+  const Computer child;
+  base::MonoNs now = kLookSecond;
+  RankWatch rank(1, child.pid, now, 300, {});
+  rank.hurry();
+  const auto step = [&](const NativeLook& look) {
+    now += kLookSecond / 2;
+    rank.sample(now, [] { return std::vector<Descendant>(); });
+    if (rank.wants_look(now) > 0) {
+      rank.looked(now, look);
+    }
+  };
+  const NativeLook sends = {.frames = {{.func = "PMPI_Send", .module = "libmpi.so.40", .pc = 7},
+                                       own_frame("exchange", 50),
+                                       own_frame("main", 900)}};
+  step(sends);
+  step(sends);  // the first look
+  CHECK(rank.wants_more_looks(now, 1));
+  step(sends);
+  CHECK(rank.signs().loops);  // two looks are no proof
+  step(sends);
+  CHECK_FALSE(rank.signs().loops);
+  CHECK_FALSE(rank.wants_more_looks(now, 1));
+  CHECK(rank.wants_more_looks(now, 10));
+  CHECK(rank.still_s(now) >= 1);
+  step(inside_of("step", 10));
+  CHECK(rank.signs().loops);
+  CHECK(rank.still_s(now) == 0);
 }
