@@ -1,7 +1,6 @@
 // xpurun now: the verdict on the newest job of this host, at once.
 #include "commands/attach/now.h"
 
-#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/run_dir.h"
@@ -9,7 +8,6 @@
 #include "common/wire/notice.h"
 #include "launcher/control/control_client.h"
 #include "launcher/options/exit_status.h"
-#include "launcher/output/text_block.h"
 #include "launcher/processes/identity.h"
 #include "report/build/build.h"
 #include "report/diagnosis/diagnose.h"
@@ -75,18 +73,11 @@ struct Ranked {
   FoundJob job;
 };
 
-bool is_at_or_below(const std::map<base::Pid, Process>& all, base::Pid pid, base::Pid top) {
-  auto p = all.find(pid);
-  while (p != all.end() && p->first != top && p->second.stat.ppid != p->first) {
-    p = all.find(p->second.stat.ppid);
+void take_newest(std::optional<Ranked>& best, Ranked one) {
+  const auto key = [](const Ranked& r) { return std::tuple(r.order, r.job.start_ticks); };
+  if (!best || key(*best) < key(one)) {
+    best = std::move(one);
   }
-  return p != all.end() && p->first == top;
-}
-
-// "xpurun attach --now" takes a launcher, or any process of a job that xpurun has started.
-base::Pid named_by(const std::map<base::Pid, Process>& all, base::Pid parent, const FoundJob& found) {
-  const bool several = found.targets.size() > 1 && parent > 1 && all.contains(parent);
-  return several ? parent : found.targets.front();
 }
 
 // The run directory, whose lock the supervisor's writer process holds.
@@ -114,56 +105,45 @@ base::Pid supervisor_of(const base::ProcFs& proc, base::Pid pid) {
   return supervisor_in(proc, proc.environ(pid));
 }
 
-std::vector<FoundJob> jobs_of(const base::ProcFs& proc, uint32_t user, base::Pid except) {
+base::Result<FoundJob> newest_job(const base::ProcFs& proc, uint32_t user, base::Pid except) {
   enum Order { python_process, python_tree, job };
   const auto all = processes_of(proc, user, except);
-  std::map<base::Pid, FoundJob> supervised;
   std::map<base::Pid, FoundJob> by_parent;
   std::map<base::Pid, size_t> workers;
-  std::vector<Ranked> found;
+  std::optional<Ranked> best;
   for (const auto& [pid, p] : all) {
     if (p.supervisor > 0) {
       const auto started = proc.stat(p.supervisor);
-      supervised.try_emplace(p.supervisor,
-                             FoundJob{.supervisor = p.supervisor,
-                                      .targets = {},
-                                      .start_ticks = started ? started->start_ticks : p.stat.start_ticks,
-                                      .pid = pid});
+      take_newest(best, {.order = job,
+                         .job = {.supervisor = p.supervisor,
+                                 .targets = {},
+                                 .start_ticks = started ? started->start_ticks : p.stat.start_ticks}});
     } else if (is_rank(all, p)) {
-      FoundJob& ranks = by_parent[p.stat.ppid];
-      ranks.targets.push_back(pid);
-      ranks.start_ticks = std::max(ranks.start_ticks, p.stat.start_ticks);
-      ranks.pid = named_by(all, p.stat.ppid, ranks);
+      FoundJob& found = by_parent[p.stat.ppid];
+      found.targets.push_back(pid);
+      found.start_ticks = std::max(found.start_ticks, p.stat.start_ticks);
     } else if (const auto parent = all.find(p.stat.ppid);
                p.python && parent != all.end() && parent->second.python) {
       ++workers[p.stat.ppid];
     }
   }
+  for (auto& [parent, found] : by_parent) {
+    take_newest(best, {.order = job, .job = std::move(found)});
+  }
   for (const auto& [pid, p] : all) {
     const auto parent = all.find(p.stat.ppid);
     const bool below_python = parent != all.end() && parent->second.python;
-    const bool launches = std::any_of(by_parent.begin(), by_parent.end(), [&](const auto& entry) {
-      return is_at_or_below(all, entry.second.targets.front(), pid);
-    });
-    if (p.python && !below_python && p.supervisor == 0 && !p.identity && !launches) {
-      found.push_back(
-          {.order = workers[pid] >= kSeveral ? python_tree : python_process,
-           .job = {.supervisor = 0, .targets = {pid}, .start_ticks = p.stat.start_ticks, .pid = pid}});
+    if (p.python && !below_python && p.supervisor == 0) {
+      take_newest(best, {.order = workers[pid] >= kSeveral ? python_tree : python_process,
+                         .job = {.supervisor = 0, .targets = {pid}, .start_ticks = p.stat.start_ticks}});
     }
   }
-  for (auto* jobs : {&supervised, &by_parent}) {
-    for (auto& [key, one] : *jobs) {
-      found.push_back({.order = job, .job = std::move(one)});
-    }
+  if (!best) {
+    return base::fail(base::Error{.what = base::cli_text("no job of this user runs on this host"),
+                                  .id = "E-NO-PROCESS",
+                                  .hint = "xpurun attach --now PID"});
   }
-  std::stable_sort(found.begin(), found.end(), [](const Ranked& a, const Ranked& b) {
-    return std::tuple(a.order, a.job.start_ticks) > std::tuple(b.order, b.job.start_ticks);
-  });
-  std::vector<FoundJob> out;
-  for (Ranked& one : found) {
-    out.push_back(std::move(one.job));
-  }
-  return out;
+  return std::move(best->job);
 }
 
 int judge_supervised(base::Pid supervisor) {
@@ -195,37 +175,16 @@ int judge_supervised(base::Pid supervisor) {
   return print(out);
 }
 
-std::string other_jobs_text(const base::ProcFs& proc, const std::vector<FoundJob>& jobs) {
-  constexpr size_t kMost = 5;
-  constexpr size_t kColumns = 60;
-  std::string out;
-  for (size_t i = 1; i < std::min(jobs.size(), 1 + kMost); ++i) {
-    const std::string command = base::sanitize(fmt::format("{}", fmt::join(proc.cmdline(jobs[i].pid), " ")));
-    out += fmt::format("xpurun:   {}\n", base::cli_text("another job: {}; xpurun attach --now {}",
-                                                        cut_end(command, kColumns), jobs[i].pid));
-  }
-  return out;
-}
-
 int now_command(const Invocation& call) {
   if (!call.words.operands.empty()) {
     return complain_usage(
         call, base::cli_text("now takes no arguments; of a given process: xpurun attach --now PID"));
   }
-  const base::ProcFs proc;
-  const std::vector<FoundJob> jobs = jobs_of(proc, ::geteuid(), ::getpid());
-  if (jobs.empty()) {
-    return complain({.what = base::cli_text("no job of this user runs on this host"),
-                     .id = "E-NO-PROCESS",
-                     .hint = "xpurun attach --now PID"},
-                    kExitFailure);
+  const auto job = newest_job(base::ProcFs(), ::geteuid(), ::getpid());
+  if (!job) {
+    return complain(job.error(), kExitFailure);
   }
-  const std::string others = other_jobs_text(proc, jobs);
-  const FoundJob& job = jobs.front();
-  const int status =
-      job.supervisor > 0 ? judge_supervised(job.supervisor) : judge_unwatched(call, job.targets);
-  base::write_stderr(others);
-  return status;
+  return job->supervisor > 0 ? judge_supervised(job->supervisor) : judge_unwatched(call, job->targets);
 }
 
 }  // namespace xpurun::launcher

@@ -90,7 +90,7 @@ class Attach(xpurun_test.Case):
         self.assertEqual(status, 0, stderr)
         verdict = self.verdict()
         self.assertEqual((verdict["id"], verdict["ranks"], verdict["state"]), ("running.now", [1], "stopped"), verdict)
-        self.assertRegex(stderr, r"xpurun: running: in a look of .*: rank 1 .*load_batch")
+        self.assertRegex(stderr, r"xpurun: running: rank 1 .*load_batch")
         self.assertEqual({state(pid) for pid in self.rank_pids().values()}, {"S", "T"})
         self.assertIsNone(launcher.poll())
 

@@ -168,9 +168,7 @@ std::optional<Verdict> looked_at(const Scene& scene) {
     v.id = kRunningNow;
     v.kind = VerdictKind::running;
     v.level = std::min(v.level, model::VerdictLevel::suspected);
-    // As long as xpurun looked, whatever the durations in the sentence are.
-    say(v, tr("in a look of {}, perhaps for longer: {}", seconds_words(scene.facts.run.elapsed_s),
-              hang->headline));
+    say(v, hang->headline);
     return v;
   }
   v.host = scene.facts.run.host;

@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <string>
 
 using namespace xpurun;
@@ -26,8 +25,8 @@ struct NowScene {
                                 fmt::format("Name:\tx\nTracerPid:\t0\nUid:\t{0}\t{0}\t{0}\t{0}\n", user)));
   }
   FoundJob newest() const {
-    const auto jobs = jobs_of(files.proc(), kUser, kShell + 99);
-    return jobs.empty() ? FoundJob() : jobs.front();
+    const auto job = newest_job(files.proc(), kUser, kShell + 99);
+    return job ? *job : FoundJob();
   }
 };
 
@@ -38,7 +37,7 @@ using Pids = std::vector<base::Pid>;
 TEST_CASE("now: the newest job of this user") {
   NowScene s;
   s.add(kShell, 1, "bash");
-  CHECK(jobs_of(s.files.proc(), kUser, 0).empty());
+  CHECK_FALSE(newest_job(s.files.proc(), kUser, 0).has_value());
   s.add(kShell + 1, kShell, "python3");
   CHECK(s.newest().targets == Pids{kShell + 1});
 
@@ -73,28 +72,4 @@ TEST_CASE("now: the newest job of this user") {
     CHECK(supervisor_of(s.files.proc(), kShell + 30) == test::kSupervisor);
     CHECK(supervisor_of(s.files.proc(), kShell + 1) == 0);
   }
-}
-
-TEST_CASE("now: the other jobs are named, each once") {
-  NowScene s;
-  const auto others = [&] { return other_jobs_text(s.files.proc(), jobs_of(s.files.proc(), kUser, 0)); };
-  s.add(kShell, 1, "bash");
-  s.add(kShell + 1, kShell, "python3");  // a launcher of ranks is no job beside them
-  s.add(kShell + 2, kShell + 1, "train", "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2");
-  s.add(kShell + 3, kShell + 1, "train", "RANK=1 LOCAL_RANK=1 WORLD_SIZE=2");
-  CHECK(others().empty());
-  s.add(kShell + 10, kShell, "python3");
-  CHECK(others() == fmt::format("xpurun:   another job: python3; xpurun attach --now {}\n", kShell + 10));
-  s.add(test::kSupervisor, kShell, "xpurun");
-  const std::string run = fmt::format("XPURUN_RUN=1:{}:20000:/tmp/x.sock", test::kSupervisor);
-  s.add(kShell + 20, test::kSupervisor, "mpirun", run);
-  s.add(kShell + 21, kShell + 20, "solver", run);
-  CHECK(others() == fmt::format("xpurun:   another job: python3; xpurun attach --now {}\n"
-                                "xpurun:   another job: python3; xpurun attach --now {}\n",
-                                kShell + 1, kShell + 10));
-  for (int i = 0; i < 6; ++i) {
-    s.add(kShell + 30 + i, kShell, "python3");
-  }
-  const std::string text = others();
-  CHECK(std::count(text.begin(), text.end(), '\n') == 5);
 }
