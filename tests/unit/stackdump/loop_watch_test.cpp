@@ -39,6 +39,17 @@ bool child_circles(Body body) {
   return out;
 }
 
+// On a busy machine, a look at a child that gets no CPU proves nothing; one of many finds the child on a CPU.
+template <typename Body>
+bool is_found_to_circle(Body body) {
+  constexpr int kLooks = 50;
+  bool found = false;
+  for (int i = 0; i < kLooks && !found; ++i) {
+    found = child_circles(body);
+  }
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("a thread circles where most looks meet states that it had before") {
@@ -51,7 +62,7 @@ TEST_CASE("a thread circles where most looks meet states that it had before") {
 
 TEST_CASE("a loop that waits for memory circles, one that counts does not, and one that sleeps is none") {
   static std::atomic<int> flag{0};
-  CHECK(child_circles([] {
+  CHECK(is_found_to_circle([] {
     while (flag.load() == 0) {
     }
   }));
