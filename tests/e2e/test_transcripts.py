@@ -87,7 +87,7 @@ class Transcripts(xpurun_test.Case):
         place.mkdir()
         command = shlex.join([str(PROGRAM), "--poll", "200ms", *OPTIONS.get(fault, ()), "--", PYTHON, str(JOB), fault,
                               str(place)])
-        env = self.env(TERM="xterm", LANG="C.UTF-8")
+        env = self.env(TERM="xterm", LANG="C.UTF-8", XPURUN_DUMP_DEADLINE="3s")
         env.pop("LD_LIBRARY_PATH", None)  # the build's own, with fake vendor libraries for other tests
         terminal = Terminal(place, columns, command, env)
         self.addCleanup(terminal.close)
