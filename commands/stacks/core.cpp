@@ -1,7 +1,6 @@
 // xpurun stacks --core: the processes of core files.
 #include "commands/stacks/task.h"
 #include "common/base/os/fd.h"
-#include "common/base/os/temporary_directory.h"
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
@@ -20,7 +19,6 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <optional>
 
 namespace xpurun::launcher {
 
@@ -105,14 +103,11 @@ int show_cores(const StacksTask& task) {
   if (!program) {
     return complain(program.error(), kExitFailure);
   }
-  std::optional<HeldInterrupts> held(std::in_place);
-  auto made = base::TemporaryDirectory::create("xpurun-stacks");
+  const auto made = ScratchDirectory::create("xpurun-stacks");
   if (!made) {
     return complain(made.error(), kExitFailure);
   }
-  const InterruptCleanup cleanup(made->path());  // ends after the directory
-  const base::TemporaryDirectory temporary = std::move(*made);
-  held.reset();
+  const ScratchDirectory& temporary = **made;
   std::vector<CoreProcess> cores;
   int status = 0;
   {

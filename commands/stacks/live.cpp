@@ -2,7 +2,6 @@
 #include "commands/stacks/task.h"
 #include "common/base/os/host.h"
 #include "common/base/os/io.h"
-#include "common/base/os/temporary_directory.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/model/stacks/stack_file.h"
@@ -16,7 +15,7 @@
 
 #include <algorithm>
 #include <ctime>
-#include <optional>
+#include <memory>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -111,20 +110,17 @@ int dump_and_show(const StacksTask& task) {
   const base::ProcFs proc;
   const auto pids = task.children ? with_descendants(proc, task.pids, ::getpid()) : task.pids;
   const std::vector<DumpTarget> targets = identify_targets(proc, pids);
-  std::optional<InterruptCleanup> cleanup;  // ends after the directory
-  base::TemporaryDirectory temporary;
+  std::unique_ptr<ScratchDirectory> temporary;
   if (task.out_dir.empty()) {
-    const HeldInterrupts held;
-    auto made = base::TemporaryDirectory::create("xpurun-stacks");
+    auto made = ScratchDirectory::create("xpurun-stacks");
     if (!made) {
       return complain(made.error(), kExitFailure);
     }
     temporary = std::move(*made);
-    cleanup.emplace(temporary.path());
   } else if (auto made = base::make_dirs(task.out_dir); !made) {
     return complain(made.error(), kExitFailure);
   }
-  const std::string directory = task.out_dir.empty() ? temporary.path() : task.out_dir;
+  const std::string directory = temporary ? temporary->path() : task.out_dir;
   auto taken = take_samples(task, targets, directory);
   if (!taken) {
     return complain(taken.error(), kExitFailure);

@@ -1,7 +1,6 @@
 // xpurun stacks: merges dumps, or first makes new ones of a live run, of any live process or of core files.
 #include "commands/stacks/task.h"
 #include "common/base/os/io.h"
-#include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/run_dir.h"
@@ -14,7 +13,6 @@
 
 #include <cstring>
 #include <elf.h>
-#include <optional>
 #include <sys/stat.h>
 
 namespace xpurun::launcher {
@@ -64,14 +62,11 @@ int merge(const std::vector<std::string>& paths, const StacksTask& task) {
 }
 
 int resolve_and_merge(const StacksTask& task) {
-  std::optional<HeldInterrupts> held(std::in_place);
-  auto made = base::TemporaryDirectory::create("xpurun-stacks");
+  const auto made = ScratchDirectory::create("xpurun-stacks");
   if (!made) {
     return complain(made.error(), kExitFailure);
   }
-  const InterruptCleanup cleanup(made->path());  // ends after the directory
-  const base::TemporaryDirectory temporary = std::move(*made);
-  held.reset();
+  const ScratchDirectory& temporary = **made;
   if (auto resolved = resolve_snapshots(task, temporary.path()); !resolved) {
     return complain(resolved.error(), kExitFailure);
   }

@@ -40,6 +40,12 @@ HeldInterrupts::~HeldInterrupts() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
+base::Result<std::unique_ptr<ScratchDirectory>> ScratchDirectory::create(const std::string& prefix) {
+  const HeldInterrupts held;
+  XPURUN_TRY_ASSIGN(base::TemporaryDirectory made, base::TemporaryDirectory::create(prefix));
+  return std::make_unique<ScratchDirectory>(std::move(made));
+}
+
 InterruptCleanup::InterruptCleanup(std::string directory) : directory_(std::move(directory)) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {

@@ -3,10 +3,13 @@
 #pragma once
 
 #include "common/base/os/fd.h"
+#include "common/base/os/temporary_directory.h"
 
 #include <csignal>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -36,6 +39,18 @@ class InterruptCleanup {
   std::string directory_;
   base::UniqueFd signalled_;  // one byte a signal, its number; 0 ends the thread
   std::thread thread_;
+};
+
+// A temporary directory that is removed at its end and on an interrupt, from its creation on.
+class ScratchDirectory {
+ public:
+  static base::Result<std::unique_ptr<ScratchDirectory>> create(const std::string& prefix);
+  explicit ScratchDirectory(base::TemporaryDirectory made) : cleanup_(made.path()), made_(std::move(made)) {}
+  const std::string& path() const { return made_.path(); }
+
+ private:
+  InterruptCleanup cleanup_;  // ends after the directory
+  base::TemporaryDirectory made_;
 };
 
 }  // namespace xpurun::launcher
