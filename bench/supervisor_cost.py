@@ -4,9 +4,10 @@
 usage: bench/supervisor_cost.py XPURUN [SECONDS]
 
 The ranks are Python processes with a launcher's environment, some depth of stack and 16 threads each. Prints the
-supervisor's CPU time as a share of one core and its largest resident size: for the default timeout, for a short
-timeout with the shortest polling interval, and for the same with ranks that stand still and wait for their threads,
-which the supervisor then watches too.
+supervisor's CPU time as a share of one core and its largest resident size, and the CPU time of the helper that reads
+what the kernel counts about the host: for the default timeout, for a short timeout with the shortest polling
+interval, and for the same with ranks that stand still and wait for their threads, which the supervisor then watches
+too.
 """
 
 import os
@@ -44,6 +45,14 @@ def peak_mib(pid):
     return 0.0
 
 
+def host_helper(pid):
+    """The child that reads the host's counters; None while there is none."""
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if b"--watch-machine" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
+            return int(child)
+    return None
+
+
 def measure(xpurun, timeout, moves, seconds):
     with tempfile.TemporaryDirectory() as work:
         script = "for r in 0 1 2 3 4 5 6 7; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=8 %s -c '%s' & done; wait" % (
@@ -52,10 +61,12 @@ def measure(xpurun, timeout, moves, seconds):
                              start_new_session=True, stderr=subprocess.DEVNULL)
         try:
             time.sleep(6)  # after the start, when discovery is frequent
-            before, begun = cpu_seconds(p.pid), time.monotonic()
+            helper = host_helper(p.pid)
+            before, begun = [cpu_seconds(pid) for pid in (p.pid, helper)], time.monotonic()
             time.sleep(seconds)
-            share = (cpu_seconds(p.pid) - before) / (time.monotonic() - begun)
-            return share, peak_mib(p.pid)
+            took = time.monotonic() - begun
+            shares = [(cpu_seconds(pid) - b) / took for pid, b in zip((p.pid, helper), before)]
+            return *shares, peak_mib(p.pid)
         finally:
             os.killpg(p.pid, signal.SIGKILL)
             p.wait()
@@ -64,9 +75,9 @@ def measure(xpurun, timeout, moves, seconds):
 def main():
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 30
     for timeout, moves in (("300s", 1), ("5s", 1), ("5s", 0)):
-        share, peak = measure(sys.argv[1], timeout, moves, seconds)
+        share, helper, peak = measure(sys.argv[1], timeout, moves, seconds)
         print(f"--hang-timeout {timeout}, {'moving' if moves else 'still'}: {100 * share:.2f} % of one core, "
-              f"{peak:.1f} MiB at most")
+              f"{peak:.1f} MiB at most; host helper {100 * helper:.2f} %")
 
 
 if __name__ == "__main__":

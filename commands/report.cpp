@@ -31,6 +31,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <unistd.h>
 #include <vector>
 
@@ -140,7 +141,7 @@ int show(const Invocation& call, const model::RunDir& dir, const report::BuildRe
   if (format == Format::json) {
     return print(model::document_text(built.verdict, 2) + "\n");
   }
-  if (call.words.settings.has("verdict-only")) {
+  if (call.words.settings.has("verdict-only") || call.words.settings.has("steps-only")) {
     return print(built.verdict.sentence + "\n");
   }
   const auto json = built.spoken_report.empty() ? base::read_regular_file(dir.report_json())
@@ -190,9 +191,12 @@ int finish(const Invocation& call, const model::RunDir& dir, const report::Build
   return serve_report(dir.report_html(), port_of(call));
 }
 
-// PyTorch's Flight Recorder dumps, copied together from the nodes of a job.
+// PyTorch's Flight Recorder dumps, copied together from the nodes of a job; or a file of NCCL's RAS.
 int flight_report(const Invocation& call, const std::string& dumps, const Setting* out) {
-  const model::RunDir dir(out != nullptr ? out->value : dumps + "/xpurun-report");
+  std::error_code ec;
+  const std::string beside =
+      std::filesystem::is_directory(dumps, ec) ? dumps : std::filesystem::path(dumps).parent_path().string();
+  const model::RunDir dir(out != nullptr ? out->value : (beside.empty() ? "." : beside) + "/xpurun-report");
   report::BuildOptions options{.language = language_of(call)};
   print_verdict_first(call, options);
   const auto built = report::build_flight_report(dumps, dir.path(), options);
@@ -212,6 +216,7 @@ report::BuildOptions options_of(const Invocation& call) {
     options.source = source->value == "off" ? report::SourceLines::none : report::SourceLines::read;
   }
   options.verdict_only = call.words.settings.has("verdict-only");
+  options.steps_only = call.words.settings.has("steps-only");
   print_verdict_first(call, options);
   return options;
 }
@@ -264,7 +269,8 @@ int report_command(const Invocation& call) {
                : complain_usage(call, base::cli_text("report takes --from or a run directory, not both"));
   }
   const Setting* out = call.words.settings.find("out");
-  if (operands.size() == 1 && report::is_flight_directory(operands.front())) {
+  if (operands.size() == 1 &&
+      (report::is_flight_directory(operands.front()) || report::is_ras_file(operands.front()))) {
     return flight_report(call, operands.front(), out);
   }
   if (operands.empty()) {

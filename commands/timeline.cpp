@@ -8,14 +8,20 @@
 #include "common/model/run_dir.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
+#include "report/pipeline/files.h"
 #include "report/pipeline/finder.h"
+#include "report/pipeline/paddle/log_files.h"
 #include "report/pipeline/view/trace_tracks.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <unistd.h>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -115,17 +121,35 @@ std::string default_out(const std::vector<std::string>& operands, const report::
 // The pipelines of the job as rows of their own.
 class PipelineExtra : public report::TimelineExtra {
  public:
-  explicit PipelineExtra(const report::TimelineOptions& options) : finder_({.groups = options.groups}) {}
+  // `logs`: pipelines of logs of Paddle, which hold no calls.
+  PipelineExtra(const report::TimelineOptions& options, std::optional<model::PipelineReport> logs)
+      : finder_({.groups = options.groups}), logs_(std::move(logs)) {}
 
   void add(const report::Activity& activity) override { finder_.add(activity); }
   std::vector<report::TimelineRows> rows(const report::JobClocks& clocks) override {
     const auto found = finder_.finish([&](const std::string& host) { return clocks.offset_ns(host); });
-    return found ? report::pipeline_rows(*found) : std::vector<report::TimelineRows>();
+    auto out = found ? report::pipeline_rows(*found) : std::vector<report::TimelineRows>();
+    if (logs_) {
+      auto more = report::pipeline_rows(*logs_);
+      std::move(more.begin(), more.end(), std::back_inserter(out));
+    }
+    return out;
   }
 
  private:
   report::PipelineFinder finder_;
+  std::optional<model::PipelineReport> logs_;
 };
+
+// Moves the directories with logs of Paddle out of the operands.
+std::vector<std::string> take_paddle_logs(std::vector<std::string>& operands) {
+  const auto logs = std::stable_partition(operands.begin(), operands.end(), [](const std::string& operand) {
+    return !report::holds_paddle_logs(operand);
+  });
+  std::vector<std::string> out(std::make_move_iterator(logs), std::make_move_iterator(operands.end()));
+  operands.erase(logs, operands.end());
+  return out;
+}
 
 std::string clocks_text(const report::JobClocks::Residual& clocks) {
   if (clocks.collectives == 0) {
@@ -181,7 +205,7 @@ int timeline_command(const Invocation& call) {
   if (!found) {
     return complain(found.error(), kExitFailure);
   }
-  const std::vector<std::string>& operands = *found;
+  std::vector<std::string> operands = *found;
   const std::string out = value_of(call, "out");
   options->out = out.empty() ? default_out(operands, *options) : out;
   const bool to_stdout = options->out == "-";
@@ -196,9 +220,18 @@ int timeline_command(const Invocation& call) {
     return complain_usage(
         call, base::cli_text("a trace cannot be printed on a terminal; name a file with -o FILE"));
   }
-  PipelineExtra pipelines(*options);
+  const std::vector<std::string> logs = take_paddle_logs(operands);
+  if (!logs.empty() && options->format != report::TimelineFormat::perfetto) {
+    return complain_usage(call,
+                          base::cli_text("logs of Paddle: --format paddle of xpurun pipeline writes JSON"));
+  }
+  report::PipelineOfRun jobs;
+  if (!logs.empty()) {
+    jobs = report::read_pipeline(logs, {.groups = options->groups, .ranks = options->ranks});
+  }
+  PipelineExtra pipelines(*options, std::move(jobs.report));
   options->extra = &pipelines;
-  const auto result = report::make_timeline(operands, *options);
+  auto result = report::make_timeline(operands, *options);
   if (!result) {
     base::Error error = result.error();
     if (error.hint.empty()) {
@@ -206,6 +239,7 @@ int timeline_command(const Invocation& call) {
     }
     return complain(error, kExitFailure);
   }
+  std::move(jobs.problems.begin(), jobs.problems.end(), std::back_inserter(result->problems));
   for (size_t i = 0; i < result->problems.size() && i < kMostProblems; ++i) {
     (void)complain(result->problems[i], kExitFailure);
   }

@@ -1,6 +1,7 @@
 // xpurun top: shows the ranks of a live run, polled from its supervisor.
 #include "commands/child.h"
 #include "commands/commands.h"
+#include "commands/top_machine.h"
 #include "common/base/clock.h"
 #include "common/base/os/fd.h"
 #include "common/base/os/io.h"
@@ -21,7 +22,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -32,6 +35,7 @@ namespace {
 constexpr double kAnswerLimitS = 12;
 constexpr double kTopDumpLimitS = 60;
 constexpr size_t kWidest = 200;
+constexpr auto kBetweenReadings = std::chrono::seconds(1);
 
 using base::tr;
 
@@ -104,6 +108,39 @@ std::string fitted(const std::string& text, size_t columns, size_t rows) {
     out += cut_end(base::sanitize(line), columns) + '\n';
   }
   return out;
+}
+
+// This host, until the user has seen enough or the run has ended.
+int watch_machine(const model::RunDir& dir, double interval_s) {
+  auto screen = Screen::open();
+  if (!screen) {
+    return complain(screen.error(), kExitFailure);
+  }
+  MachineView view(dir);
+  while (view.read()) {
+    screen->show(view.text(screen->columns(), std::max<size_t>(screen->rows(), 2) - 1) +
+                 Ink::for_stream(STDOUT_FILENO).paint(Ink::Colour::faint, tr("q quit")));
+    switch (screen->wait(interval_s)) {
+      case Screen::Event::quit:
+        return 0;
+      case Screen::Event::signal:
+        return kExitSignalBase + screen->signal();
+      default:
+        break;
+    }
+  }
+  screen->close();
+  return ended(dir);
+}
+
+// Two readings, because one has no rates.
+int machine_once(const model::RunDir& dir, size_t columns) {
+  MachineView view(dir);
+  if (!view.read()) {
+    return ended(dir);
+  }
+  std::this_thread::sleep_for(kBetweenReadings);
+  return view.read() ? print(view.text(columns, 0)) : ended(dir);
 }
 
 int watch(const model::RunDir& dir, const std::string& control, double interval_s) {
@@ -193,15 +230,20 @@ int top_command(const Invocation& call) {
   if (run->outcome != model::RunOutcome::running) {
     return ended(*dir);
   }
+  const bool machine = call.words.settings.has("machine");
   if (call.words.settings.has("once") || !base::is_terminal(STDOUT_FILENO) ||
       !base::is_terminal(STDIN_FILENO)) {
-    const auto status = ask(run->control);
     const size_t columns = std::min(base::terminal_columns(STDOUT_FILENO), kWidest);
+    if (machine) {
+      return machine_once(*dir, columns);
+    }
+    const auto status = ask(run->control);
     return status ? print(live_table(*status, columns, 0, Ink::for_stream(STDOUT_FILENO)))
                   : complain(status.error(), kExitFailure);
   }
   const double seconds = interval != nullptr ? base::parse_duration_s(interval->value).value_or(1) : 1;
-  return watch(*dir, run->control, std::max(seconds, 0.1));
+  return machine ? watch_machine(*dir, std::max(seconds, 0.1))
+                 : watch(*dir, run->control, std::max(seconds, 0.1));
 }
 
 }  // namespace xpurun::launcher

@@ -20,6 +20,7 @@ import sys
 import tarfile
 import tempfile
 
+import old_glibc
 import sbom
 from bundle import DOCUMENTS, PRIVATE_LIBRARIES, SBOM, SCRIPTS, SOURCE, epoch
 from components import components
@@ -123,6 +124,7 @@ def make(build, dist):
         pathlib.Path(scratch, options["prefix"].lstrip("/")).rename(tree)
         strip(tree)
         originals = add_libraries(tree)
+        old_glibc.lower(elfs_below(tree), tree / PRIVATE_LIBRARIES / old_glibc.FUNCTIONS)
         check_nodes(tree)
         add_documents(tree, project["version"], components(build, originals))
         set_modes(tree)

@@ -21,6 +21,7 @@ import tempfile
 
 from bundle import DOCUMENTS, PRIVATE_LIBRARIES, SBOM, SCRIPTS, SOURCE, epoch, files_below, unpack
 from elf import elfs_below, output_of
+from old_glibc import OLD_PRELOAD
 
 # From libssl3 and liblzma5. libunwind8 before 1.6 and the libnats packages, whose names change, are not on this list.
 OF_THE_DISTRIBUTION = re.compile(r"^(libcrypto\.so\.3|libssl\.so\.3|liblzma\.so\.5)$")
@@ -79,7 +80,8 @@ def dependencies(scratch, root):
     (scratch / "debian").mkdir()
     (root / "DEBIAN").mkdir()  # by which dpkg-shlibdeps knows the root, for $ORIGIN
     shutil.copyfile(OURS / "control", scratch / "debian/control")
-    listing = output_of("dpkg-shlibdeps", "-O", f"-S{root}", f"-l{root / 'usr' / PRIVATE_LIBRARIES}",
+    # Without warnings: functions without a version (old_glibc.py) are unknown to dpkg, and were checked in the bundle.
+    listing = output_of("dpkg-shlibdeps", "--warnings=0", "-O", f"-S{root}", f"-l{root / 'usr' / PRIVATE_LIBRARIES}",
                         *(f"-x{package}" for package in private_packages(root / "usr")),
                         *(f"-e{path}" for path in elfs_below(root)), cwd=scratch)
     return re.search(r"^shlibs:Depends=(.*)$", listing, re.M)[1]
@@ -123,7 +125,8 @@ def make(archive, dist):
         root.mkdir()
         usr = tree.rename(root / "usr")
         for path in (usr / PRIVATE_LIBRARIES).iterdir():
-            if OF_THE_DISTRIBUTION.match(path.name):
+            # No host with the packages of the distribution has a glibc for which the second preload library is.
+            if OF_THE_DISTRIBUTION.match(path.name) or path.name == OLD_PRELOAD:
                 path.unlink()
         move(usr)
         add_documents(usr, version, maintainer())

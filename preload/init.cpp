@@ -2,6 +2,8 @@
 // so. It never fails, prints nothing, starts no thread and leaves no descriptor open.
 
 #include "common/wire/logs.h"
+#include "preload/heap/entries.h"
+#include "preload/heap/heap.h"
 #include "preload/marks/marks.h"
 #include "preload/mpi/ledger.h"
 #include "preload/process/crash_handler.h"
@@ -31,6 +33,7 @@ __attribute__((constructor)) void start(int argc, char** argv) {
     return;
   }
   const int saved_errno = errno;
+  find_heap_functions();
   const RunEnv run = parse_run_env(getenv(wire::kRunEnv));
   // The kernel drops signals with default disposition to PID 1 of a namespace. A handler would change that.
   if (run.supervisor == 0 || getpid() == 1) {
@@ -55,6 +58,7 @@ __attribute__((constructor)) void start(int argc, char** argv) {
     if (kind == ProcessKind::python) {
       offer_python_bootstrap(argc, argv);
     }
+    start_heap(run, kind);
     // Last, because the supervisor may examine the process as soon as the notice has arrived.
     send_hello(run.socket, make_notice(wire::NoticeKind::hello));
   }

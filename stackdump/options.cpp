@@ -88,6 +88,9 @@ base::Status set(Options& o, std::string_view name, const std::string& value) {
   } else if (name == "--gdb-limit-ms") {
     XPURUN_TRY_ASSIGN(const int64_t ms, number(name, value, 1));
     o.debuggers.gdb_limit_ns = ms * 1'000'000;
+  } else if (name == "--loop-limit-ms") {
+    XPURUN_TRY_ASSIGN(const int64_t ms, number(name, value, 1));
+    o.loop_limit_ns = ms * 1'000'000;
   } else if (name == "--gpu-stacks") {
     XPURUN_TRY_ASSIGN(o.debuggers.gpu, gpu_stacks(value));
   } else if (name == "--cuda-gdb") {

@@ -19,13 +19,14 @@ struct Options {
   std::string host;  // empty: this host's name
   ResolveSettings resolve;
   DebuggerSettings debuggers;
-  std::string snapshot;       // also write the copied data to this file
-  std::string from_snapshot;  // instead of a process
-  std::string from_core;      // a core file instead of a process
-  ModuleFiles files;          // search places for ELF files
-  bool loops = false;         // also find out whether the main thread circles
-  bool look = false;          // no file: the frames of the main thread on standard output; with `loops`
-  bool barrier = false;       // wait for a byte on standard input before stopping
+  std::string snapshot;                   // also write the copied data to this file
+  std::string from_snapshot;              // instead of a process
+  std::string from_core;                  // a core file instead of a process
+  ModuleFiles files;                      // search places for ELF files
+  bool loops = false;                     // also find out whether the main thread circles
+  int64_t loop_limit_ns = 1'200'000'000;  // how long a loop that sleeps is followed
+  bool look = false;     // no file: the frames of the main thread on standard output; with `loops`
+  bool barrier = false;  // wait for a byte on standard input before stopping
   // Instead of a dump: names of these addresses of the process, which may have ended, and the lines of its
   // /proc/PID/maps that they need.
   std::vector<Addr> places;

@@ -11,7 +11,6 @@
 #include "stackdump/debuggers/child_tool.h"
 #include "stackdump/memory/urgency.h"
 #include "stackdump/ptrace/access.h"
-#include "stackdump/ptrace/loop_watch.h"
 #include "stackdump/ptrace/stack_bounds.h"
 #include "stackdump/ptrace/traced_process.h"
 #include "stackdump/resolve/thread_resolver.h"
@@ -144,6 +143,14 @@ void demangle_rust(std::vector<model::ThreadStack>& threads) {
   });
 }
 
+// A lock that a loop asks for again and again is as good as one that the thread waits for.
+void take_polls(const std::vector<model::PolledFile>& polls, model::ThreadStack& thread) {
+  thread.polls = polls;
+  for (const model::PolledFile& file : polls) {
+    thread.lock = thread.lock.empty() ? file.lock : thread.lock;
+  }
+}
+
 // The interpreter's own loops keep their counters in objects: they circle, whatever the program does.
 bool is_of_interpreter(const model::Frame& f) {
   return f.kind != model::FrameKind::native || f.eval || f.module.starts_with("python") ||
@@ -248,6 +255,7 @@ void ProcessDump::list_threads() {
   for (base::Tid tid : base::ProcFs().threads(target_.pid)) {
     threads_.push_back({.tid = tid, .kernel = read_kernel_view(target_.pid, tid)});
     name_wait(target_.pid, live_, modules_.maps(), threads_.back().kernel);
+    name_peers(threads_.back().kernel, tid == target_.pid ? Wanted::readers_and_writers : Wanted::readers);
   }
 }
 
@@ -433,9 +441,11 @@ void ProcessDump::copy() {
   name_python_threads();
   if (python_.runtime && py_.complete) {
     // The tasks that a hang is about do not move, so that nothing is stopped for them.
-    read_tasks(live_, *python_.runtime, py_, base::mono_ns() + kTasksNs);
+    read_tasks(live_, *python_.runtime, modules_, py_, base::mono_ns() + kTasksNs);
     read_greenlets(live_, *python_.runtime, py_, base::mono_ns() + kTasksNs);
     read_task_locks(live_, python_.runtime->offsets, py_, base::mono_ns() + kTasksNs);
+    thread_locks_ = read_thread_locks(live_, python_.runtime->offsets, py_, base::mono_ns() + kTasksNs);
+    shares_ = read_sharers(live_, python_.runtime->offsets, py_, base::mono_ns() + kTasksNs);
     held_locks_ = read_held_locks(live_, *python_.runtime, modules_.maps(), base::mono_ns() + kTasksNs);
   }
   for (PyThread& t : py_.threads) {
@@ -453,13 +463,6 @@ void ProcessDump::copy() {
   if (auto maps = ProcMaps::read(image_); maps && !maps->all().empty()) {
     modules_.update(std::move(*maps));
   }
-}
-
-void ProcessDump::watch_for_loop() {
-  const bool runs = std::any_of(threads_.begin(), threads_.end(), [this](const ThreadCopy& t) {
-    return t.tid == target_.pid && t.registers && t.kernel.state == 'R';
-  });
-  main_circles_ = runs && method_ == "ptrace" && main_thread_circles(target_.pid, live_, modules_.maps());
 }
 
 // The thread id in the process's own PID namespace.
@@ -570,9 +573,14 @@ model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
     }
   }
   for (model::ThreadStack& t : threads) {
+    if (t.main) {
+      take_polls(main_polls_, t);
+    }
     t.circles = t.main && main_circles_ && !t.frames.empty() && !is_of_interpreter(t.frames.front());
   }
   out.threads = std::move(threads);
+  name_lock_holders(thread_locks_, out.threads);
+  name_sharers(shares_, out.threads);
   out.module_paths = resolver.module_paths();
   out.with_locals = py_.with_locals;
   out.interpreters = interpreters();

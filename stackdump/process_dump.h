@@ -10,6 +10,8 @@
 #include "stackdump/core/core_process.h"
 #include "stackdump/cpython/frames.h"
 #include "stackdump/cpython/thread_names.h"
+#include "stackdump/cpython/waits/shared_objects.h"
+#include "stackdump/cpython/waits/task_locks.h"
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/memory/snapshot_memory.h"
 #include "stackdump/native/modules.h"
@@ -58,8 +60,10 @@ class ProcessDump {
   void look_for_symbols_in(const std::string& directory);
   // Never fails as a whole: the result names the missing parts.
   void copy();
-  // After copy(): whether the main thread circles in native code (loop_watch.h). Takes some 60 ms.
-  void watch_for_loop();
+  // After copy(): whether the main thread circles in native code (loop_watch.h), which takes some 60 ms,
+  // raises and catches an exception again and again (resolve/raise_watch.h), which takes 200 ms, or is in a
+  // loop that looks for a file (resolve/call_watch.h), which takes up to `limit_ns`.
+  void watch_for_loop(int64_t limit_ns);
   base::MonoNs stop_ns() const { return stop_ns_; }
   int64_t pause_ns() const { return pause_ns_; }
 
@@ -101,6 +105,7 @@ class ProcessDump {
   void name_python_threads();
   std::vector<model::Interpreter> interpreters() const;
   std::optional<PyThread> python_of(const ThreadCopy& thread) const;
+  void watch_for_exceptions(const ThreadCopy& main);
   void fail(const base::Error& error, model::DumpStatus status);
 
   DumpTarget target_;
@@ -113,11 +118,14 @@ class ProcessDump {
   PythonLookup python_;
   PySnapshot py_;
   std::vector<model::SharedLock> held_locks_;
+  std::vector<ThreadLock> thread_locks_;
+  std::vector<ObjectShare> shares_;
   std::vector<AddrRange> python_pages_;  // pages that reading Python's structures touched in the rehearsal
   std::vector<Addr> thread_tables_;
   ThreadNames thread_names_;
   std::vector<ThreadCopy> threads_;
   bool main_circles_ = false;
+  std::vector<model::PolledFile> main_polls_;
   base::MonoNs listed_ns_ = 0;
   base::MonoNs stop_ns_ = 0;
   int64_t wall_ns_ = 0;

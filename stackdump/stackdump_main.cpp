@@ -176,7 +176,7 @@ int run(const Options& options) {
   ::setpriority(PRIO_PROCESS, 0, 0);
   say(fmt::format("stopped {} {}\n", (*dump)->stop_ns(), (*dump)->pause_ns()));
   if (options.loops) {
-    (*dump)->watch_for_loop();
+    (*dump)->watch_for_loop(options.loop_limit_ns);
   }
   model::ProcessStacks stacks = (*dump)->resolve(options.resolve);
   if (options.look) {

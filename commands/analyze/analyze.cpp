@@ -6,6 +6,7 @@
 #include "commands/commands.h"
 #include "common/base/tr.h"
 #include "common/model/json/json_text.h"
+#include "common/model/run_dir.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/output/text_block.h"
@@ -47,6 +48,20 @@ std::string people_text(model::SpeedReport report, const std::optional<model::Co
   return out;
 }
 
+// A trace directory has no run.json, and a short run no machine.json.
+std::string systrace_text(const model::SpeedReport& report, const std::vector<std::string>& operands) {
+  std::string out = report::systrace_results(report);
+  for (const std::string& operand : operands) {
+    const auto dir = model::RunDir::find(operand);
+    const auto run = dir ? model::load_run_manifest(dir->run_json())
+                         : base::Result<model::RunManifest>(base::fail(dir.error()));
+    const auto machine = run ? model::load_machine_history(dir->file(model::kMachineFile))
+                             : base::Result<model::MachineHistory>(base::fail(run.error()));
+    out += machine ? report::systrace_scheduler(*run, *machine) : std::string();
+  }
+  return out;
+}
+
 }  // namespace
 
 int analyze_command(const Invocation& call) {
@@ -84,7 +99,7 @@ int analyze_command(const Invocation& call) {
     comparison = report::compare(before->samples, speed->samples);
   }
   const int printed = print(name == "json"       ? json_text(speed->report, comparison)
-                            : name == "systrace" ? report::systrace_results(speed->report)
+                            : name == "systrace" ? systrace_text(speed->report, operands)
                                                  : people_text(speed->report, comparison));
   return printed != 0 ? printed : status_of(*speed);
 }

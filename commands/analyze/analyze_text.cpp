@@ -84,7 +84,7 @@ std::vector<const model::RankSpeed*> shown_ranks(const model::SpeedReport& r) {
 }
 
 // Headings above columns of numbers.
-std::string heads(std::initializer_list<std::pair<std::string, size_t>> names) {
+std::string heads(const std::vector<std::pair<std::string, size_t>>& names) {
   std::string out;
   for (const auto& [name, width] : names) {
     out += (out.empty() ? "" : " ") + pad_start(name, width);
@@ -92,38 +92,89 @@ std::string heads(std::initializer_list<std::pair<std::string, size_t>> names) {
   return out;
 }
 
+// A part of a rank's mean step; all parts together are the step.
+struct StepPart {
+  std::string head;
+  std::vector<Stage> stages;
+  bool always = false;  // shown where it is 0 on all ranks, too
+
+  double seconds(const model::RankSpeed& r) const {
+    double sum = 0;
+    for (const Stage stage : stages) {
+      sum += r.stages[stage];
+    }
+    return sum;
+  }
+};
+
+// A forward pass is known from the batch before it. Without batches it is a part of the rest, not 0.
+std::vector<StepPart> parts_of_steps(const std::vector<const model::RankSpeed*>& ranks) {
+  std::vector<StepPart> out = {
+      {tr("DATA"), {Stage::data}},           {tr("FORWARD"), {Stage::forward}},
+      {tr("BACKW."), {Stage::backward}},     {tr("OPTIM."), {Stage::optimizer}},
+      {tr("CALLS"), {Stage::communication}}, {tr("PAUSES"), {Stage::checkpoint, Stage::evaluation}},
+      {tr("GARBAGE"), {Stage::garbage}},     {tr("OTHER"), {Stage::other}, true}};
+  std::erase_if(out, [&ranks](const StepPart& part) {
+    return !part.always && std::none_of(ranks.begin(), ranks.end(), [&part](const model::RankSpeed* r) {
+      return short_seconds(part.seconds(*r)) != "0";
+    });
+  });
+  return out;
+}
+
+double mean_step(const std::vector<StepPart>& parts, const model::RankSpeed& r) {
+  double sum = 0;
+  for (const StepPart& part : parts) {
+    sum += part.seconds(r);
+  }
+  return sum;
+}
+
+// What the numbers mean, and what is not known.
+std::string about_table(const std::vector<const model::RankSpeed*>& ranks, size_t columns) {
+  const bool forward =
+      std::any_of(ranks.begin(), ranks.end(), [](const auto* r) { return r->stages[Stage::forward] > 0; });
+  return text_block(
+      tr("STEP is a median. MEAN is the sum of the columns to its right; WAIT, for other ranks, is a part of "
+         "them.") +
+          (forward ? ""
+                   : " " + tr("Where the forward pass begins is not known, as no data loader was seen: the "
+                              "forward pass is in OTHER.")),
+      columns, 0);
+}
+
 std::string wide_table(const std::vector<const model::RankSpeed*>& ranks) {
-  std::string out = heads({{tr("RANK"), 5},
-                           {tr("STEP"), 8},
-                           {tr("WAIT"), 8},
-                           {tr("DATA"), 8},
-                           {tr("FORWARD"), 8},
-                           {tr("BACKWARD"), 8},
-                           {tr("OPTIMIZ."), 8},
-                           {tr("GARBAGE"), 8},
-                           {tr("OTHER"), 8}}) +
-                    '\n';
+  constexpr size_t kColumn = 7;
+  const std::vector<StepPart> parts = parts_of_steps(ranks);
+  std::vector<std::pair<std::string, size_t>> names = {
+      {tr("RANK"), 4}, {tr("STEP"), kColumn}, {tr("WAIT"), kColumn}, {tr("MEAN"), kColumn}};
+  for (const StepPart& part : parts) {
+    names.emplace_back(part.head, kColumn);
+  }
+  std::string out = heads(names) + '\n';
   for (const model::RankSpeed* r : ranks) {
-    out += fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", r->rank,
-                       short_seconds(r->step_s), wait_text(*r), short_seconds(r->stages[Stage::data]),
-                       short_seconds(r->stages[Stage::forward]), short_seconds(r->stages[Stage::backward]),
-                       short_seconds(r->stages[Stage::optimizer]), short_seconds(r->stages[Stage::garbage]),
-                       short_seconds(r->stages[Stage::other]));
+    out += fmt::format("{:>4} {:>7} {:>7} {:>7}", r->rank, short_seconds(r->step_s), wait_text(*r),
+                       short_seconds(mean_step(parts, *r)));
+    for (const StepPart& part : parts) {
+      out += fmt::format(" {:>7}", short_seconds(part.seconds(*r)));
+    }
+    out += '\n';
   }
   return out;
 }
 
 std::string narrow_table(const std::vector<const model::RankSpeed*>& ranks, size_t columns) {
+  const std::vector<StepPart> parts = parts_of_steps(ranks);
   std::string out;
   for (const model::RankSpeed* r : ranks) {
-    std::string parts;
-    for (const Stage stage :
-         {Stage::data, Stage::forward, Stage::backward, Stage::optimizer, Stage::garbage}) {
-      parts += fmt::format(", {} {}", word_of(stage), short_seconds(r->stages[stage]));
+    std::string stages;
+    for (const StepPart& part : parts) {
+      stages += fmt::format(", {} {}", part.head, short_seconds(part.seconds(*r)));
     }
     out += definition(tr("rank {}", r->rank),
-                      tr("step {}, wait {}{}", short_seconds(r->step_s), wait_text(*r), parts), columns,
-                      kLabelColumn);
+                      tr("step {}, wait {}, mean {}{}", short_seconds(r->step_s), wait_text(*r),
+                         short_seconds(mean_step(parts, *r)), stages),
+                      columns, kLabelColumn);
   }
   return out;
 }
@@ -245,11 +296,12 @@ std::string analysis_text(const model::SpeedReport& r, size_t columns) {
     out += label(tr("next"), f.next, columns);
   }
   for (const model::CauseShare& one : r.what_if) {
-    out +=
-        label(tr("what if"), tr("without {}: {} of a step", word_of(one.cause), percent(one.share)), columns);
+    out += label(tr("what if"), report::what_if_words(one), columns);
   }
   const auto ranks = shown_ranks(r);
-  out += '\n' + (columns < kNarrow ? narrow_table(ranks, columns) : wide_table(ranks));
+  const std::string wide = wide_table(ranks);
+  out += '\n' + (wide.find('\n') > columns ? narrow_table(ranks, columns) : wide);
+  out += about_table(ranks, columns);
   if (ranks.size() < r.ranks.size()) {
     out += text_block(tr("{} of {} ranks; --format json has all", ranks.size(), r.ranks.size()), columns, 0);
   }

@@ -18,6 +18,7 @@ constexpr size_t kPath = 7;          // more, if there are records of GPUs
 constexpr size_t kShareColumn = 10;  // on a narrow terminal
 constexpr size_t kNarrowest = 20;    // of the function
 constexpr size_t kWidestRanks = 12;  // "0-3,8,10"
+constexpr size_t kStackIndent = 4;
 
 std::string share(double part) {
   return fmt::format("{:.1f}%", 100 * part);
@@ -77,7 +78,11 @@ std::string capture_text(const model::CaptureReport& capture, size_t rows, size_
              : fmt::format("\n{}{:>7} {:>6} {:>{}} {:>6} {}\n", paths ? fmt::format("{:>7}", "PATH") : "",
                            "OWN", "TOTAL", "BUT RANKS", kWidestRanks, "SPEND", "FUNCTION");
   for (size_t i = 0; i < std::min(rows, capture.functions.size()); ++i) {
-    out += row(capture.functions[i], paths, columns);
+    const model::CapturedFunction& f = capture.functions[i];
+    out += row(f, paths, columns);
+    if (!f.ranks.empty() && !f.stack.empty()) {
+      out += text_block(base::sanitize(f.stack), columns, kStackIndent);
+    }
   }
   if (!capture.gpu.empty()) {
     out += '\n' + gpu_capture_text(capture.gpu, rows, columns);

@@ -15,6 +15,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr size_t kGpuNumbers = 62;      // columns before the name
+constexpr size_t kGpuMedian = 10;       // column of the median, on a wide terminal
 constexpr size_t kGpuShareColumn = 10;  // on a narrow terminal
 constexpr size_t kNarrowestName = 16;   // of the name
 constexpr size_t kWidestGpuRanks = 9;
@@ -25,6 +26,12 @@ std::string share_of_time(double part) {
   return fmt::format("{:.1f}%", 100 * part);
 }
 
+// The column of the median with the blank behind it, where there is room.
+std::string median_column(std::string_view text, size_t columns) {
+  const bool wide = columns >= kGpuNumbers + kGpuMedian + kNarrowestName;
+  return wide ? fmt::format("{:>{}} ", text, kGpuMedian - 1) : std::string();
+}
+
 std::string row(const model::CapturedWork& w, size_t columns) {
   if (columns < kGpuNumbers + kNarrowestName) {
     const std::string who = w.ranks.empty() ? ""
@@ -32,12 +39,13 @@ std::string row(const model::CapturedWork& w, size_t columns) {
                                                           w.ranks.brief(), share_of_time(w.ranks_share));
     return definition(share_of_time(w.path), base::sanitize(w.name) + who, columns, kGpuShareColumn);
   }
-  return fmt::format("{:>6} {:>6} {:>7} {:>9} {:>9} {:>{}} {:>6} {:<2}{}\n", share_of_time(w.path),
-                     share_of_time(w.share), w.count, report::work_duration(w.mean_s),
+  const std::string median = median_column(report::work_duration(w.median_s), columns);
+  return fmt::format("{:>6} {:>6} {:>7} {}{:>9} {:>9} {:>{}} {:>6} {:<2}{}\n", share_of_time(w.path),
+                     share_of_time(w.share), w.count, median, report::work_duration(w.mean_s),
                      report::work_duration(w.spread_s),
                      w.ranks.empty() ? "" : base::elide_middle(w.ranks.text(), kWidestGpuRanks),
                      kWidestGpuRanks, w.ranks.empty() ? "" : share_of_time(w.ranks_share), "",
-                     base::elide_middle(base::sanitize(w.name), columns - kGpuNumbers));
+                     base::elide_middle(base::sanitize(w.name), columns - kGpuNumbers - median.size()));
 }
 
 std::string resource_row(const model::CapturedWork& w, const model::ResourceUse& use, size_t columns) {
@@ -86,8 +94,9 @@ std::string gpu_capture_text(const model::GpuCapture& capture, size_t rows, size
   }
   out += columns < kGpuNumbers + kNarrowestName
              ? std::string("\n")
-             : fmt::format("\n{:>6} {:>6} {:>7} {:>9} {:>9} {:>{}} {:>6} {:<2}{}\n", "PATH", "TOTAL", "COUNT",
-                           "MEAN", "SPREAD", "BUT RANKS", kWidestGpuRanks, "SPEND", "", "KERNEL, COPY, CALL");
+             : fmt::format("\n{:>6} {:>6} {:>7} {}{:>9} {:>9} {:>{}} {:>6} {:<2}{}\n", "PATH", "TOTAL",
+                           "COUNT", median_column("MEDIAN", columns), "MEAN", "SPREAD", "BUT RANKS",
+                           kWidestGpuRanks, "SPEND", "", "KERNEL, COPY, CALL");
   for (size_t i = 0; i < std::min(rows, capture.work.size()); ++i) {
     out += row(capture.work[i], columns);
   }

@@ -55,6 +55,13 @@ base::Result<report::PipelineOptions> read_pipeline_options(const Invocation& ca
   report::PipelineOptions out{
       .functions = {.forward = list_of(call, "forward"), .backward = list_of(call, "backward")},
       .evidence = report::Evidence::not_needed};
+  if (const std::string ranks = pipeline_value_of(call, "ranks"); !ranks.empty()) {
+    out.ranks = model::RankSet::parse(ranks);
+    if (!out.ranks) {
+      return base::fail(
+          base::cli_text("--ranks: \"{}\" is not a list of ranks such as 0-7,12", base::sanitize(ranks)));
+    }
+  }
   if (const std::string groups = pipeline_value_of(call, "groups"); !groups.empty()) {
     XPURUN_TRY_ASSIGN(out.groups, report::GroupOrder::read(groups));
     if (!out.groups->has("pp")) {
@@ -122,14 +129,15 @@ std::string people_text(const model::PipelineReport& report, size_t columns) {
   return out;
 }
 
-base::Status write_paddle(const model::PipelineReport& report, const std::string& directory) {
+base::Status write_paddle(const model::PipelineReport& report, const std::string& directory,
+                          report::JobNames names) {
   XPURUN_TRY(base::make_dirs(directory));
   for (const auto& [name, form] : {std::pair(report::kPaddleChromeFile, report::PaddleTrace::chrome),
                                    std::pair(report::kPaddlePerfettoFile, report::PaddleTrace::perfetto)}) {
     XPURUN_TRY_ASSIGN(
         report::OutputFile file,
         report::OutputFile::create(fmt::format("{}/{}", directory, name), report::Compression::none));
-    report::write_paddle_trace(file, report, form);
+    report::write_paddle_trace(file, report, form, names);
     XPURUN_TRY(file.finish());
   }
   return {};
@@ -170,6 +178,10 @@ int pipeline_command(const Invocation& call) {
   if (*steps && format != "svg") {
     return complain_usage(call, base::cli_text("--steps needs --format svg"));
   }
+  const bool durations = call.words.settings.has("durations");
+  if (durations && format != "paddle") {
+    return complain_usage(call, base::cli_text("--durations needs --format paddle"));
+  }
   const auto found = run_paths(call.words.operands);
   if (!found) {
     return complain(found.error(), kExitFailure);
@@ -183,7 +195,8 @@ int pipeline_command(const Invocation& call) {
   const std::string out = pipeline_value_of(call, "out");
   if (format == "paddle") {
     const std::string directory = out.empty() ? operands.front() : out;
-    const auto written = write_paddle(*run.report, directory);
+    const auto written = write_paddle(*run.report, directory,
+                                      durations ? report::JobNames::with_durations : report::JobNames::plain);
     if (!written) {
       return complain(written.error(), kExitFailure);
     }

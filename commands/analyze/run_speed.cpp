@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "launcher/options/exit_status.h"
+#include "report/diagnosis/rank_view.h"
 
 #include <fmt/format.h>
 
@@ -32,6 +33,18 @@ base::Result<report::SpeedOfRun> read_run_speed(const std::vector<std::string>& 
                        .id = "E-NO-DATA",
                        .cause = base::cli_text("the run may have fewer ranks"),
                        .hint = "xpurun analyze lists the ranks"});
+  }
+  const bool one_node = job.nodes.size() == 1;
+  if (const size_t started = one_node ? report::started_by_only_rank(job.nodes.front().run) : 0;
+      started > 0) {
+    return base::fail(
+        {.what = base::cli_text("the main process made no steps that xpurun can see"),
+         .id = "E-NO-DATA",
+         .cause = base::cli_text(
+             "it started {} with multiprocessing, without torch.distributed; xpurun sees "
+             "their stacks, hangs and deaths, but not their steps",
+             started == 1 ? base::cli_text("a process") : base::cli_text("{} processes", started)),
+         .hint = "run the job again, and while it runs: xpurun record --run latest --workers"});
   }
   return base::fail(
       {.what = base::cli_text("the run holds no spans and no timed calls"),

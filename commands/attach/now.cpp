@@ -1,13 +1,16 @@
 // xpurun now: the verdict on the newest job of this host, at once.
 #include "commands/attach/now.h"
 
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
+#include "common/model/secrets/redact.h"
 #include "common/wire/notice.h"
 #include "launcher/control/control_client.h"
 #include "launcher/options/exit_status.h"
+#include "launcher/output/text_block.h"
 #include "launcher/processes/identity.h"
 #include "report/build/build.h"
 #include "report/diagnosis/diagnose.h"
@@ -73,11 +76,26 @@ struct Ranked {
   FoundJob job;
 };
 
-void take_newest(std::optional<Ranked>& best, Ranked one) {
-  const auto key = [](const Ranked& r) { return std::tuple(r.order, r.job.start_ticks); };
-  if (!best || key(*best) < key(one)) {
-    best = std::move(one);
+bool is_at_or_below(const std::map<base::Pid, Process>& all, base::Pid pid, base::Pid top) {
+  auto p = all.find(pid);
+  while (p != all.end() && p->first != top && p->second.stat.ppid != p->first) {
+    p = all.find(p->second.stat.ppid);
   }
+  return p != all.end() && p->first == top;
+}
+
+// One of these jobs, by the parents of their ranks, is below this process.
+bool launches(const std::map<base::Pid, Process>& all, const std::map<base::Pid, FoundJob>& jobs,
+              base::Pid top) {
+  return std::any_of(jobs.begin(), jobs.end(), [&all, top](const auto& entry) {
+    return is_at_or_below(all, entry.second.targets.front(), top);
+  });
+}
+
+// "xpurun attach --now" takes a launcher, or any process of a job that xpurun has started.
+base::Pid named_by(const std::map<base::Pid, Process>& all, base::Pid parent, const FoundJob& found) {
+  const bool several = found.targets.size() > 1 && parent > 1 && all.contains(parent);
+  return several ? parent : found.targets.front();
 }
 
 // The run directory, whose lock the supervisor's writer process holds.
@@ -105,45 +123,53 @@ base::Pid supervisor_of(const base::ProcFs& proc, base::Pid pid) {
   return supervisor_in(proc, proc.environ(pid));
 }
 
-base::Result<FoundJob> newest_job(const base::ProcFs& proc, uint32_t user, base::Pid except) {
+std::vector<FoundJob> jobs_of(const base::ProcFs& proc, uint32_t user, base::Pid except) {
   enum Order { python_process, python_tree, job };
   const auto all = processes_of(proc, user, except);
+  std::map<base::Pid, FoundJob> supervised;
   std::map<base::Pid, FoundJob> by_parent;
   std::map<base::Pid, size_t> workers;
-  std::optional<Ranked> best;
+  std::vector<Ranked> found;
   for (const auto& [pid, p] : all) {
     if (p.supervisor > 0) {
       const auto started = proc.stat(p.supervisor);
-      take_newest(best, {.order = job,
-                         .job = {.supervisor = p.supervisor,
-                                 .targets = {},
-                                 .start_ticks = started ? started->start_ticks : p.stat.start_ticks}});
+      supervised.try_emplace(p.supervisor,
+                             FoundJob{.supervisor = p.supervisor,
+                                      .targets = {},
+                                      .start_ticks = started ? started->start_ticks : p.stat.start_ticks,
+                                      .pid = pid});
     } else if (is_rank(all, p)) {
-      FoundJob& found = by_parent[p.stat.ppid];
-      found.targets.push_back(pid);
-      found.start_ticks = std::max(found.start_ticks, p.stat.start_ticks);
+      FoundJob& ranks = by_parent[p.stat.ppid];
+      ranks.targets.push_back(pid);
+      ranks.start_ticks = std::max(ranks.start_ticks, p.stat.start_ticks);
+      ranks.pid = named_by(all, p.stat.ppid, ranks);
     } else if (const auto parent = all.find(p.stat.ppid);
                p.python && parent != all.end() && parent->second.python) {
       ++workers[p.stat.ppid];
     }
   }
-  for (auto& [parent, found] : by_parent) {
-    take_newest(best, {.order = job, .job = std::move(found)});
-  }
   for (const auto& [pid, p] : all) {
     const auto parent = all.find(p.stat.ppid);
     const bool below_python = parent != all.end() && parent->second.python;
-    if (p.python && !below_python && p.supervisor == 0) {
-      take_newest(best, {.order = workers[pid] >= kSeveral ? python_tree : python_process,
-                         .job = {.supervisor = 0, .targets = {pid}, .start_ticks = p.stat.start_ticks}});
+    if (p.python && !below_python && p.supervisor == 0 && !p.identity && !launches(all, by_parent, pid)) {
+      found.push_back(
+          {.order = workers[pid] >= kSeveral ? python_tree : python_process,
+           .job = {.supervisor = 0, .targets = {pid}, .start_ticks = p.stat.start_ticks, .pid = pid}});
     }
   }
-  if (!best) {
-    return base::fail(base::Error{.what = base::cli_text("no job of this user runs on this host"),
-                                  .id = "E-NO-PROCESS",
-                                  .hint = "xpurun attach --now PID"});
+  for (auto* jobs : {&supervised, &by_parent}) {
+    for (auto& [key, one] : *jobs) {
+      found.push_back({.order = job, .job = std::move(one)});
+    }
   }
-  return std::move(best->job);
+  std::stable_sort(found.begin(), found.end(), [](const Ranked& a, const Ranked& b) {
+    return std::tuple(a.order, a.job.start_ticks) > std::tuple(b.order, b.job.start_ticks);
+  });
+  std::vector<FoundJob> out;
+  for (Ranked& one : found) {
+    out.push_back(std::move(one.job));
+  }
+  return out;
 }
 
 int judge_supervised(base::Pid supervisor) {
@@ -175,16 +201,44 @@ int judge_supervised(base::Pid supervisor) {
   return print(out);
 }
 
+std::string other_jobs_text(const base::ProcFs& proc, const std::vector<FoundJob>& jobs) {
+  constexpr size_t kMost = 5;
+  constexpr size_t kColumns = 60;
+  std::string out;
+  for (size_t i = 1; i < std::min(jobs.size(), 1 + kMost); ++i) {
+    const auto command = model::redact_argv(proc.cmdline(jobs[i].pid));
+    out += fmt::format(
+        "xpurun:   {}\n",
+        base::cli_text("not looked at: pid {} ({}); xpurun attach --now {}", jobs[i].pid,
+                       cut_end(base::sanitize(fmt::format("{}", fmt::join(command, " "))), kColumns),
+                       jobs[i].pid));
+  }
+  if (jobs.size() > 1 + kMost) {
+    out += fmt::format("xpurun:   {}\n",
+                       base::cli_text("not looked at: {} further jobs", jobs.size() - 1 - kMost));
+  }
+  return out;
+}
+
 int now_command(const Invocation& call) {
   if (!call.words.operands.empty()) {
     return complain_usage(
         call, base::cli_text("now takes no arguments; of a given process: xpurun attach --now PID"));
   }
-  const auto job = newest_job(base::ProcFs(), ::geteuid(), ::getpid());
-  if (!job) {
-    return complain(job.error(), kExitFailure);
+  const base::ProcFs proc;
+  const std::vector<FoundJob> jobs = jobs_of(proc, ::geteuid(), ::getpid());
+  if (jobs.empty()) {
+    return complain({.what = base::cli_text("no job of this user runs on this host"),
+                     .id = "E-NO-PROCESS",
+                     .hint = "xpurun attach --now PID"},
+                    kExitFailure);
   }
-  return job->supervisor > 0 ? judge_supervised(job->supervisor) : judge_unwatched(call, job->targets);
+  const std::string others = other_jobs_text(proc, jobs);
+  const FoundJob& job = jobs.front();
+  const int status =
+      job.supervisor > 0 ? judge_supervised(job.supervisor) : judge_unwatched(call, job.targets);
+  base::write_stderr(others);
+  return status;
 }
 
 }  // namespace xpurun::launcher

@@ -15,6 +15,8 @@ Findings check_preload(const DoctorContext& context);
 Findings check_python(const DoctorContext& context);
 // gpu_check.cpp: driver, NCCL and its profiler plugin, cuBLAS.
 Findings check_gpu(const DoctorContext& context);
+// gpu_health_check.cpp: errors, limits and connections of the GPUs, by NVML.
+Findings check_gpu_health(const DoctorContext& context);
 // host_check.cpp: kernel, container, limits, debuggers.
 Findings check_host(const DoctorContext& context);
 // machine_check.cpp: what the kernel lets this user read about links, pressure and errors.

@@ -1,9 +1,11 @@
 // xpurun doctor: runs the checks one after the other and prints each result at once.
+#include "commands/burn/burn.h"
 #include "commands/commands.h"
 #include "commands/doctor/checks.h"
 #include "commands/doctor/finding_text.h"
 #include "commands/run_config.h"
 #include "common/base/os/io.h"
+#include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/json/json_text.h"
 #include "launcher/options/exit_status.h"
@@ -16,6 +18,8 @@
 namespace xpurun::launcher {
 
 namespace {
+
+constexpr double kLongestBurnS = 24 * 3600;
 
 Findings ignored_files(const RunConfig& config) {
   Findings out;
@@ -37,6 +41,15 @@ int doctor_command(const Invocation& call) {
     return complain_usage(call, checked.error().what);
   }
   const base::Speaking speaking(json ? base::Language::english : base::command_language());
+  if (const Setting* burn = call.words.settings.find("burn")) {
+    const auto seconds = base::parse_duration_s(burn->value);
+    if (!seconds || *seconds < 1 || *seconds > kLongestBurnS) {
+      return complain_usage(call, base::cli_text("--burn needs a time from 1s to 24h, such as 60s"));
+    }
+    const Setting* python = call.words.settings.find("python");
+    return burn_command(
+        {.seconds = *seconds, .python = python == nullptr ? "python3" : python->value, .json = json});
+  }
   DoctorContext context{.command = call.child, .program = program_of(call.child)};
   Findings all;
   int printed = 0;
@@ -60,8 +73,8 @@ int doctor_command(const Invocation& call) {
       context.runs_dir = dir->value;
     }
   }
-  for (const auto check :
-       {check_ptrace, check_preload, check_python, check_gpu, check_host, check_machine, check_place}) {
+  for (const auto check : {check_ptrace, check_preload, check_python, check_gpu, check_gpu_health, check_host,
+                           check_machine, check_place}) {
     report(check(context));
   }
   if (json) {

@@ -81,6 +81,10 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   out.order.threads = threads == "all"   ? RecordThreads::all
                       : threads == "gil" ? RecordThreads::gil
                                          : RecordThreads::main;
+  if (settings.has("reason") && !settings.has("threads")) {
+    out.order.threads = RecordThreads::main_and_gil;  // a capture
+  }
+  out.order.off_cpu = settings.has("off-cpu");
   XPURUN_TRY_ASSIGN(out.compared, ranks_given(settings, "compare"));
   out.out = text_of(settings, "out");
   out.format = format_of(settings, out.out);

@@ -64,6 +64,8 @@ class Gpu {
   Gpu& operator=(const Gpu&) = delete;
 
   const GpuFacts& facts() const { return facts_; }
+  const vendor::Driver& driver() const { return driver_; }
+  void* context() const { return context_; }
   void* stream() const { return stream_; }
   // Call before functions of other libraries that use this GPU.
   void make_current();

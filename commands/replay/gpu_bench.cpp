@@ -1,5 +1,6 @@
 #include "commands/replay/gpu_bench.h"
 
+#include "common/base/hash.h"
 #include "common/wire/event_pair.h"
 
 #include <fmt/format.h>
@@ -125,6 +126,20 @@ int GpuCollectiveBench::call(const Place& place) const {
     default:
       return nccl_.all_reduce(send, receive, p.count, p.type, p.reduction, place.comm, stream);
   }
+}
+
+base::Result<std::vector<uint64_t>> GpuCollectiveBench::hashes(size_t most) {
+  std::vector<uint64_t> out;
+  for (const Place& place : places_) {
+    place.gpu->make_current();
+    std::vector<std::byte> bytes(std::min(most, place.receive.bytes()));
+    XPURUN_TRY(check(place.gpu->driver().copy_out_async(bytes.data(), place.receive.address(), bytes.size(),
+                                                        place.gpu->stream()),
+                     "cuMemcpyDtoHAsync"));
+    XPURUN_TRY(place.gpu->wait());
+    out.push_back(base::hash_bytes(bytes));
+  }
+  return out;
 }
 
 base::Status GpuCollectiveBench::launch() {

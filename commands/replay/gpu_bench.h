@@ -42,6 +42,8 @@ class GpuCollectiveBench : public CollectiveBench {
   int devices() const override { return static_cast<int>(places_.size()); }
   base::Status prepare(const report::CollectiveProblem& problem) override;
   base::Result<std::vector<double>> repeat(int calls) override;
+  // Hashes of the first bytes that each GPU has received, `most` at the most.
+  base::Result<std::vector<uint64_t>> hashes(size_t most);
   // "2.28.9" of NCCL
   std::string version() const;
 

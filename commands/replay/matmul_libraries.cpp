@@ -36,7 +36,7 @@ class BlasCall : public PreparedCall {
            const MatmulOperands& operands, GpuBuffer pointers)
       : blas_(blas), handle_(handle), p_(problem), o_(operands), pointers_(std::move(pointers)) {
     alpha_ = scalar(p_.scale_type, true);
-    beta_ = scalar(p_.scale_type, false);
+    beta_ = scalar(p_.scale_type, p_.accumulate);
   }
 
   base::Status run() override {

@@ -35,6 +35,14 @@ struct Uuid {
   X(release, cuMemFree_v2, int(Address address))                                                      \
   X(copy_in, cuMemcpyHtoD_v2, int(Address to, const void* from, size_t bytes))                        \
   X(copy, cuMemcpyDtoD_v2, int(Address to, Address from, size_t bytes))                               \
+  X(copy_async, cuMemcpyDtoDAsync_v2, int(Address to, Address from, size_t bytes, void* stream))      \
+  X(copy_in_async, cuMemcpyHtoDAsync_v2, int(Address to, const void* from, size_t bytes, void* stream)) \
+  X(copy_out_async, cuMemcpyDtoHAsync_v2, int(void* to, Address from, size_t bytes, void* stream))    \
+  X(copy_peer, cuMemcpyPeerAsync,                                                                     \
+    int(Address to, void* to_context, Address from, void* from_context, size_t bytes, void* stream))  \
+  X(peer_enable, cuCtxEnablePeerAccess, int(void* context, unsigned flags))                           \
+  X(host_allocate, cuMemAllocHost_v2, int(void** address, size_t bytes))                              \
+  X(host_release, cuMemFreeHost, int(void* address))                                                  \
   X(fill, cuMemsetD32Async, int(Address to, unsigned value, size_t words, void* stream))              \
   X(stream_create, cuStreamCreate, int(void** stream, unsigned flags))                                \
   X(stream_destroy, cuStreamDestroy_v2, int(void* stream))                                            \

@@ -15,6 +15,11 @@ double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
+double share_of_all(double cpu_s, const CpuUse& begin, const CpuUse& end) {
+  const double available = base::ns_to_s(end.at - begin.at) * begin.cpus;
+  return available > 0 ? std::clamp(cpu_s / available, 0.0, 1.0) : 0;
+}
+
 }  // namespace
 
 base::Result<CpuUse> cpu_use_from_stat(std::string_view stat, double ticks) {
@@ -22,7 +27,9 @@ base::Result<CpuUse> cpu_use_from_stat(std::string_view stat, double ticks) {
   if (all.cpus == 0) {
     return base::fail("/proc/stat names no CPU");
   }
-  return CpuUse{.busy_s = static_cast<double>(all.busy) / ticks, .cpus = all.cpus};
+  return CpuUse{.busy_s = static_cast<double>(all.busy) / ticks,
+                .stolen_s = static_cast<double>(all.stolen) / ticks,
+                .cpus = all.cpus};
 }
 
 base::Result<CpuUse> cpu_use_now() {
@@ -36,9 +43,11 @@ base::Result<CpuUse> cpu_use_now() {
 }
 
 double share_of_others(const CpuUse& begin, const CpuUse& end) {
-  const double available = base::ns_to_s(end.at - begin.at) * begin.cpus;
-  const double others = (end.busy_s - begin.busy_s) - (end.children_s - begin.children_s);
-  return available > 0 ? std::clamp(others / available, 0.0, 1.0) : 0;
+  return share_of_all((end.busy_s - begin.busy_s) - (end.children_s - begin.children_s), begin, end);
+}
+
+double share_of_hypervisor(const CpuUse& begin, const CpuUse& end) {
+  return share_of_all(end.stolen_s - begin.stolen_s, begin, end);
 }
 
 }  // namespace xpurun::launcher

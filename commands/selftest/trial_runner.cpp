@@ -15,6 +15,12 @@
 
 namespace xpurun::launcher {
 
+namespace {
+
+constexpr double kWorthAWord = 0.01;  // share of the CPUs
+
+}  // namespace
+
 base::Result<TrialRunner> TrialRunner::create(TrialSettings settings, RunnerLimits limits,
                                               std::string xpurun) {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
@@ -128,6 +134,9 @@ void TrialRunner::report(const Running& running, Trial trial) {
     }
     trial.outcome = TrialOutcome::skipped;
     trial.reason = fmt::format("other programs used {:.0f} % of this machine's CPUs", others * 100);
+    if (const double stolen = share_of_hypervisor(*running.before, *now); stolen >= kWorthAWord) {
+      trial.reason += fmt::format(", with the hypervisor, which took {:.0f} %", stolen * 100);
+    }
   }
   done_(trial);
 }

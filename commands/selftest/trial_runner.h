@@ -22,8 +22,9 @@ struct RunnerLimits {
   double deadline_s = 120;  // then the trial's xpurun gets SIGTERM
   double grace_s = 15;      // then SIGKILL
   double linger_s = 2;      // for processes that are about to end when their xpurun has ended
-  // Slow jobs: the share of the CPUs above which other programs may be the cause of a wrong analysis.
-  double most_of_others = 0.1;
+  // Slow jobs: the share of the CPUs above which other programs, or the hypervisor, may be the cause of a
+  // wrong analysis: the analysis warns from this share on.
+  double most_of_others = 0.05;
   int attempts = 3;  // of a slow job on a busy machine; then it is skipped
 };
 

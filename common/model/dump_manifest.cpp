@@ -23,6 +23,14 @@ void fields(V& visit, H& h) {
   visit("name", h.name);
   visit("python", h.python);
   visit("awaited", h.awaited);
+  visit("reads_input", h.reads_input, WhenEmpty::omit);
+  visit("parent", h.parent, WhenEmpty::omit);
+  visit("syscall", h.syscall, WhenEmpty::omit);
+  visit("syscall_file", h.syscall_file, WhenEmpty::omit);
+  visit("target", h.target, WhenEmpty::omit);
+  visit("peers", h.peers, WhenEmpty::omit);
+  visit("lock_file", h.lock.path, WhenEmpty::omit);
+  visit("lock_pids", h.lock.pids, WhenEmpty::omit);
   visit("life", h.life);
   visit("still_s", h.still_s);
   visit("cpu_share", h.cpu_share);

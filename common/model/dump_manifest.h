@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/base/os/wait_status.h"
 #include "common/base/result.h"
+#include "common/model/stack_snapshot.h"
 #include "common/model/verdict.h"
 #include "common/model/vocabulary.h"
 
@@ -54,16 +55,24 @@ enum class OutsideWait {
   polling,   // it checks repeatedly and sleeps in between
   child,     // a program that itself sleeps
   requests,  // an event loop that listens: a server
+  terminal,  // a person at the terminal of the job
 };
 template <>
-inline constexpr std::array<std::string_view, 8> kNames<OutsideWait> = {
-    "none", "input", "connection", "event", "signal", "polling", "child", "requests"};
+inline constexpr std::array<std::string_view, 9> kNames<OutsideWait> = {
+    "none", "input", "connection", "event", "signal", "polling", "child", "requests", "terminal"};
 
 struct HelperObservation {
   base::Pid pid = 0;
   std::string name;  // the program's name
   bool python = false;
-  bool awaited = false;  // the main thread waits for it, or for its parent
+  bool awaited = false;      // the main thread waits for it, or for its parent
+  bool reads_input = false;  // it waits in a read of its standard input
+  base::Pid parent = 0;
+  std::string syscall;           // what its main thread waits in, as in ThreadStack; kept for programs
+  std::string syscall_file;      // without Python that are awaited
+  std::string target;            //
+  std::vector<base::Pid> peers;  //
+  LockHolder lock;               //
   HelperLife life = HelperLife::still;
   double still_s = 0;  // seconds since it was last seen to move, or was first observed
   double cpu_share = 0;

@@ -27,10 +27,18 @@ enum class ExceptionKind {
   unraisable,  // Python could only print it: raised in a destructor or a callback
   sys_exit,    // sys.exit() was called; counts if the process ended that way
   os_exit,     // os._exit() was called
+  kept,        // a future or a task keeps it, until somebody asks for the result
+  logged,      // the program has caught it, and has logged or printed it
 };
 template <>
-inline constexpr std::array<std::string_view, 5> kNames<ExceptionKind> = {"raised", "thread", "unraisable",
-                                                                          "sys_exit", "os_exit"};
+inline constexpr std::array<std::string_view, 7> kNames<ExceptionKind> = {
+    "raised", "thread", "unraisable", "sys_exit", "os_exit", "kept", "logged"};
+
+// Caught by the program or by a library: no thread has ended. It matters only where the job stands
+// afterwards.
+constexpr bool is_swallowed(ExceptionKind kind) {
+  return kind == ExceptionKind::kept || kind == ExceptionKind::logged;
+}
 
 // How an exception of a chain relates to the one before it.
 enum class Relation {

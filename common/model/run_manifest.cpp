@@ -80,6 +80,7 @@ void fields(V& visit, P& p) {
   visit("error_stream", p.error_stream, WhenEmpty::omit);
   visit("error_file", p.error_file, WhenEmpty::omit);
   visit.optional("death", p.death, p.death.happened);
+  visit("left", p.left, WhenEmpty::omit);
 }
 
 template <typename V, Self<HelperDeath> H>
@@ -189,6 +190,7 @@ template <typename V, Self<Interrupt> I>
 void fields(V& visit, I& i) {
   visit("signal", i.signal);
   visit("from_terminal", i.from_terminal);
+  visit("at_s", i.at_s);
   visit("elsewhere", i.elsewhere, WhenEmpty::omit);
 }
 
@@ -224,6 +226,7 @@ void fields(V& visit, R& r) {
   visit("child_status", r.child_status);
   interrupt_fields(visit, r.interrupt);
   visit("judged_now", r.judged_now, WhenEmpty::omit);
+  visit("attached", r.attached, WhenEmpty::omit);
   visit("exit_status", r.exit_status);
   visit("control", r.control);
   visit("control_url", r.control_url);

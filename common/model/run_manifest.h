@@ -163,7 +163,8 @@ struct ProcessRecord {
   std::string error_file;  // torchelastic's error file, which torch writes when the rank's main function
                            // raises
   Death death;
-  size_t node = 0;  // index into RunManifest::nodes; not kept
+  bool left = false;  // a rank that was alive when the command had ended
+  size_t node = 0;    // index into RunManifest::nodes; not kept
 };
 
 // The process is a launcher that waits for the launchers of other nodes, by its last known position.
@@ -247,6 +248,7 @@ struct StillElsewhere {
 struct Interrupt {
   int signal = 0;                              // 0: none
   bool from_terminal = false;                  // Ctrl-C, or the terminal was closed
+  double at_s = -1;                            // seconds since the run began; -1: not known
   std::vector<StillElsewhere> elsewhere = {};  // then; the longest still ones first
 };
 
@@ -271,8 +273,8 @@ struct RunManifest {
   RunOutcome outcome = RunOutcome::running;
   base::WaitStatus child_status;  // the command's; unknown while it runs
   Interrupt interrupt;
-  bool judged_now =
-      false;  // xpurun attach --now: a second of watching; the duration of a stillness is not known
+  bool judged_now = false;  // the user has asked where the job stands
+  bool attached = false;    // xpurun has not started the job: of what was before, it knows nothing
   int exit_status = -1;     // xpurun's own
   std::string control;      // path of the control socket
   std::string control_url;  // control over HTTP; empty if nothing listens

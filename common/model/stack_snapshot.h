@@ -82,12 +82,13 @@ struct Interpreter {
 
 // Who holds the lock that a thread waits for.
 struct LockHolder {
-  std::string kind;             // "flock", "fcntl", "mutex", "rwlock", "semaphore"; empty: not known
+  std::string kind;             // "flock", "fcntl", "mutex", "rwlock", "semaphore", "lock" (Python); or empty
   std::string path;             // flock, fcntl: the locked file; semaphore: see SharedLock
   std::vector<base::Pid> pids;  // flock, fcntl: the processes that hold the lock
-  base::Tid tid = 0;            // mutex, rwlock: the thread, which may be gone
+  base::Tid tid = 0;            // mutex, rwlock, lock: the thread, which may be gone
 
   bool empty() const { return kind.empty(); }
+  bool operator==(const LockHolder&) const = default;
 };
 
 // A lock of multiprocessing that a process holds.
@@ -115,6 +116,18 @@ struct FileSystem {
   bool empty() const { return mount.empty(); }
 };
 
+// What a loop has asked for: one that sleeps between its checks, or one that asks in vain again and again.
+struct PolledFile {
+  std::string path;             // or the address of a connection
+  bool missing = false;         // the file does not exist, or the connection was refused
+  bool taken = false;           // a file or directory that the loop wants to make, and that exists
+  int64_t made_s = 0;           // of a file that exists: its time of change, seconds since 1970; 0: unknown
+  std::vector<base::Pid> pids;  // of a file that exists: the processes that have it open
+  LockHolder lock;              // of a lock that the loop has asked for in vain; may be empty
+
+  bool operator==(const PolledFile&) const = default;
+};
+
 struct ThreadStack {
   base::Tid tid = 0;
   uint64_t thread_id = 0;   // pthread_self(), threading.get_ident(); 0 if unknown
@@ -132,13 +145,18 @@ struct ThreadStack {
   std::string syscall;                // name or number of its system call; empty if unreadable
   std::string syscall_file;           // the file of a system call that may wait on a descriptor:
                                       // "pipe:[4711]", "socket:[99]" or a path; empty if unknown
-  std::string target;           // what that call is about, for people: a path, "10.0.0.7:443", "worker.sock"
-  FileSystem file_system;       // that the path in `target` lies on; empty if it is no path, or unknown
-  LockHolder lock;              // of the lock that it waits for; may be empty
-  ExceptionLink handling;       // Python: the exception handled by an `except`, `finally` or `with` of
-                                // the thread; may be empty
-  ExceptionLink cpp_exception;  // crashed: the C++ exception that it had thrown; may be empty
-  std::vector<Frame> frames;    // innermost first
+  std::string target;            // what that call is about, for people: a path, "10.0.0.7:443", "worker.sock"
+  std::vector<base::Pid> peers;  // the processes that have the other end of that pipe or local socket open,
+                                 // this one included; empty if unknown
+  std::vector<PolledFile> polls;    // between two sleeps; main thread only
+  std::vector<base::Tid> sharers;   // Python: threads whose frames refer to the event, condition, barrier or
+                                    // queue that it waits for
+  FileSystem file_system;           // that the path in `target` lies on; empty if it is no path, or unknown
+  LockHolder lock;                  // of the lock that it waits for; may be empty
+  ExceptionLink handling;           // Python: the exception handled by an `except`, `finally` or `with` of
+                                    // the thread; may be empty
+  ExceptionLink cpp_exception;      // crashed: the C++ exception that it had thrown; may be empty
+  std::vector<Frame> frames;        // innermost first
   Motion motion = Motion::unknown;  // set by comparing several samples
 };
 

@@ -120,15 +120,26 @@ struct LogTail {
   bool empty() const { return file.empty() && reason.empty(); }
 };
 
-// For kind slow: what it costs, and since when.
+// What slowness costs, and since when: for kind slow, and for kind none what all ranks lose alike.
 struct Slowness {
   SlowCause cause = SlowCause::unknown;
   double share = 0;   // of a step: what would be won without the culprits or the cause
   double lost_s = 0;  // of a step
   int64_t step = -1;  // the first slow one; negative: from the beginning
   std::string since;  // begin of that step, "2026-11-21T02:15:00Z"; empty: from the beginning, or unknown
+  int64_t until_step = 0;  // the first one after it; 0: it lasted
+  std::string until;       // begin of that step; empty: it lasted, or unknown
 
   bool present() const { return share > 0; }
+};
+
+// For a rank that ended by lack of host memory: the line that has allocated what it kept.
+struct HeldMemory {
+  CodeLocation where;
+  int64_t bytes = 0;         // in use at the end
+  int64_t grown_a_step = 0;  // bytes; 0: no growth, or the steps are not known
+
+  bool present() const { return !where.empty(); }
 };
 
 struct Verdict {
@@ -156,7 +167,8 @@ struct Verdict {
   std::vector<std::string> details;  // more lines: those that say again what the sentence says, and C symbols
   VerdictException exception;        // for kind exception
   LogTail log_tail;                  // for a verdict about a death
-  Slowness slow;                     // for kind slow
+  Slowness slow;                     // for kinds slow, interrupted and none
+  HeldMemory memory;                 // for the end of a rank by lack of host memory
   NextStep next;
 };
 

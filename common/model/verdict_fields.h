@@ -6,6 +6,12 @@
 
 namespace xpurun::model {
 
+// A part that is written if it is present, and read if it is there.
+template <typename V, typename Part>
+void present_only(V& visit, const char* key, Part& part, bool present) {
+  visit.optional(key, part, present);
+}
+
 template <typename V, Self<CodeLocation> L>
 void fields(V& visit, L& where) {
   visit("function", where.function);
@@ -47,14 +53,6 @@ void fields(V& visit, C& c) {
   visit("sizes", c.sizes, WhenEmpty::omit);
 }
 
-inline void present_only(JsonWriter& visit, const char* key, const CalledBy& c) {
-  visit.optional(key, c, c.entered());
-}
-inline void present_only(JsonReader& visit, const char* key, CalledBy& c) {
-  bool present = false;
-  visit.optional(key, c, present);
-}
-
 template <typename V, Self<VerdictCollective> C>
 void fields(V& visit, C& c) {
   visit("source", c.source);
@@ -67,8 +65,8 @@ void fields(V& visit, C& c) {
   visit("sequence", c.sequence);
   visit("calls", c.calls);
   visit("departure", c.departure, WhenEmpty::omit);
-  present_only(visit, "departing", c.departing);
-  present_only(visit, "expected", c.expected);
+  present_only(visit, "departing", c.departing, c.departing.entered());
+  present_only(visit, "expected", c.expected, c.expected.entered());
   visit("repeated", c.repeated, WhenEmpty::omit);
 }
 
@@ -80,15 +78,6 @@ void fields(V& visit, L& l) {
   visit("reason", l.reason, WhenEmpty::omit);
 }
 
-// Omitted if the verdict concerns no collective.
-inline void present_only(JsonWriter& visit, const VerdictCollective& c) {
-  visit.optional("collective", c, c.present());
-}
-inline void present_only(JsonReader& visit, VerdictCollective& c) {
-  bool present = false;
-  visit.optional("collective", c, present);
-}
-
 template <typename V, Self<VerdictException> E>
 void fields(V& visit, E& e) {
   visit("type", e.type);
@@ -98,15 +87,6 @@ void fields(V& visit, E& e) {
   visit("time", e.time);
 }
 
-// Omitted if no exception ended the culprit.
-inline void present_only(JsonWriter& visit, const VerdictException& e) {
-  visit.optional("exception", e, e.present());
-}
-inline void present_only(JsonReader& visit, VerdictException& e) {
-  bool present = false;
-  visit.optional("exception", e, present);
-}
-
 template <typename V, Self<Slowness> S>
 void fields(V& visit, S& s) {
   visit("cause", s.cause);
@@ -114,15 +94,15 @@ void fields(V& visit, S& s) {
   visit("lost_s", s.lost_s);
   visit("step", s.step);
   visit("since", s.since);
+  visit("until_step", s.until_step, WhenEmpty::omit);
+  visit("until", s.until, WhenEmpty::omit);
 }
 
-// Omitted if nothing was slow.
-inline void present_only(JsonWriter& visit, const Slowness& s) {
-  visit.optional("slow", s, s.present());
-}
-inline void present_only(JsonReader& visit, Slowness& s) {
-  bool present = false;
-  visit.optional("slow", s, present);
+template <typename V, Self<HeldMemory> M>
+void fields(V& visit, M& m) {
+  visit("where", m.where);
+  visit("bytes", m.bytes);
+  visit("grown_a_step", m.grown_a_step);
 }
 
 template <typename V, Self<HostRanks> H>
@@ -149,15 +129,16 @@ void fields(T& visit, V& v) {
   visit("title", v.title);
   visit("where", v.where);
   visit("waiting", v.waiting);
-  present_only(visit, v.collective);
+  present_only(visit, "collective", v.collective, v.collective.present());
   visit("seconds", v.seconds);
   visit("since", v.since);
   visit("dump", v.dump);
   visit("confidence", v.confidence);
   visit("evidence", v.evidence);
   visit("details", v.details, WhenEmpty::omit);
-  present_only(visit, v.exception);
-  present_only(visit, v.slow);
+  present_only(visit, "exception", v.exception, v.exception.present());
+  present_only(visit, "slow", v.slow, v.slow.present());
+  present_only(visit, "memory", v.memory, v.memory.present());
   visit("log_tail", v.log_tail, WhenEmpty::omit);
   // "next" serves people and readers of older versions; the other two members are its parts.
   visit.derived("next", v.next.line());

@@ -41,6 +41,9 @@ enum class NoticeKind : uint16_t {
   // The process calls MPI_Init. The reply is as for attach, with the descriptor of the process's MpiSegment
   // (mpi_segment.h).
   mpi_attach = 8,
+  // A process that may be a rank has started. The reply is as for attach, with the descriptor of
+  // the process's HeapSegment (heap_segment.h).
+  heap_attach = 9,
 };
 
 enum NoticeFlag : uint32_t {

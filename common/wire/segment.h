@@ -86,6 +86,7 @@ enum OpFlag : uint8_t {
   kOpScaleB = 1u << 1,  // fp8: a scale is given
   kOpRowMajor = 1u << 2,
   kOpGrouped = 1u << 3,  // m, n, k are the first group's
+  kOpMeets = 1u << 4,    // graph: it may hold collectives, because some had been captured before the launch
   kOpOther = 1u << 7,    // calls of this class that found no free entry because the table was full
 };
 

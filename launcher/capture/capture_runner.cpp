@@ -16,7 +16,6 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr double kShortestCaptureS = 0.1;
-constexpr int kMostSlowCaptures = 3;
 constexpr double kPatienceS = 2;      // without an answer from the disk
 constexpr double kTimeToWriteS = 20;  // in addition to the capture itself
 constexpr double kTimeToBeginS = 10;  // until CUPTI records
@@ -89,11 +88,12 @@ base::Result<std::string> CaptureRunner::start(CaptureRequest request, Done done
 
 // While the job is slow, so that an analysis can show where the time goes.
 bool CaptureRunner::capture_by_itself(double seconds, std::string_view reason) {
-  if (seconds <= 0 || slow_count_ >= kMostSlowCaptures ||
-      !start({.seconds = seconds, .reason = std::string(reason)}, {})) {
+  if (seconds <= 0 || !budget_.allows(parts_.loop.now()) ||
+      !start({.seconds = seconds, .reason = std::string(reason)},
+             [this](const std::string&, const std::string&) { hooks_.captured(); })) {
     return false;
   }
-  ++slow_count_;
+  budget_.use(parts_.loop.now());
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include "common/base/os/wait_status.h"
 #include "common/model/rank_set.h"
 #include "launcher/capture/activity_session.h"
+#include "launcher/capture/capture_budget.h"
 #include "launcher/os/timer.h"
 #include "launcher/spawn/helper_process.h"
 #include "launcher/storage/storage.h"
@@ -50,6 +51,7 @@ class CaptureRunner {
     std::function<void()> save_run;          // run.json, which names the ranks, to the storage
     std::function<bool()> uses_gpu;          // whether to trace the timed calls too
     std::function<void(base::Pid)> started;  // receives the helper's pid
+    std::function<void()> captured = [] {};  // a capture that began by itself is over
   };
   // `dir` is relative to the run directory; `problem` is empty if there is a profile.
   using Done = std::function<void(const std::string& dir, const std::string& problem)>;
@@ -68,8 +70,8 @@ class CaptureRunner {
   // The directory of the capture. Fails while another one is under way. `done` may be empty; it is called
   // from the loop.
   base::Result<std::string> start(CaptureRequest request, Done done);
-  // The job has become slower, or silent: starts a capture the first few times, unless a capture is under
-  // way. 0 seconds: no capture. Returns whether a capture has begun.
+  // The job has become slower, or silent: starts a capture, unless one is under way or there were many. 0
+  // seconds: no capture. Returns whether a capture has begun.
   bool capture_by_itself(double seconds, std::string_view reason);
   bool busy() const { return current_.has_value() || helper_.pid() > 0 || clocks_.pid() > 0; }
 
@@ -107,8 +109,8 @@ class CaptureRunner {
   HelperProcess helper_;
   HelperProcess clocks_;  // reads the GPUs' clocks
   Timer deadline_{parts_.loop};
-  int count_ = 0;       // of captures in this run
-  int slow_count_ = 0;  // number of automatic captures
+  int count_ = 0;         // of captures in this run
+  CaptureBudget budget_;  // of automatic ones
 };
 
 }  // namespace xpurun::launcher

@@ -1,11 +1,14 @@
 #include "launcher/capture/gpu_watch.h"
 
+#include "common/base/clock.h"
+#include "common/base/os/io.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "common/model/documents/document_text.h"
 #include "launcher/evidence/clock_helper.h"
 
 #include <limits>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -13,8 +16,19 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr size_t kLongestLine = 64 * 1024;
+constexpr size_t kLongestLine = size_t{1} << 20;
 constexpr double kSaveS = 60;
+// A reading of eight GPUs takes some 10 ms. A driver that blocks shall not keep the job's end waiting.
+constexpr double kLastReadingS = 0.5;
+
+// What a supervisor that is killed must have written: the GPUs, and each time in which a fact held.
+size_t count_news(const model::GpuHealth& health) {
+  size_t out = health.inventory.units.size();
+  for (const model::MachineSeries& s : health.counted.series) {
+    out += s.spells.size();
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -30,7 +44,6 @@ void GpuWatch::start() {
     return;
   }
   helper_ = std::move(*helper);
-  helper_.close_input();
   setup_.started(helper_.pid());
   if (!setup_.loop.add(helper_.output(), EPOLLIN, [this](uint32_t) { readable(); })) {
     helper_.kill();
@@ -45,16 +58,16 @@ void GpuWatch::readable() {
 }
 
 void GpuWatch::take(std::string_view line) {
-  const auto devices = watched_gpus_from(line);
-  if (devices.empty()) {
-    return;
+  const auto devices = add_line(health_, line, base::wall_ns(), kWatchIntervalS);
+  if (!devices.empty()) {
+    processes_.clear();
+    for (const model::GpuClockReading& reading : devices) {
+      processes_.push_back(reading.processes);
+    }
   }
-  health_.add(devices, base::wall_ns(), kWatchIntervalS);
-  processes_.clear();
-  for (const model::GpuClockReading& reading : devices) {
-    processes_.push_back(reading.processes);
-  }
-  if (base::ns_to_s(setup_.loop.now() - saved_) >= kSaveS) {
+  const size_t news = count_news(health_);
+  if (news != news_saved_ || base::ns_to_s(setup_.loop.now() - saved_) >= kSaveS) {
+    news_saved_ = news;
     save();
   }
 }
@@ -75,13 +88,27 @@ std::vector<GpuThrottling> GpuWatch::throttling() const {
 
 void GpuWatch::save() {
   saved_ = setup_.loop.now();
-  if (!health_.gpus.empty()) {
+  if (!health_.empty()) {
     setup_.storage.replace(setup_.file, model::document_text(health_) + "\n");
+  }
+}
+
+void GpuWatch::look() {
+  if (helper_.input() >= 0) {
+    static_cast<void>(base::write_all(helper_.input(), "\n"));
   }
 }
 
 void GpuWatch::finish() {
   if (begun_) {
+    // The end of its input asks for the last reading, after which the helper ends.
+    helper_.close_input();
+    const base::MonoNs until = base::mono_ns() + base::s_to_ns(kLastReadingS);
+    while (helper_.output() >= 0 && !health_.empty() && base::mono_ns() < until) {
+      pollfd output{.fd = helper_.output(), .events = POLLIN, .revents = 0};
+      ::poll(&output, 1, static_cast<int>(base::ns_to_s(until - base::mono_ns()) * 1000) + 1);
+      readable();
+    }
     save();
     stop();
   }
@@ -100,7 +127,9 @@ bool GpuWatch::helper_ended(base::Pid pid, base::WaitStatus) {
     return false;
   }
   // The last lines are still in the pipe.
-  readable();
+  if (helper_.output() >= 0) {
+    readable();
+  }
   helper_.forget();
   return true;
 }

@@ -1,10 +1,11 @@
-// GpuWatch: the clocks and throttle reasons of this node's GPUs during the whole run, every 5 s. NVML's calls
-// may block, so a helper process reads them (clock_helper.h) and writes one line of JSON for each reading. In
-// a job without a GPU nothing of this runs. Event loop's thread only.
+// GpuWatch: the clocks and throttle reasons of this node's GPUs during the whole run, every 5 s, and what
+// NVML counts about them, every 30 s, at each dump and at the end. NVML's calls may block, so a helper
+// process reads (clock_helper.h) and writes lines of JSON. In a job without a GPU nothing of this runs. Event
+// loop's thread only.
 #pragma once
 
 #include "common/base/os/wait_status.h"
-#include "common/model/speed/gpu_health.h"
+#include "common/model/evidence/gpu_health.h"
 #include "launcher/metrics/node_metrics.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/spawn/helper_process.h"
@@ -36,8 +37,12 @@ class GpuWatch {
 
   // Acts once; later calls do nothing.
   void start();
-  // Writes the file with the readings so far, and ends the helper.
+  // Reads everything now.
+  void look();
+  // Gives the helper a moment for its last reading, writes the file, and ends the helper.
   void finish();
+  // So far.
+  const model::GpuHealth& health() const { return health_; }
   // Since the start, by GPU.
   std::vector<GpuThrottling> throttling() const;
   // By the latest reading: of each GPU the processes that compute on it, as the driver numbers them. Empty:
@@ -60,6 +65,7 @@ class GpuWatch {
   model::GpuHealth health_;
   std::vector<std::vector<base::Pid>> processes_;
   base::MonoNs saved_ = 0;
+  size_t news_saved_ = 0;
 };
 
 }  // namespace xpurun::launcher

@@ -23,8 +23,8 @@ static_assert(static_cast<int>(wire::Source::events) == 1 &&
               static_cast<int>(wire::Source::nccl_profiler_host) == 5 &&
               static_cast<int>(wire::Source::cupti) == 6 && static_cast<int>(wire::Source::event_group) == 7);
 static_assert(wire::kOpScaleA == 1 && wire::kOpScaleB == 2 && wire::kOpRowMajor == 4 &&
-              wire::kOpGrouped == 8 && wire::kOpOther == 128 && wire::kEventHostBegin == 1 &&
-              wire::kEventFirstOfStep == 2);
+              wire::kOpGrouped == 8 && wire::kOpMeets == 16 && wire::kOpOther == 128 &&
+              wire::kEventHostBegin == 1 && wire::kEventFirstOfStep == 2);
 static_assert(static_cast<int>(wire::HostMemory::pageable) == 1 &&
               static_cast<int>(wire::HostMemory::pinned) == 2);
 static_assert(static_cast<int>(wire::Algorithm::pat) == 7 && static_cast<int>(wire::Protocol::simple) == 3);

@@ -78,6 +78,7 @@ void NoticeServer::received(Id id, std::string_view message) {
              notice.kind == static_cast<uint16_t>(wire::NoticeKind::python_attach) ||
              notice.kind == static_cast<uint16_t>(wire::NoticeKind::marks_attach) ||
              notice.kind == static_cast<uint16_t>(wire::NoticeKind::mpi_attach) ||
+             notice.kind == static_cast<uint16_t>(wire::NoticeKind::heap_attach) ||
              notice.kind == static_cast<uint16_t>(wire::NoticeKind::capture_attach)) {
     // The handler answers each of these at once, so that a process never has two of them open here.
     attaching_.emplace(peer->pid, id);

@@ -101,6 +101,17 @@ std::vector<DumpTarget> DumpCoordinator::targets() const {
   return targets;
 }
 
+namespace {
+
+// A loop that tries again every few seconds is worth a wait that is short beside the stall.
+int64_t loop_limit_ms(double hang_timeout_s) {
+  constexpr double kShortestS = 1.2;
+  constexpr double kLongestS = 5.5;
+  return static_cast<int64_t>(1000 * std::clamp(hang_timeout_s / 20, kShortestS, kLongestS));
+}
+
+}  // namespace
+
 DumpPlan DumpCoordinator::plan(const std::string& directory) {
   const auto program = backend_.program();
   if (!program) {
@@ -116,6 +127,8 @@ DumpPlan DumpCoordinator::plan(const std::string& directory) {
                 .keep_snapshots = true};
   if (manifest_.why == model::DumpReason::hang) {
     plan.helper_options.emplace_back("--loops");
+    plan.helper_options.push_back(
+        fmt::format("--loop-limit-ms={}", loop_limit_ms(parts_.options.hang_timeout_s)));
   }
   if (manifest_.why == model::DumpReason::hang && ask_gpus(plan.targets)) {
     plan.deadline_s = kDumpWithDebuggersS;

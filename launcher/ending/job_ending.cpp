@@ -11,6 +11,11 @@ namespace {
 
 // Seconds after the command's end for the last deaths, notices and dumps to arrive.
 constexpr double kSettleS = 0.05;
+// After their launcher, ranks take some time to end. Later they count as left. Seconds.
+constexpr double kRanksEndS = 1;
+// Between TERM and KILL for ranks that have outlived the command: they may save a checkpoint, and a workload
+// manager that has ended the job gives xpurun itself about 30 s.
+constexpr double kLateGraceS = 25;
 // Time limit in seconds for a file system that does not respond.
 constexpr double kLastPatienceS = 1.5;
 
@@ -57,6 +62,7 @@ void JobEnding::command_ended(base::WaitStatus status) {
     return;
   }
   state_.command_status = status;
+  ended_at_ = parts_.loop.now();
   state_.phase = JobPhase::settling;
   if (hung_up_) {
     parts_.table.refresh();
@@ -75,7 +81,7 @@ void JobEnding::settle_or_wait() {
   if (shutdown_.active()) {
     parts_.table.refresh();
   }
-  if (shutdown_.has_work(parts_.loop.now())) {
+  if (ranks_get_time() || shutdown_.has_work(parts_.loop.now())) {
     parts_.loop.after(kSettleS, [this] { settle_or_wait(); });
     return;
   }
@@ -83,6 +89,18 @@ void JobEnding::settle_or_wait() {
     state_.phase = JobPhase::settled;
   }
   proceed();
+}
+
+bool JobEnding::ranks_get_time() {
+  if (state_.detached || shutdown_.active() || parts_.table.living_ranks().empty()) {
+    return false;
+  }
+  const double since_end_s = base::ns_to_s(parts_.loop.now() - ended_at_);
+  const LateRanks late = since_end_s < kRanksEndS ? LateRanks::get_time : hooks_.late_ranks(since_end_s);
+  if (late == LateRanks::end) {
+    shutdown_.terminate(kLateGraceS);
+  }
+  return late == LateRanks::get_time;
 }
 
 void JobEnding::proceed() {

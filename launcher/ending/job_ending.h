@@ -26,6 +26,8 @@ class JobEnding {
     std::function<void(const std::string&)> give_up;  // the disk does not respond: end dump and report; the
                                                       // argument is the reason
     std::function<bool()> dumping;
+    // About ranks that live this long after the command's end.
+    std::function<LateRanks(double since_end_s)> late_ranks;
     // Releases held processes and relays all remaining output of the ranks. Calls `done` once.
     std::function<void(std::function<void()> done)> drain_logs;
     std::function<void()> record;          // completes run.json
@@ -62,6 +64,7 @@ class JobEnding {
 
  private:
   void settle_or_wait();
+  bool ranks_get_time();
   void record_and_report();
   void notify_of_the_end(std::function<void()> then);
 
@@ -72,6 +75,7 @@ class JobEnding {
   DiskWatch disk_watch_;
   JobState state_;
   bool hung_up_ = false;
+  base::MonoNs ended_at_ = 0;  // the end of the command
 };
 
 }  // namespace xpurun::launcher

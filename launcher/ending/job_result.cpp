@@ -7,10 +7,27 @@
 
 namespace xpurun::launcher {
 
+namespace {
+
+// Ranks that outlive their launcher.
+void mark_left(std::vector<model::ProcessRecord>& processes, const ProcessTable& table) {
+  const auto alive = table.living_ranks();
+  for (model::ProcessRecord& p : processes) {
+    p.left = std::any_of(alive.begin(), alive.end(), [&p](const TrackedProcess* rank) {
+      return rank->record.pid == p.pid && rank->record.start_ticks == p.start_ticks;
+    });
+  }
+}
+
+}  // namespace
+
 void complete_manifest(model::RunManifest& run, const ProcessTable& table, const JobState& job,
                        model::Interrupt interrupt) {
   run.child_status = job.command_status;
   run.processes = table.records();
+  if (!job.detached && !job.ended_by_us) {
+    mark_left(run.processes, table);
+  }
   run.world_size = table.world_size();
   run.interrupt = interrupt;
   if (run.outcome == model::RunOutcome::running) {

@@ -5,6 +5,9 @@
 
 namespace xpurun::launcher {
 
+// What becomes of ranks that have outlived the command.
+enum class LateRanks { stay, get_time, end };
+
 enum class JobPhase {
   running,    // the command is alive
   settling,   // the command has ended; waits for its last deaths, notices and processes

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <thread>
 #include <unistd.h>
@@ -151,6 +152,22 @@ std::string watched_line(const std::vector<GpuDevice>& gpus) {
   return model::json_text(list) + "\n";
 }
 
+std::vector<model::UseValue> gpu_use(const std::vector<GpuDevice>& gpus) {
+  std::vector<model::UseValue> out;
+  for (const GpuDevice& gpu : gpus) {
+    const auto put = [&](model::HostUse use, double value) {
+      if (value >= 0) {
+        out.push_back({.use = use, .object = model::gpu_object(gpu.index), .value = value});
+      }
+    };
+    put(model::HostUse::gpu_load, gpu.utilization_percent / 100.0);
+    put(model::HostUse::gpu_clock, gpu.sm_clock_mhz);
+    put(model::HostUse::gpu_temperature, gpu.temperature_c);
+    put(model::HostUse::gpu_power, gpu.power_w);
+  }
+  return out;
+}
+
 std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line) {
   std::vector<model::GpuClockReading> out;
   try {
@@ -171,20 +188,74 @@ std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line) {
   return out;
 }
 
+std::vector<model::GpuClockReading> add_line(model::GpuHealth& health, std::string_view line, int64_t wall_ns,
+                                             double seconds) {
+  if (line.starts_with('[')) {
+    auto out = watched_gpus_from(line);
+    health.add(out, wall_ns, seconds);
+    return out;
+  }
+  if (const auto reading = model::machine_reading_from(line)) {
+    health.counted.add(*reading, wall_ns);
+  } else if (auto inventory = model::gpu_inventory_from_json(model::parse_json(line))) {
+    health.inventory = std::move(*inventory);
+  }
+  return {};
+}
+
+WatchLines::WatchLines(GpuSpeeds speeds, std::optional<GpuCountReader> counts)
+    : speeds_(std::move(speeds)), counts_(std::move(counts)) {}
+
+std::string WatchLines::next(bool all) {
+  const std::vector<GpuDevice> gpus = speeds_.read(true);
+  std::string out = watched_line(gpus);
+  if (!counts_) {
+    return out + model::line_of(model::MachineReading{.use = gpu_use(gpus)});
+  }
+  const bool full = all || fast_ >= kFastReadings;
+  fast_ = full ? 1 : fast_ + 1;
+  model::MachineReading reading = facts_.add(counts_->read(full));
+  reading.use = gpu_use(gpus);
+  out += model::line_of(reading);
+  if (full) {
+    // The paths take many questions, and do not change.
+    model::GpuInventory inventory = counts_->inventory(told_.units.empty());
+    if (!told_.units.empty()) {
+      inventory.paths = told_.paths;
+    }
+    if (inventory != told_) {
+      out += model::json_text(to_json(inventory)) + "\n";
+      told_ = std::move(inventory);
+    }
+  }
+  return out;
+}
+
 void run_watch_helper(const std::vector<std::string>& words) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::signal(SIGPIPE, SIG_IGN);
   const auto seconds = words.size() == 2 ? base::parse_duration_s(words[1]) : std::nullopt;
   auto gpus = GpuSpeeds::open();
   if (!seconds || !gpus) {
     ::_exit(seconds ? 0 : 2);  // a host without NVML is no failure
   }
-  for (;;) {
-    const std::string line = watched_line(gpus->read(true));
-    if (!base::put_out(line)) {
+  auto counts = GpuCountReader::open(std::string(kNvmlLibrary));
+  WatchLines lines(std::move(*gpus), counts ? std::optional(std::move(*counts)) : std::nullopt);
+  bool all = true;
+  for (bool ends = false; !ends;) {
+    if (!base::put_out(lines.next(all))) {
       ::_exit(0);  // nobody reads
     }
-    std::this_thread::sleep_for(std::chrono::duration<double>(*seconds));
+    // A line on stdin asks for a full reading, its end for the last one.
+    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    all = ::poll(&input, 1, static_cast<int>(std::lround(*seconds * 1000))) > 0;
+    char bytes[256];
+    if (all && ::read(STDIN_FILENO, bytes, sizeof bytes) <= 0) {
+      base::put_out(lines.next(true));
+      ends = true;
+    }
   }
+  ::_exit(0);
 }
 
 }  // namespace xpurun::launcher

@@ -1,13 +1,18 @@
 // The helpers that read the GPUs' clocks, power and throttle reasons: xpurun itself in other roles, because
 // NVML's calls may block. One reads often during a capture, writes one file (model::ClockSamples) and ends.
-// The other reads every few seconds during the run, and prints a line of JSON each time.
+// The other reads every few seconds during the run, and prints lines of JSON each time: the clocks, what NVML
+// counts about the GPUs (model::MachineReading), and what the GPUs are, where that has changed.
 #pragma once
 
+#include "common/model/evidence/gpu_health.h"
 #include "common/model/evidence/gpu_state.h"
 #include "common/model/speed/gpu_capture.h"
-#include "common/model/speed/gpu_health.h"
+#include "launcher/evidence/gpu_count_reader.h"
+#include "launcher/evidence/nvml.h"
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -47,6 +52,32 @@ std::vector<std::string> watch_words(double interval_s);
 // Parses a line of the helper that watches. A damaged line gives no reading.
 std::string watched_line(const std::vector<model::GpuDevice>& gpus);
 std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line);
+
+// What these GPUs do at the moment.
+std::vector<model::UseValue> gpu_use(const std::vector<model::GpuDevice>& gpus);
+
+// Adds a line of the helper that watches to the history. Returns the readings of a line with clocks;
+// `seconds` is the time since the one before.
+std::vector<model::GpuClockReading> add_line(model::GpuHealth& health, std::string_view line, int64_t wall_ns,
+                                             double seconds);
+
+// The lines of the helper that watches, reading by reading.
+class WatchLines {
+ public:
+  // Without `counts`, clocks only.
+  WatchLines(GpuSpeeds speeds, std::optional<GpuCountReader> counts);
+  // With `all`, and now and then without, the counters are read too.
+  std::string next(bool all);
+
+ private:
+  static constexpr int kFastReadings = 6;  // half a minute
+
+  GpuSpeeds speeds_;
+  std::optional<GpuCountReader> counts_;
+  FactsOfGpus facts_;
+  model::GpuInventory told_;
+  int fast_ = kFastReadings;
+};
 
 // These functions do not return.
 [[noreturn]] void run_clock_helper(const std::vector<std::string>& words);

@@ -1,7 +1,7 @@
 #include "launcher/evidence/nvml.h"
 
 #include "common/base/strings.h"
-#include "launcher/evidence/nvml_prototypes.h"
+#include "launcher/evidence/nvml_library.h"
 
 #include <fmt/format.h>
 
@@ -16,44 +16,13 @@ namespace xpurun::launcher {
 using model::EvidenceStatus;
 using model::GpuDevice;
 
-// Named, because a field of GpuSpeeds::State has this type.
-struct NvmlCloser {
-  void operator()(void* handle) const { ::dlclose(handle); }
-};
-using NvmlLibrary = std::unique_ptr<void, NvmlCloser>;
-
-class Nvml {
- public:
-  explicit Nvml(void* library) : library_(library) {}
-
-  // Null if this driver lacks the function.
-  template <typename F>
-  F find(const char* name) const {
-    return reinterpret_cast<F>(::dlsym(library_, name));
-  }
-  std::string error(nvml::Return code) const {
-    const auto text = find<nvml::ErrorString>("nvmlErrorString");
-    return text != nullptr ? base::sanitize(text(code)) : fmt::format("NVML error {}", code);
-  }
-
- private:
-  void* library_;
-};
-
 namespace {
 
-constexpr unsigned kMostDevices = 256;
 constexpr unsigned kMostProcesses = 1024;
-
-template <typename T>
-int64_t bounded(T value) {
-  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  return static_cast<int64_t>(std::min<uint64_t>(value, kMost));
-}
 
 class DeviceReader {
  public:
-  DeviceReader(const Nvml& library, nvml::Device device) : nvml_(library), device_(device) {}
+  DeviceReader(const Nvml& library, nvml::Device device) : nvml_(library, device) {}
 
   // Only the values that change fast.
   GpuDevice speed(int index, const std::string& uuid, bool processes) {
@@ -79,38 +48,18 @@ class DeviceReader {
     read_memory(d);
     read_links(d);
     read_processes(d);
-    d.problem = problem_;
+    d.problem = nvml_.problem();
     return d;
   }
 
  private:
   template <typename F, typename... Args>
   bool call(const char* name, Args... args) {
-    const auto function = nvml_.find<F>(name);
-    if (function == nullptr) {
-      return false;
-    }
-    const nvml::Return code = function(device_, args...);
-    // Many GPUs return "not supported" for some queries; only a lost GPU is worth a report.
-    if (code == nvml::kGpuIsLost) {
-      problem_ = nvml_.error(code);
-    }
-    return code == nvml::kSuccess;
+    return nvml_.call<F>(name, args...);
   }
-  std::string text(const char* name) {
-    char buffer[96] = {};
-    const bool good = call<nvml::Text>(name, buffer, static_cast<unsigned>(sizeof buffer));
-    buffer[sizeof buffer - 1] = 0;
-    return good ? base::sanitize(buffer) : std::string();
-  }
-  int number(const char* name) {
-    unsigned value = 0;
-    return call<nvml::Number>(name, &value) ? static_cast<int>(value) : -1;
-  }
-  int number_of(const char* name, unsigned which) {
-    unsigned value = 0;
-    return call<nvml::NumberOf>(name, which, &value) ? static_cast<int>(value) : -1;
-  }
+  std::string text(const char* name) { return nvml_.text(name); }
+  int number(const char* name) { return nvml_.number(name); }
+  int number_of(const char* name, unsigned which) { return nvml_.number_of(name, which); }
 
   void read_speed(GpuDevice& d) {
     d.sm_clock_mhz = number_of("nvmlDeviceGetClockInfo", nvml::kClockSm);
@@ -192,9 +141,7 @@ class DeviceReader {
     }
   }
 
-  const Nvml& nvml_;
-  nvml::Device device_;
-  std::string problem_;
+  NvmlDevice nvml_;
 };
 
 GpuReading problem(EvidenceStatus status, std::string reason) {
@@ -254,18 +201,8 @@ GpuReading read_gpus(const std::string& library) {
 }
 
 struct GpuSpeeds::State {
-  NvmlLibrary handle;
-  Nvml nvml;
+  std::unique_ptr<NvmlSession> session;
   std::vector<std::pair<nvml::Device, std::string>> devices;  // with UUIDs
-
-  explicit State(NvmlLibrary library) : handle(std::move(library)), nvml(handle.get()) {}
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  ~State() {
-    if (const auto shutdown = nvml.find<nvml::Init>("nvmlShutdown")) {
-      shutdown();
-    }
-  }
 };
 
 GpuSpeeds::GpuSpeeds(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -274,27 +211,11 @@ GpuSpeeds& GpuSpeeds::operator=(GpuSpeeds&&) noexcept = default;
 GpuSpeeds::~GpuSpeeds() = default;
 
 base::Result<GpuSpeeds> GpuSpeeds::open(const std::string& library) {
-  NvmlLibrary handle(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (handle == nullptr) {
-    return base::fail(fmt::format("{} is not installed", library));
-  }
-  const Nvml lib(handle.get());
-  const auto init = lib.find<nvml::Init>("nvmlInit_v2");
-  const auto count_devices = lib.find<nvml::Count>("nvmlDeviceGetCount_v2");
-  const auto by_index = lib.find<nvml::HandleByIndex>("nvmlDeviceGetHandleByIndex_v2");
-  if (init == nullptr || count_devices == nullptr || by_index == nullptr) {
-    return base::fail(fmt::format("{} lacks the functions of NVML", library));
-  }
-  if (const nvml::Return code = init(); code != nvml::kSuccess) {
-    return base::fail(fmt::format("NVML cannot be used: {}", lib.error(code)));
-  }
-  auto state = std::make_unique<State>(std::move(handle));
-  unsigned count = 0;
-  count_devices(&count);
-  for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
-    nvml::Device device = nullptr;
-    if (by_index(i, &device) == nvml::kSuccess) {
-      state->devices.emplace_back(device, DeviceReader(state->nvml, device).uuid());
+  auto state = std::make_unique<State>();
+  XPURUN_TRY_ASSIGN(state->session, NvmlSession::open(library));
+  for (const nvml::Device device : state->session->devices()) {
+    if (device != nullptr) {
+      state->devices.emplace_back(device, DeviceReader(state->session->nvml(), device).uuid());
     }
   }
   return GpuSpeeds(std::move(state));
@@ -303,7 +224,8 @@ base::Result<GpuSpeeds> GpuSpeeds::open(const std::string& library) {
 std::vector<GpuDevice> GpuSpeeds::read(bool processes) {
   std::vector<GpuDevice> out;
   for (const auto& [device, uuid] : state_->devices) {
-    out.push_back(DeviceReader(state_->nvml, device).speed(static_cast<int>(out.size()), uuid, processes));
+    out.push_back(
+        DeviceReader(state_->session->nvml(), device).speed(static_cast<int>(out.size()), uuid, processes));
   }
   return out;
 }

@@ -20,10 +20,31 @@ inline constexpr unsigned kSensorGpu = 0;
 inline constexpr unsigned kErrorCorrected = 0;
 inline constexpr unsigned kErrorUncorrected = 1;
 inline constexpr unsigned kCounterVolatile = 0;
+inline constexpr unsigned kCounterAggregate = 1;
 inline constexpr unsigned kMostLinks = 18;
 inline constexpr unsigned kLinkReplay = 0;
 inline constexpr unsigned kLinkRecovery = 1;
 inline constexpr unsigned kLinkCrcFlit = 2;
+// NVML_FI_DEV_*. Those of links take the link as scope.
+inline constexpr unsigned kFieldRetiredSingle = 29;
+inline constexpr unsigned kFieldRetiredDouble = 30;
+inline constexpr unsigned kFieldLinkReplay = 161;
+inline constexpr unsigned kFieldLinkRecovery = 162;
+inline constexpr unsigned kFieldLinkCrc = 163;
+inline constexpr unsigned kFieldLinkRecoveryEvents = 215;  // NVLink 5
+// nvmlValueType_t
+inline constexpr unsigned kFieldUnsigned = 1;
+inline constexpr unsigned kFieldUnsignedLong = 2;
+inline constexpr unsigned kFieldUnsignedLongLong = 3;
+// nvmlGpuTopologyLevel_t
+inline constexpr int kPathInternal = 0;
+inline constexpr int kPathSingle = 10;
+inline constexpr int kPathMultiple = 20;
+inline constexpr int kPathHostBridge = 30;
+inline constexpr int kPathNode = 40;
+inline constexpr int kPathSystem = 50;
+inline constexpr unsigned kLinkToSwitch = 2;        // NVML_NVLINK_DEVICE_TYPE_SWITCH
+inline constexpr unsigned long long kEventXid = 8;  // nvmlEventTypeXidCriticalError
 inline constexpr uint64_t kUnknownMemory = ~uint64_t{0};
 
 struct Memory {
@@ -54,6 +75,30 @@ struct Pci {
   char id[32];
 };
 
+struct FieldValue {
+  unsigned id;
+  unsigned scope;
+  long long timestamp;
+  long long latency_us;
+  unsigned type;
+  Return result;
+  union {
+    unsigned number;
+    unsigned long long long_number;
+  } value;
+};
+static_assert(sizeof(FieldValue) == 40);
+
+struct Event {
+  Device device;
+  unsigned long long type;
+  unsigned long long data;  // the Xid
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
+using EventSet = void*;
+
 using Init = Return (*)();
 using ErrorString = const char* (*)(Return);
 using DriverVersion = Return (*)(char*, unsigned);
@@ -70,6 +115,15 @@ using EccErrors = Return (*)(Device, unsigned, unsigned, unsigned long long*);
 using RemappedRows = Return (*)(Device, unsigned*, unsigned*, unsigned*, unsigned*);
 using LinkState = Return (*)(Device, unsigned, unsigned*);
 using LinkErrors = Return (*)(Device, unsigned, unsigned, unsigned long long*);
+using FieldValues = Return (*)(Device, int, FieldValue*);
+using TwoNumbers = Return (*)(Device, unsigned*, unsigned*);
+using CommonAncestor = Return (*)(Device, Device, int*);
+using LinkRemotePci = Return (*)(Device, unsigned, Pci*);
+using LinkRemoteKind = Return (*)(Device, unsigned, unsigned*);
+using EventSetCreate = Return (*)(EventSet*);
+using EventSetFree = Return (*)(EventSet);
+using RegisterEvents = Return (*)(Device, unsigned long long, EventSet);
+using EventSetWait = Return (*)(EventSet, Event*, unsigned);
 using Processes = Return (*)(Device, unsigned*, Process*);
 
 }  // namespace xpurun::launcher::nvml

@@ -29,6 +29,9 @@ class HostFiles {
   std::string sys_link(std::string_view path) const;
   std::string sys_path(std::string_view path) const;
 
+  // Whether these are the files of this host, so that questions to its kernel fit.
+  bool is_this_host() const { return sys_root_ == "/sys"; }
+
   // Why a file cannot be read, as a source that is missing; empty if it can.
   std::optional<model::MissingSource> missing(const std::string& path) const;
   std::string proc_path(std::string_view path) const;

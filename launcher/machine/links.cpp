@@ -1,6 +1,7 @@
 #include "launcher/machine/links.h"
 
 #include "common/base/strings.h"
+#include "launcher/machine/ethtool.h"
 
 #include <fmt/format.h>
 
@@ -35,6 +36,7 @@ constexpr CounterFile kHardwareCounters[] = {
     {"hw_counters/rnr_nak_retry_err", MachineFact::retransmissions},
     {"hw_counters/roce_adp_retrans_to", MachineFact::retransmissions},
     {"hw_counters/rp_cnp_handled", MachineFact::congestion},
+    {"hw_counters/np_ecn_marked_roce_packets", MachineFact::congestion},
 };
 constexpr CounterFile kInterfaceCounters[] = {
     {"statistics/rx_errors", MachineFact::packet_errors},
@@ -196,6 +198,9 @@ void read_interfaces(const HostFiles& host, MachineReading& out) {
     }
     if (!host.sys_link(directory + "/device").empty()) {
       add_counters(host, directory, kInterfaceCounters, object, {}, out);
+      if (host.is_this_host()) {
+        add_adapter_counters(adapter_counters(name), object, out);
+      }
     }
   }
 }

@@ -19,7 +19,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr int kSampleMs = 2000;
+// Between two samples of what the ranks wait in.
+constexpr double kSampleS = 1.9;
 constexpr size_t kLongestRequest = size_t{64} << 10;
 
 class MachineHelper {
@@ -30,8 +31,9 @@ class MachineHelper {
   void run() {
     for (;;) {
       pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-      const int ready = ::poll(&input, 1, kSampleMs);
-      sample();
+      const int ready = ::poll(&input, 1, wait_ms_);
+      wait_ms_ = reader_.turn(ranks_);
+      sample(ready > 0);
       if (ready < 0 && errno != EINTR) {
         return;
       }
@@ -42,8 +44,12 @@ class MachineHelper {
   }
 
  private:
-  void sample() {
+  // `asked`: a reading follows.
+  void sample(bool asked) {
     const base::MonoNs now = base::mono_ns();
+    if (!asked && base::ns_to_s(now - sampled_) < kSampleS) {
+      return;
+    }
     if (sampled_ > 0) {
       reader_.sample(ranks_, base::ns_to_s(now - sampled_));
     }
@@ -65,6 +71,7 @@ class MachineHelper {
     ranks_ = ranks_from(std::string_view(text_).substr(begin == std::string::npos ? 0 : begin,
                                                        end - (begin == std::string::npos ? 0 : begin)));
     text_.erase(0, end + 1);
+    wait_ms_ = reader_.turn(ranks_);
     return bool(base::put_out(line_of(reader_.read(ranks_))));
   }
 
@@ -72,6 +79,7 @@ class MachineHelper {
   std::vector<WatchedRank> ranks_;
   std::string text_;
   base::MonoNs sampled_ = 0;
+  int wait_ms_ = 0;
 };
 
 }  // namespace

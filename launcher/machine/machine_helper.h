@@ -1,7 +1,7 @@
 // The helper that reads the host's counters: xpurun itself in another role, because a question to a file
 // system or a device that is dead may never return. The supervisor writes one line with the ranks for each
-// reading; the helper answers with one line (model::MachineReading). In between, the helper samples once a
-// second what the ranks wait in.
+// reading; the helper answers with one line (model::MachineReading). In between, the helper samples every
+// two seconds what the ranks wait in and whether they get CPUs.
 #pragma once
 
 #include "launcher/machine/places.h"

@@ -1,5 +1,6 @@
 #include "launcher/machine/machine_reader.h"
 
+#include "launcher/machine/io_counters.h"
 #include "launcher/machine/links.h"
 
 #include <set>
@@ -35,10 +36,15 @@ model::MachineReading MachineReader::read(const std::vector<WatchedRank>& ranks)
   read_tcp(host_, out);
   read_pci(host_, out);
   read_pressure(host_, ranks.empty() ? 0 : ranks.front().pid, out);
+  read_group_memory(host_, ranks.empty() ? 0 : ranks.front().pid, out);
   interrupts_.read(host_, allowed, out);
   read_frequency(host_, allowed, out);
   space_.read(host_.proc_text("self/mountinfo"), paths, kPatienceS, out);
   waits_.read(out);
+  read_rank_io(host_, ranks, out);
+  read_mount_io(host_, ranks.empty() ? 0 : ranks.front().pid, out);
+  cpus_.read(out);
+  use_.read(host_, base::mono_ns(), out);
   return out;
 }
 

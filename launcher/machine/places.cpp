@@ -20,17 +20,6 @@ std::string value_of(const std::map<std::string, std::string>& env, const std::s
   return it == env.end() ? std::string() : it->second;
 }
 
-// "Cpus_allowed_list:\t0-3"
-std::string allowed_cpus(std::string_view status) {
-  constexpr std::string_view kName = "Cpus_allowed_list:";
-  for (const std::string_view line : base::split(status, '\n')) {
-    if (line.starts_with(kName)) {
-      return std::string(base::trim(line.substr(kName.size())));
-    }
-  }
-  return {};
-}
-
 int runnable_threads(const base::ProcFs& proc, base::Pid pid) {
   int out = 0;
   size_t seen = 0;
@@ -95,7 +84,7 @@ void read_places(const HostFiles& host, const std::vector<WatchedRank>& ranks, m
   const base::ProcFs proc = host.proc();
   const std::vector<std::string> gpus = gpus_of(host);
   for (const WatchedRank& rank : ranks) {
-    const std::string cpus = allowed_cpus(proc.text(rank.pid, "status"));
+    const std::string cpus = allowed_cpus(proc, rank.pid);
     if (cpus.empty()) {
       continue;
     }

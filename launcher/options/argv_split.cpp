@@ -5,6 +5,7 @@
 #include "common/base/suggest.h"
 #include "common/base/tr.h"
 #include "launcher/options/command_advice.h"
+#include "launcher/options/values/systrace_parameters.h"
 
 #include <fmt/format.h>
 
@@ -45,6 +46,9 @@ std::string unknown_option(std::string_view word, const CommandSpec& command) {
   std::string what = base::cli_text("unknown option {}", word);
   if (is_torchrun_option(word)) {
     return what + base::cli_text(": it belongs to torchrun; write xpurun -- torchrun {} …", word);
+  }
+  if (const std::string instead = instead_of_systrace(word); !instead.empty()) {
+    return what + base::cli_text(", a parameter of sysTrace: {}", instead);
   }
   if (const auto near = base::closest(word, spellings(command))) {
     return what + base::cli_text("; did you mean {}?", *near);

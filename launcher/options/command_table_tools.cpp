@@ -190,14 +190,17 @@ std::vector<CommandSpec> tool_commands() {
        .group = "Looking after",
        .summary = "check that xpurun can work on this host",
        .synopsis = {"xpurun doctor [OPTION]... [--] [COMMAND [ARGUMENT]...]"},
-       .description = "Attaches to a test process, preloads the library, reads a Python process, and checks "
-                      "the limits, the container, the GPU driver and NCCL. Each line says ok, warn or fail, "
-                      "what is lost and what to do. With COMMAND, also checks that the library reaches "
-                      "COMMAND and which Python it uses; COMMAND is not run.",
+       .description =
+           "Attaches to a test process, preloads the library, reads a Python process, and checks "
+           "the limits, the container, the GPU driver and NCCL. Each line says ok, warn or fail, "
+           "what is lost and what to do. With COMMAND, also checks that the library reaches "
+           "COMMAND and which Python it uses; COMMAND is not run. With --burn, the GPUs of this host "
+           "work for a while and are compared with each other.",
        .options = doctor_options(),
        .operands = Operands::program,
        .examples = {{"xpurun doctor", "check this host"},
                     {"xpurun doctor -- torchrun train.py", "check this host and this command"},
+                    {"xpurun doctor --burn 60s", "is a GPU of this host slower than the others, or wrong?"},
                     {"xpurun doctor --json",
                      "for a program, such as `srun --ntasks-per-node=1` over all nodes"}},
        .manual = "xpurun-doctor(1)"},

@@ -310,6 +310,16 @@ constexpr OptionSpec kRun[] = {
              "overhead budget",
      .scope = Scope::everywhere,
      .common = true},
+    {.name = "memory",
+     .kind = ValueKind::choice,
+     .metavar = "LEVEL",
+     .words = "off light",
+     .default_text = "light",
+     .group = kTiming,
+     .help =
+         "sample who allocates the host memory of the ranks, for xpurun memory; light: within a budget of "
+         "0.05% of the time",
+     .scope = Scope::everywhere},
     {.name = "overhead-budget",
      .kind = ValueKind::share,
      .metavar = "PERCENT",
@@ -334,7 +344,7 @@ constexpr OptionSpec kRun[] = {
              "of all "
              "ranks for this long (10s) or for the duration of a number of steps (20steps), at most 60s, "
              "three times a "
-             "run; off: never",
+             "run, then after pauses that double, from 5 minutes on; off: never",
      .scope = Scope::everywhere},
     {.name = "timeline",
      .kind = ValueKind::list,

@@ -48,6 +48,16 @@ struct OptionSpec {
 // Options that several tables share.
 inline constexpr std::string_view kOutput = "Output";
 inline constexpr std::string_view kGeneral = "General";
+inline constexpr OptionSpec kJson{.name = "json", .group = kOutput, .help = "print one JSON document"};
+inline constexpr OptionSpec kLang{.name = "lang",
+                                  .kind = ValueKind::choice,
+                                  .metavar = "LANGUAGE",
+                                  .words = "auto en zh",
+                                  .default_text = "auto",
+                                  .group = kOutput,
+                                  .help =
+                                      "language of the output, JSON excepted; auto: Chinese if the locale "
+                                      "(LC_ALL, LC_MESSAGES, LANG) begins with zh"};
 inline constexpr OptionSpec kHelp{
     .name = "help", .short_name = 'h', .group = kGeneral, .help = "print this help"};
 

@@ -11,8 +11,6 @@ namespace {
 constexpr std::string_view kWhich = "Which runs";
 constexpr std::string_view kRemoving = "Removing (prune)";
 
-constexpr OptionSpec kJson{.name = "json", .group = kOutput, .help = "print one JSON document"};
-
 constexpr std::string_view kServing = "Browser on another machine";
 
 constexpr OptionSpec kQuery[] = {
@@ -84,6 +82,9 @@ constexpr OptionSpec kRecord[] = {
      .default_text = "main",
      .group = "Sampling",
      .help = "which threads count: the main thread, waiting or not; the holder of the GIL; all"},
+    {.name = "off-cpu",
+     .group = "Sampling",
+     .help = "only samples off the CPU, with the reason as the innermost frame"},
     {.name = "compare",
      .kind = ValueKind::text,
      .metavar = "RANKS",
@@ -209,6 +210,9 @@ constexpr OptionSpec kReport[] = {
     {.name = "verdict-only",
      .group = kOutput,
      .help = "write verdict.json, and no page, pictures or other files"},
+    {.name = "steps-only",
+     .group = kOutput,
+     .help = "write nothing; say whether the steps of a job that runs show a slow rank"},
     {.name = "serve",
      .group = kServing,
      .help = "serve the page on 127.0.0.1, behind an address with a random token, until Ctrl-C"},
@@ -221,16 +225,6 @@ constexpr OptionSpec kReport[] = {
     kHelp,
 };
 
-constexpr OptionSpec kLang{.name = "lang",
-                           .kind = ValueKind::choice,
-                           .metavar = "LANGUAGE",
-                           .words = "auto en zh",
-                           .default_text = "auto",
-                           .group = kOutput,
-                           .help =
-                               "language of the output, JSON excepted; auto: Chinese if the locale "
-                               "(LC_ALL, LC_MESSAGES, LANG) begins with zh"};
-
 constexpr OptionSpec kTop[] = {
     {.name = "interval",
      .kind = ValueKind::duration,
@@ -241,6 +235,7 @@ constexpr OptionSpec kTop[] = {
     {.name = "once",
      .group = kOutput,
      .help = "print the table once and exit; the default without a terminal"},
+    {.name = "machine", .group = kOutput, .help = "show this host, and what each rank gets of it, instead"},
     kLang,
     kHelp,
 };
@@ -331,8 +326,6 @@ constexpr OptionSpec kRuns[] = {
 };
 
 constexpr OptionSpec kNodesOptions[] = {kJson, kHelp};
-constexpr OptionSpec kDoctor[] = {kJson, kLang, kHelp};
-
 constexpr std::string_view kWhichFaults = "Which faults";
 
 constexpr OptionSpec kSelftest[] = {
@@ -369,7 +362,7 @@ constexpr OptionSpec kAnalyze[] = {
      .words = "text json systrace",
      .default_text = "text",
      .group = kOutput,
-     .help = "systrace: the two JSON results of openEuler's sysTrace, one per line"},
+     .help = "systrace: JSON lines of openEuler's sysTrace, with scheduler events (L3) if any"},
     {.name = "baseline",
      .kind = ValueKind::directory,
      .metavar = "RUN",
@@ -565,9 +558,6 @@ std::span<const OptionSpec> nodes_options() {
 }
 std::span<const OptionSpec> runs_options() {
   return kRuns;
-}
-std::span<const OptionSpec> doctor_options() {
-  return kDoctor;
 }
 std::span<const OptionSpec> selftest_options() {
   return kSelftest;

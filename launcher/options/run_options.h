@@ -129,6 +129,7 @@ struct RunOptions {
 
   // Timing
   Timing timing = Timing::light;
+  bool samples_memory = true;  // of ranks: who has allocated the host memory
   NcclProfiler nccl_profiler = NcclProfiler::automatic;
   double overhead_budget = 0;  // most of a thread's time that light timing may cost
   double slow_threshold = 0;   // report steps that take this much longer, as a share; 0: never

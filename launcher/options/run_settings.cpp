@@ -405,6 +405,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.trace_python_min_s = read.seconds("trace-python-min", 0);
   out.preload_path = read.text("preload-library");
   out.timing = timing_named(read.text("timing"));
+  out.samples_memory = read.text("memory") != "off";
   out.nccl_profiler = profiler_named(read.text("nccl-profiler"));
   out.overhead_budget = share_of(read.text("overhead-budget")).value_or(0);
   out.slow_threshold = share_of(read.text("slow-threshold")).value_or(0);

@@ -5,6 +5,7 @@
 #include "common/base/suggest.h"
 #include "common/base/tr.h"
 #include "launcher/options/argv_split.h"
+#include "launcher/options/values/systrace_parameters.h"
 
 #include <boost/program_options.hpp>
 #include <fmt/format.h>
@@ -239,7 +240,9 @@ base::Status add_config_text(Settings& settings, const CommandSpec& command, con
         std::string what = other != nullptr
                                ? base::cli_text("{}: {} cannot be set in a configuration file", path, key)
                                : base::cli_text("{}: {} is not an option", path, key);
-        if (const auto near = base::closest(key, names_in_files(command)); near && other == nullptr) {
+        if (const std::string instead = instead_of_systrace(key); !instead.empty() && other == nullptr) {
+          what += base::cli_text(", but a parameter of sysTrace: {}", instead);
+        } else if (const auto near = base::closest(key, names_in_files(command)); near && other == nullptr) {
           what += base::cli_text("; did you mean {}?", *near);
         }
         return base::fail(config_error(std::move(what)));

@@ -31,7 +31,31 @@ std::optional<Columns> columns_of(std::string_view numbers) {
   return out;
 }
 
+uint64_t busy_of(const Columns& line) {
+  uint64_t out = 0;
+  for (const Column busy : {user, nice, system, irq, softirq, steal}) {
+    out += line[busy];
+  }
+  return out;
+}
+
 }  // namespace
+
+std::map<int, uint64_t> busy_ticks_in(std::string_view stat) {
+  std::map<int, uint64_t> out;
+  for (const std::string_view line : base::split(stat, '\n')) {
+    const size_t blank = line.find(' ');
+    if (!line.starts_with("cpu") || blank == std::string_view::npos) {
+      continue;
+    }
+    const auto cpu = base::parse_int(line.substr(3, blank - 3));
+    const auto columns_read = columns_of(line.substr(blank));
+    if (cpu && *cpu >= 0 && *cpu <= INT32_MAX && columns_read) {
+      out[static_cast<int>(*cpu)] = busy_of(*columns_read);
+    }
+  }
+  return out;
+}
 
 base::Result<CpuTicks> cpu_ticks_in(std::string_view stat) {
   constexpr std::string_view kSum = "cpu ";
@@ -47,9 +71,7 @@ base::Result<CpuTicks> cpu_ticks_in(std::string_view stat) {
   if (!sum) {
     return base::fail("/proc/stat has no line \"cpu\" of 8 numbers");
   }
-  for (const Column busy : {user, nice, system, irq, softirq, steal}) {
-    out.busy += (*sum)[busy];
-  }
+  out.busy = busy_of(*sum);
   out.stolen = (*sum)[steal];
   return out;
 }

@@ -4,6 +4,7 @@
 #include "common/base/result.h"
 
 #include <cstdint>
+#include <map>
 #include <string_view>
 
 namespace xpurun::launcher {
@@ -17,5 +18,9 @@ struct CpuTicks {
 // Reads the first lines of /proc/stat, proc(5). Fails without a line "cpu" of eight numbers (before Linux
 // 2.6.11, or damaged). Any thread.
 base::Result<CpuTicks> cpu_ticks_in(std::string_view stat);
+
+// Ticks in which each CPU was busy, by its number: lines "cpuN" of the same text. Lines that are damaged are
+// left out.
+std::map<int, uint64_t> busy_ticks_in(std::string_view stat);
 
 }  // namespace xpurun::launcher

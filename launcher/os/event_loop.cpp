@@ -19,6 +19,7 @@ base::Result<EventLoop> EventLoop::create() {
 base::Result<EventLoop> EventLoop::create_simulated(base::MonoNs start) {
   XPURUN_TRY_ASSIGN(EventLoop loop, create());
   loop.simulated_now_ = start;
+  loop.cpu_clock_ = [] { return base::MonoNs{0}; };
   return loop;
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -22,7 +23,7 @@ class EventLoop {
 
   static base::Result<EventLoop> create();
   // For tests: the clock stands at `start`, and jumps to the next timer whenever no descriptor is ready.
-  // run() also returns when no timer and no ready descriptor is left.
+  // run() also returns when no timer and no ready descriptor is left. Nothing takes CPU time.
   static base::Result<EventLoop> create_simulated(base::MonoNs start);
 
   // Simulated clock: acts as if the process had been stopped for this time.
@@ -30,6 +31,10 @@ class EventLoop {
 
   // CLOCK_MONOTONIC, or the simulated clock.
   base::MonoNs now() const { return simulated_now_ ? *simulated_now_ : base::mono_ns(); }
+  // CPU time of the thread that runs the loop, from which its owners tell what their work has cost.
+  base::MonoNs cpu() const { return cpu_clock_(); }
+  // For tests: replaces the clock behind cpu().
+  void set_cpu_clock(std::function<base::MonoNs()> clock) { cpu_clock_ = std::move(clock); }
 
   // Level-triggered. The caller owns the descriptor and calls remove() before closing it.
   base::Status add(int fd, uint32_t epoll_events, FdHandler handler);
@@ -58,6 +63,7 @@ class EventLoop {
   TimerId next_timer_ = 1;
   bool stopped_ = false;
   std::optional<base::MonoNs> simulated_now_;
+  std::function<base::MonoNs()> cpu_clock_ = base::thread_cpu_ns;
 };
 
 }  // namespace xpurun::launcher

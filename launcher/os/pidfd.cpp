@@ -43,7 +43,7 @@ void reap_soon(base::Pid pid, double seconds) {
 
 base::Result<Pidfd> Pidfd::open(base::Pid pid) {
   Pidfd out;
-  // glibc has wrappers only from 2.36 on; the bundle must run with 2.35.
+  // glibc has wrappers only from 2.36 on; the bundle must run with 2.28.
   out.fd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   out.pid_ = pid;
   if (!out.fd_) {

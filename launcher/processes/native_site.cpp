@@ -25,7 +25,8 @@ bool NativeSite::moves(base::MonoNs now, const NativeLook& look) {
   at_ = now;
   function_ = function;
   call_ = call;
-  circles_ = look.circles;
+  // On a busy machine a look may see too few states to tell: at the same place, the thread still circles.
+  circles_ = look.circles || (circles_ && !moved);
   return moved;
 }
 

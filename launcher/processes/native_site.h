@@ -16,7 +16,7 @@ class NativeSite {
   // There was a look, and fewer than `most` have failed since. How late a look comes says nothing about the
   // thread.
   bool known(int most) const { return at_ > 0 && missed_ < most; }
-  bool circles() const { return circles_; }  // at the latest look
+  bool circles() const { return circles_; }  // at the latest look, or at an earlier one of this place
   base::MonoNs at() const { return at_; }    // of the latest look; 0: none
   int looks() const { return looks_; }       // that have met the thread where it is
   // Other signs have shown progress.

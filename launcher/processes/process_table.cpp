@@ -7,6 +7,7 @@
 #include "launcher/processes/late_launcher.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <signal.h>
 
 namespace xpurun::launcher {
@@ -339,6 +340,10 @@ bool ProcessTable::signal(const TrackedProcess& p, int signal) const {
     return p.pidfd.send_signal(signal).has_value();
   }
   const auto fd = Pidfd::open(p.record.pid);
+  if (!fd && fd.error().sys_errno == ENOSYS) {
+    // Linux before 5.3: between the look and the signal, another process may get the number.
+    return still_exists(p) && ::kill(p.record.pid, signal) == 0;
+  }
   return fd && still_exists(p) && fd->send_signal(signal);
 }
 

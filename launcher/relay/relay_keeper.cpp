@@ -1,5 +1,6 @@
 #include "launcher/relay/relay_keeper.h"
 
+#include "common/base/os/close_descriptors.h"
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "launcher/os/pidfd.h"
@@ -36,11 +37,11 @@ void close_all_but(const std::vector<int>& kept) {
   for (const int fd : kept) {
     const auto number = static_cast<unsigned>(fd);
     if (number > next) {
-      ::close_range(next, number - 1, 0);
+      base::close_descriptors(next, number - 1);
     }
     next = std::max(next, number + 1);
   }
-  ::close_range(next, ~0U, 0);
+  base::close_descriptors(next, ~0U);
 }
 
 // Forks a process that shares this process's descriptor table (CLONE_FILES): descriptors that it opens stay

@@ -28,16 +28,7 @@ void MemoryLooks::received(base::Pid pid, std::string_view json) {
   }
   look->rank = p->record.rank;
   look->pid = pid;
-  look->host = host_;
-  look->at_s = elapsed_s_();
-  const std::string dir = fmt::format("{}/{}", ranks_dir_, look->rank);
-  parts_.storage.make_dirs(dir);
-  parts_.storage.replace(
-      fmt::format("{}/{}{}.json", dir, model::kMemoryFilePrefix, model::name_of(look->why)),
-      model::memory_look_json(*look) + "\n");
-  if (consumer_) {
-    consumer_(*look);
-  }
+  keep(*look);
   const auto awaited = awaited_.find(pid);
   if (awaited != awaited_.end() && look->why == model::LookReason::request &&
       look->request == awaited->second) {
@@ -46,6 +37,18 @@ void MemoryLooks::received(base::Pid pid, std::string_view json) {
     if (awaited_.empty()) {
       finish();
     }
+  }
+}
+
+void MemoryLooks::keep(model::MemoryLook look) {
+  look.host = host_;
+  look.at_s = elapsed_s_();
+  const std::string dir = fmt::format("{}/{}", ranks_dir_, look.rank);
+  parts_.storage.make_dirs(dir);
+  parts_.storage.replace(fmt::format("{}/{}{}.json", dir, model::kMemoryFilePrefix, model::name_of(look.why)),
+                         model::memory_look_json(look) + "\n");
+  if (consumer_) {
+    consumer_(look);
   }
 }
 

@@ -38,6 +38,8 @@ class MemoryLooks {
 
   // Called with each look that is kept.
   void on_look(std::function<void(const model::MemoryLook&)> consumer) { consumer_ = std::move(consumer); }
+  // A look that was not made by the rank; its rank and pid are set.
+  void keep(model::MemoryLook look);
   // A message of a process that the table knows as a rank. A malformed one is dropped.
   void received(base::Pid pid, std::string_view json);
   // Asks all living ranks of this node, and calls `done` when all have answered, or after `patience_s`. An

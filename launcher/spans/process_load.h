@@ -3,10 +3,10 @@
 
 #include "common/base/os/procfs.h"
 #include "common/model/timing/span.h"
-#include "launcher/spans/throttled_cpu.h"
+#include "launcher/os/run_delay.h"
+#include "launcher/processes/throttled_cpu.h"
 
 #include <cstdint>
-#include <map>
 #include <optional>
 
 namespace xpurun::launcher {
@@ -14,7 +14,7 @@ namespace xpurun::launcher {
 class ProcessLoad {
  public:
   explicit ProcessLoad(base::Pid pid, base::ProcFs proc = base::ProcFs())
-      : pid_(pid), proc_(proc), throttled_(pid, std::move(proc)) {}
+      : pid_(pid), proc_(proc), delay_(pid, proc), throttled_(pid, std::move(proc)) {}
 
   // Nothing if the process has ended. Costs about 40 us and 5 us for each of the first 32 threads, and
   // every five seconds 15 us for each of the first 64 helpers. What the hypervisor takes is the host's, and
@@ -22,13 +22,11 @@ class ProcessLoad {
   std::optional<model::LoadSample> sample(base::MonoNs now);
 
  private:
-  int64_t run_delay();
   int64_t helpers_bytes(base::MonoNs now);
 
   base::Pid pid_;
   base::ProcFs proc_;
-  std::map<base::Tid, uint64_t> delays_;  // of each thread, as last read
-  int64_t run_delay_ = 0;                 // of all threads, ended ones too
+  RunDelay delay_;
   ThrottledCpu throttled_;
   int64_t helpers_bytes_ = -1;
   base::MonoNs helpers_at_ = 0;  // when the helpers were looked at; 0: never

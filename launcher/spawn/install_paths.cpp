@@ -4,18 +4,18 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <gnu/libc-version.h>
 #include <initializer_list>
-#include <string_view>
 
 namespace xpurun::launcher {
 
 namespace {
 
-base::Result<std::string> find_beside(std::string_view what,
-                                      std::initializer_list<std::string_view> candidates) {
+base::Result<std::string> find_beside(std::string_view what, std::initializer_list<std::string> candidates) {
   XPURUN_TRY_ASSIGN(const std::string program, own_program());
   const std::string dir = program.substr(0, program.rfind('/'));
-  for (std::string_view candidate : candidates) {
+  for (const std::string& candidate : candidates) {
     std::string path = fmt::format("{}/{}", dir, candidate);
     if (base::file_exists(path)) {
       return path;
@@ -33,9 +33,20 @@ base::Result<std::string> own_program() {
   return base::read_link("/proc/self/exe");
 }
 
+std::string_view preload_file_name(std::string_view glibc) {
+  constexpr std::string_view kMajor = "2.";
+  constexpr int kMerged = 34;  // one libc.so.6 for everything
+  int minor = kMerged;
+  if (glibc.starts_with(kMajor)) {
+    glibc.remove_prefix(kMajor.size());
+    std::from_chars(glibc.data(), glibc.data() + glibc.size(), minor);
+  }
+  return minor < kMerged ? "libxpurun_preload.so.glibc-2.28" : "libxpurun_preload.so";
+}
+
 base::Result<std::string> preload_library() {
-  return find_beside("libxpurun_preload.so",
-                     {"../lib/xpurun/libxpurun_preload.so", "../preload/libxpurun_preload.so"});
+  const std::string_view name = preload_file_name(::gnu_get_libc_version());
+  return find_beside(name, {fmt::format("../lib/xpurun/{}", name), fmt::format("../preload/{}", name)});
 }
 
 base::Result<std::string> stackdump_program() {

@@ -5,12 +5,17 @@
 #include "common/base/result.h"
 
 #include <string>
+#include <string_view>
 
 namespace xpurun::launcher {
 
 // The running xpurun program itself.
 base::Result<std::string> own_program();
+// The preload library for this host's glibc.
 base::Result<std::string> preload_library();
+// Its file's name for a version of glibc as gnu_get_libc_version(3) writes the version. The bundle has a
+// second build for versions before 2.34, whose libc.so.6 has neither threads nor dlopen().
+std::string_view preload_file_name(std::string_view glibc);
 base::Result<std::string> stackdump_program();
 // The helper that connects to the other nodes of the job.
 base::Result<std::string> nodes_program();

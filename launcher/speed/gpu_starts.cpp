@@ -23,7 +23,8 @@ std::vector<report::GpuStart> gpu_starts(std::span<const wire::Event> events, co
                    .begin_ns = begin,
                    .kind = base::hash_words(group, {key.api}),
                    .collective = key.op_class == static_cast<uint8_t>(wire::OpClass::collective),
-                   .first_of_step = (event.flags & wire::kEventFirstOfStep) != 0});
+                   .first_of_step = (event.flags & wire::kEventFirstOfStep) != 0,
+                   .number = event.sequence});
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.called_ns < b.called_ns; });
   return out;

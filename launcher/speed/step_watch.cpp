@@ -22,6 +22,7 @@ constexpr uint64_t kMissed = 50;            // steps of each other rank, until o
 constexpr uint64_t kWithoutPass = 32;       // calls of optimizers
 constexpr double kAsFast = 0.05;            // of the fastest level
 constexpr size_t kMostLatest = 256;         // steps to look back
+constexpr uint64_t kMostSkipped = 4096;     // steps between two timed collectives
 
 }  // namespace
 
@@ -31,11 +32,20 @@ void StepWatch::add(base::Rank rank, uint64_t process, std::span<const Span> spa
   }
   try {
     State& state = ranks_[rank];
-    if (state.process != process) {
+    if (state.process == 0) {
+      state.process = process;
+      if (gpu_) {
+        state.clock.uses_gpu();
+      }
+    } else if (state.process != process) {
       state = {.process = process, .clocked = state.clocked, .seen = state.seen};
       if (gpu_) {
         state.clock.uses_gpu();
       }
+    }
+    if (!spans.empty() && !std::exchange(state.spans, true) && state.anchor.called != 0) {
+      state.guessed = true;
+      certain_from_now(state);
     }
     for (const Span& span : spans) {
       take(rank, state, span);
@@ -55,13 +65,48 @@ void StepWatch::gpu_used() {
 }
 
 void StepWatch::started(base::Rank rank, std::span<const report::GpuStart> starts) {
-  const auto known = ranks_.find(rank);
-  if (broken_ || known == ranks_.end()) {
+  auto known = ranks_.find(rank);
+  if (broken_ || starts.empty() || (known == ranks_.end() && ranks_.size() >= kMostRanks)) {
     return;
   }
-  for (const report::GpuStart& start : starts) {
-    known->second.clock.started(start);
+  if (known == ranks_.end()) {
+    known = ranks_.emplace(rank, State{}).first;
+    known->second.clock.uses_gpu();
   }
+  State& state = known->second;
+  for (const report::GpuStart& start : starts) {
+    state.clock.started(start);
+    if (!state.spans && start.first_of_step && start.collective && start.number != 0) {
+      take_anchor(rank, state, start);
+    }
+  }
+  if (!state.spans) {
+    take_clocked(rank, state);
+  }
+}
+
+// Of short steps, not every one has a timed collective: the numbers say how many steps lie in between.
+void StepWatch::take_anchor(base::Rank rank, State& state, const report::GpuStart& start) {
+  Anchor& last = state.anchor;
+  if (last.called == 0 || last.kind != start.kind || start.number <= last.number ||
+      start.called_ns <= last.called) {
+    last = {.kind = start.kind, .number = start.number, .called = start.called_ns};
+    state.last_end = start.called_ns;
+    return;
+  }
+  const uint64_t distance = start.number - last.number;
+  last.period = last.period == 0 ? distance : std::min(last.period, distance);
+  const uint64_t steps = (distance + last.period / 2) / last.period;
+  const base::MonoNs took = start.called_ns - last.called;
+  if (steps <= kMostSkipped) {
+    for (uint64_t i = 1; i <= steps; ++i) {
+      end_step(rank, state, last.called + took * static_cast<int64_t>(i) / static_cast<int64_t>(steps));
+    }
+  } else {
+    state.last_end = start.called_ns;  // timing was off meanwhile
+  }
+  last.number = start.number;
+  last.called = start.called_ns;
 }
 
 std::vector<base::Rank> StepWatch::ranks() const {

@@ -54,7 +54,7 @@ class StepWatch {
   void every_call_timed(bool on, base::MonoNs now);
 
   RankSteps rank(base::Rank rank) const;
-  std::vector<base::Rank> ranks() const;  // of which spans have come
+  std::vector<base::Rank> ranks() const;  // of which spans or timed work have come
   // When the latest step of any rank ended; 0: no step was seen. The number of steps of the rank with most
   // steps.
   base::MonoNs last_end() const { return last_end_; }
@@ -68,8 +68,17 @@ class StepWatch {
   uint64_t slow_events() const { return reported_; }
 
  private:
+  // The collective that begins the steps of a rank without spans, such as one of JAX.
+  struct Anchor {
+    uint64_t kind = 0;
+    uint64_t number = 0;
+    base::MonoNs called = 0;  // 0: none was seen
+    uint64_t period = 0;      // collectives in a step: the least distance seen; 0: unknown
+  };
   struct State {
     uint64_t process = 0;
+    bool spans = false;      // have come
+    Anchor anchor;           // as long as there are none
     uint32_t thread = 0;     // that makes the steps; 0: not known yet
     bool marks = false;      // the program marks the ends of its steps
     bool optimizer = false;  // has been seen
@@ -95,6 +104,7 @@ class StepWatch {
   };
 
   void take(base::Rank rank, State& state, const model::Span& span);
+  void take_anchor(base::Rank rank, State& state, const report::GpuStart& start);
   void certain_from_now(State& state);
   void end_step(base::Rank rank, State& state, base::MonoNs end);
   void take_clocked(base::Rank rank, State& state);

@@ -21,7 +21,7 @@ void StragglerWatch::add(base::Rank rank, std::span<const model::Span> spans) {
 }
 
 std::optional<StragglerWatch::Straggler> StragglerWatch::look(const std::map<base::Rank, Steps>& steps) {
-  if (told_ || steps.size() < 2) {
+  if (steps.size() < 2) {
     return {};
   }
   std::vector<std::pair<double, base::Rank>> waits;  // of one step
@@ -42,14 +42,11 @@ std::optional<StragglerWatch::Straggler> StragglerWatch::look(const std::map<bas
   std::sort(waits.begin(), waits.end());
   // The rank that waits second least: with one straggler, all others wait.
   const Straggler found{waits[0].second, (waits[1].first - waits[0].first) / step_s};
-  const base::Rank before = suspect_;
-  suspect_ = found.share >= kLeastShare ? found.rank : base::kNoRank;
-  // The first window has the warm-up.
-  if (windows_++ < 1 || suspect_ == base::kNoRank || suspect_ != before) {
-    return {};
-  }
-  told_ = true;
-  return found;
+  // A found rank is over when it costs far less.
+  const double least = found.rank == suspicion_.found() ? kLeastShare / 2 : kLeastShare;
+  const auto news = suspicion_.look(found.share >= least ? found.rank : base::kNoRank);
+  over_ = news.over != base::kNoRank ? news.over : over_;
+  return news.found ? std::optional(found) : std::nullopt;
 }
 
 }  // namespace xpurun::launcher

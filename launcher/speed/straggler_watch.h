@@ -1,15 +1,17 @@
 // StragglerWatch: finds, in a job without a GPU, a rank for which the others wait from the first steps on:
 // such a job never becomes slower. Who waits uses no CPU in the backward pass and in collectives; the rank
-// that the others wait for does. Reports once. Pure; the caller has the clock.
+// that the others wait for does. Reports once until that is over. Pure; the caller has the clock.
 #pragma once
 
 #include "common/base/ids.h"
 #include "common/model/timing/span.h"
+#include "launcher/speed/suspicion.h"
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -28,6 +30,10 @@ class StragglerWatch {
   void add(base::Rank rank, std::span<const model::Span> spans);
   // Call from time to time, with the steps of all ranks.
   std::optional<Straggler> look(const std::map<base::Rank, Steps>& steps);
+  // The rank that look() has reported, once the others no longer wait for it; kNoRank: none. Forgets it.
+  base::Rank take_over() { return std::exchange(over_, base::kNoRank); }
+  // What was reported was chance.
+  void forget() { suspicion_.forget(); }
 
  private:
   struct Sum {
@@ -36,9 +42,8 @@ class StragglerWatch {
   };
 
   std::map<base::Rank, Sum> sums_;
-  size_t windows_ = 0;
-  base::Rank suspect_ = base::kNoRank;
-  bool told_ = false;
+  Suspicion suspicion_;
+  base::Rank over_ = base::kNoRank;
 };
 
 }  // namespace xpurun::launcher

@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/scope.h"
+#include "launcher/stacks/off_cpu.h"
 #include "stackdump/resolve/python_sampler.h"
 
 #include <fmt/format.h>
@@ -26,11 +27,15 @@ constexpr double kMissedShare = 0.1;  // of the samples; a note says so when mor
 // The samples of one process.
 class Recording {
  public:
-  Recording(const DumpTarget& target, PythonSampler sampler)
-      : target_(target), sampler_(std::move(sampler)) {}
+  Recording(const DumpTarget& target, PythonSampler sampler, const RecordOrder& order)
+      : target_(target), sampler_(std::move(sampler)), which_(order.threads) {
+    if (order.off_cpu) {
+      off_cpu_.emplace(target.pid);
+    }
+  }
 
   // False if the process has ended.
-  bool sample(RecordThreads which, base::MonoNs begin, uint64_t& torn) {
+  bool sample(base::MonoNs begin, uint64_t& torn) {
     const base::MonoNs before = base::mono_ns();
     const auto threads = sampler_.sample();
     const base::MonoNs at_us = ((before + base::mono_ns()) / 2 - begin) / 1000;
@@ -38,14 +43,17 @@ class Recording {
       return false;
     }
     for (const SampledThread& t : *threads) {
-      const bool wanted =
-          which == RecordThreads::all || (which == RecordThreads::main ? t.main : t.holds_gil);
+      const bool wanted = is_wanted(t);
+      const std::string why = wanted && off_cpu_ ? off_cpu_->reason(t.tid, base::mono_ns()) : std::string();
       if (wanted && t.torn) {
         ++torn;
+      } else if (wanted && off_cpu_ && why.empty()) {
+        ++on_cpu_;
       } else if (wanted) {
         Thread& thread = threads_[t.id];
+        thread.gil_only = which_ == RecordThreads::main_and_gil && !t.main;
         thread.name = t.main ? "MainThread" : (t.name.empty() ? thread.name : t.name);
-        Samples& samples = thread.stacks[t.frames];
+        Samples& samples = thread.stacks[{t.frames, why}];
         ++samples.count;
         if (at_us <= UINT32_MAX) {  // over an hour
           samples.times.push_back(static_cast<uint32_t>(at_us));
@@ -67,17 +75,29 @@ class Recording {
       }
       number.push_back(it->second);
     }
+    const auto reason_number = [&](const std::string& why) {
+      const auto [it, is_new] = known.try_emplace(std::tuple(fmt::format("[{}]", why), std::string(), 0),
+                                                  static_cast<uint32_t>(profile.frames.size()));
+      if (is_new) {
+        profile.frames.push_back({.function = std::get<0>(it->first)});
+      }
+      return it->second;
+    };
     for (auto& [id, thread] : threads_) {
       const bool worker = target_.role == model::ProcessRole::worker;
       report::ProfileTrack track{
           .rank = worker || target_.role == model::ProcessRole::rank ? target_.rank : base::kNoRank,
           .pid = target_.pid,
           .worker = worker,
-          .thread = thread.name.empty() ? fmt::format("thread {:#x}", id) : thread.name};
-      for (const auto& [frames, samples] : thread.stacks) {
+          .thread = thread.name.empty() ? fmt::format("thread {:#x}", id) : thread.name,
+          .gil_only = thread.gil_only};
+      for (const auto& [place, samples] : thread.stacks) {
         std::vector<uint32_t> stack;
-        for (const uint32_t frame : frames) {
+        for (const uint32_t frame : place.first) {
           stack.push_back(number[frame]);
+        }
+        if (!place.second.empty()) {
+          stack.push_back(reason_number(place.second));
         }
         track.stacks[stack] += samples.count;
         std::vector<uint32_t>& times = track.times[std::move(stack)];
@@ -88,18 +108,39 @@ class Recording {
     }
   }
 
+  uint64_t on_cpu() const { return on_cpu_; }
+
  private:
+  bool is_wanted(const SampledThread& t) const {
+    switch (which_) {
+      case RecordThreads::main:
+        return t.main;
+      case RecordThreads::main_and_gil:
+        return t.main || t.holds_gil;
+      case RecordThreads::gil:
+        return t.holds_gil;
+      case RecordThreads::all:
+        break;
+    }
+    return true;
+  }
+
   struct Samples {
     uint64_t count = 0;
     std::vector<uint32_t> times;  // as in ProfileTrack
   };
   struct Thread {
     std::string name;
-    std::map<std::vector<uint32_t>, Samples> stacks;
+    bool gil_only = false;
+    // By frames, and by the reason in a recording off the CPU.
+    std::map<std::pair<std::vector<uint32_t>, std::string>, Samples> stacks;
   };
 
   DumpTarget target_;
   PythonSampler sampler_;
+  RecordThreads which_;
+  std::optional<OffCpu> off_cpu_;
+  uint64_t on_cpu_ = 0;  // samples that were left out
   std::map<uint64_t, Thread> threads_;
 };
 
@@ -118,7 +159,7 @@ base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, con
   std::optional<base::Error> refused;
   for (const DumpTarget& target : targets) {
     if (auto sampler = PythonSampler::open(target.pid)) {
-      recordings.emplace_back(std::in_place, target, std::move(*sampler));
+      recordings.emplace_back(std::in_place, target, std::move(*sampler), order);
     } else {
       out.notes.push_back(base::to_line(sampler.error()));
       refused = refused ? std::move(refused) : std::move(sampler.error());
@@ -153,7 +194,7 @@ base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, con
   for (base::MonoNs slot = begin; slot < end && living > 0 && !ended_early;) {
     ended_early = wait_until(slot + within(random), signals);
     for (size_t i = 0; i < recordings.size() && !ended_early; ++i) {
-      if (!ended[i] && !recordings[i]->sample(order.threads, begin, out.torn)) {
+      if (!ended[i] && !recordings[i]->sample(begin, out.torn)) {
         ended[i] = true;
         --living;
       }
@@ -176,8 +217,14 @@ base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, con
         fmt::format("{} of {} samples were left out because sampling was too slow", missed, rounds + missed));
   }
   std::map<std::tuple<std::string, std::string, int>, uint32_t> known;
+  uint64_t on_cpu = 0;
   for (auto& recording : recordings) {
     recording->move_to(out, known);
+    on_cpu += recording->on_cpu();
+  }
+  if (order.off_cpu) {
+    out.notes.push_back(
+        fmt::format("{} of {} samples were on a CPU and are left out", on_cpu, on_cpu + out.samples()));
   }
   return out;
 }

@@ -13,8 +13,9 @@
 namespace xpurun::launcher {
 
 enum class RecordThreads {
-  main,  // the main thread of each process
-  gil,   // the thread that holds the GIL, if any
+  main,          // the main thread of each process
+  main_and_gil,  // likewise, and another thread while it holds the GIL
+  gil,           // the thread that holds the GIL, if any
   all,
 };
 
@@ -22,6 +23,7 @@ struct RecordOrder {
   double seconds = 10;
   double rate = 100;  // samples a second of each process
   RecordThreads threads = RecordThreads::main;
+  bool off_cpu = false;  // only samples off the CPU, with the reason as the innermost frame
 };
 
 // The targets without Python are named in the notes. Fails if no target can be sampled. If sampling takes

@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/os/child.h"
+#include "common/base/os/close_descriptors.h"
 #include "launcher/storage/file_operation.h"
 
 #include <fmt/format.h>
@@ -11,7 +12,6 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -41,8 +41,8 @@ void leave_the_job(int socket) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ}) {
     ::signal(signal, SIG_IGN);
   }
-  ::close_range(kFirstFreeFd, static_cast<unsigned>(socket) - 1, 0);
-  ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
+  base::close_descriptors(kFirstFreeFd, static_cast<unsigned>(socket) - 1);
+  base::close_descriptors(static_cast<unsigned>(socket) + 1, ~0U);
   for (int fd = 0; fd < kFirstFreeFd; ++fd) {
     ::close(fd);
   }

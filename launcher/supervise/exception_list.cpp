@@ -10,13 +10,26 @@ using model::PythonException;
 
 namespace {
 
-enum class ReportClass { exception, exit, printed };
+enum class ReportClass { exception, exit, printed, swallowed };
 
 ReportClass class_of(ExceptionKind kind) {
   if (kind == ExceptionKind::unraisable) {
     return ReportClass::printed;
   }
+  if (model::is_swallowed(kind)) {
+    return ReportClass::swallowed;
+  }
   return model::is_exception(kind) ? ReportClass::exception : ReportClass::exit;
+}
+
+// The same line of the same process has raised before.
+bool is_repeated(const PythonException& before, const PythonException& now) {
+  const auto line = [](const PythonException& x) {
+    const auto& frames = x.chain.front().frames;
+    return frames.empty() ? std::pair<std::string, int>() : std::pair(frames.back().file, frames.back().line);
+  };
+  return before.kind == now.kind && before.pid == now.pid && !before.chain.empty() && !now.chain.empty() &&
+         before.chain.front().type == now.chain.front().type && line(before) == line(now);
 }
 
 }  // namespace
@@ -25,10 +38,15 @@ bool ExceptionList::wants(ExceptionKind kind, base::Pid pid) const {
   const auto same = [&](const PythonException& x) {
     return x.pid == pid && class_of(x.kind) == class_of(kind);
   };
-  return static_cast<size_t>(std::count_if(known_.begin(), known_.end(), same)) < kMostOfProcess;
+  // The bootstrap reports few of those that were caught, and the latest ones matter.
+  return model::is_swallowed(kind) ||
+         static_cast<size_t>(std::count_if(known_.begin(), known_.end(), same)) < kMostOfProcess;
 }
 
 void ExceptionList::add(PythonException exception) {
+  if (model::is_swallowed(exception.kind)) {
+    std::erase_if(known_, [&](const PythonException& x) { return is_repeated(x, exception); });
+  }
   std::vector<size_t> same;  // the records of its class
   size_t recent = 0;
   for (size_t i = 0; i < known_.size(); ++i) {

@@ -13,7 +13,7 @@ namespace xpurun::launcher {
 class ExceptionList {
  public:
   // Records of one class: exceptions that ended a thread, calls that ended a process, exceptions that Python
-  // could only print.
+  // could only print, exceptions that were caught.
   static constexpr size_t kMost = 1000;
   // Of these, those of one process: the first ones. A thread that fails for every batch fails for one reason.
   static constexpr size_t kMostOfProcess = 20;

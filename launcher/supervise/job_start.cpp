@@ -65,6 +65,7 @@ void JobStart::arrange_logs(std::vector<std::string>& env) {
 void JobStart::attach() {
   const std::vector<base::Pid>& roots = parts_.options.attach_to;
   describe_foreign_job(parts_.journal.manifest(), roots.front());
+  parts_.journal.manifest().attached = true;
   parts_.table.set_roots(roots);
   parts_.table.set_main(roots.front());
   parts_.table.ignore(::getpid());  // the job may contain the shell that xpurun runs in

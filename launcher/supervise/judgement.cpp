@@ -15,6 +15,7 @@ Judgement::Judgement(const Parts& p, const Setup& setup, Hooks hooks)
       host_(setup.host),
       dir_(setup.dir),
       reports_({p.loop, p.storage, p.complaints}, dir_.path, setup.signal_mask),
+      steps_({p.loop, p.storage, p.complaints}, dir_.path, setup.signal_mask),
       evidence_({p.journal, p.table, p.options}, evidence_setup(setup),
                 [this](bool of_a_stall) {
                   // A verdict that came before is made again with the evidence; if the job is to be ended, it
@@ -60,6 +61,15 @@ void Judgement::set_report_handlers() {
         }
       },
       [this] { hooks_.report_done(); });
+  steps_.set_options({.of_steps = true, .language = parts_.options.language});
+  steps_.set_handlers(
+      helper_started(),
+      [this](const ReportResult& result) {
+        if (result.verdict && !parts_.job.is_ending()) {
+          hooks_.steps_judged(result.spoken ? *result.spoken : *result.verdict);
+        }
+      },
+      [] {});
   reports_.on_verdict([this](const ReportResult& result) { nodes_.take_verdict(result); });
 }
 
@@ -75,6 +85,7 @@ void Judgement::judge_pending() {
 void Judgement::add_helpers(HelperList& helpers) {
   helpers.add_busy(evidence_);
   helpers.add_busy(reports_);
+  helpers.add_busy(steps_);
   helpers.add_known(nodes_);
 }
 
@@ -102,6 +113,7 @@ void Judgement::processes_known() {
 }
 
 void Judgement::command_ended() {
+  steps_.give_up("the job has ended");
   evidence_.command_ended();
   nodes_.command_ended();
 }

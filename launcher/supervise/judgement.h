@@ -54,6 +54,7 @@ class Judgement {
     std::function<void()> end_the_job;
     std::function<void()> evidence_collected;
     std::function<void()> report_done;  // no report and no answer of other nodes is awaited
+    std::function<void(const model::Verdict&)> steps_judged;  // in the language of the run
     // A control request from another node: the reply's JSON text is passed on.
     std::function<void(const std::string& request, std::function<void(std::string)> reply)> control;
   };
@@ -72,6 +73,9 @@ class Judgement {
   // Of the recorded run. False if nothing is left to say: with --no-report, of a job that went well.
   bool request_last_report();
   bool reporting() const { return reports_.busy() || nodes_.busy(); }
+
+  // A verdict on the steps so far, if the job goes on: Hooks::steps_judged.
+  void judge_steps() { steps_.request(); }
 
   EvidenceService& evidence() { return evidence_; }
   StallHandler& stalls() { return stalls_; }
@@ -94,6 +98,7 @@ class Judgement {
   std::string host_;
   DirFacts dir_;
   ReportRunner reports_;
+  ReportRunner steps_;  // of a job that runs
   EvidenceService evidence_;
   RankRestart restart_;
   bool new_ranks_ = false;

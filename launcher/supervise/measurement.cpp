@@ -18,6 +18,9 @@ namespace xpurun::launcher {
 
 namespace {
 
+// Mean number of bytes between two samples of the host memory; allocations of twice as many are all samples.
+constexpr uint32_t kHeapInterval = 256 * 1024;
+
 // Seconds that the ranks of this node have lost together: all of a stall, and of slower steps what they take
 // longer. `now_s`: since the start of the run.
 double lost_rank_s(const model::RunManifest& run, double now_s) {
@@ -49,6 +52,7 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
                .started = helper_started()}),
       python_({p.loop, p.table, p.journal, p.storage, p.options, mpi_, places_}, setup.host, python_hooks()),
       speed_(p.loop, p.journal, p.options, speed_hooks()),
+      heap_({p.loop, p.table, places_}, heap_hooks(), p.options.samples_memory ? kHeapInterval : 0),
       memory_({p.table, p.journal, p.options}, memory_hooks()),
       timing_({p.loop, p.storage, p.table, p.options}, p.journal.dir(), setup.host, timing_hooks()),
       activity_({p.loop, p.storage, p.table, timing_.collector()}, setup.host,
@@ -58,7 +62,8 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
                 setup.stderr_fd,
                 {.save_run = [this] { parts_.journal.save_now(); },
                  .uses_gpu = [this] { return steps().uses_gpu(); },
-                 .started = helper_started()}),
+                 .started = helper_started(),
+                 .captured = [this] { speed_.captured(); }}),
       gpu_watch_({.loop = p.loop,
                   .storage = p.storage,
                   .file = p.journal.dir().file(std::string(model::kGpuHealthFile)),
@@ -108,6 +113,7 @@ void Measurement::add_helpers(HelperList& helpers) {
 
 model::CollectiveFacts Measurement::save(const std::string& directory) {
   machine_.look();
+  gpu_watch_.look();
   timing_.save(directory);
   python_.save_spans();
   return calls_.save(fmt::format("{}/{}", directory, model::kCollectivesFile));
@@ -149,6 +155,7 @@ void Measurement::finish_files() {
   python_.save_spans();
   places_.settle();
   python_.save_spans();
+  heap_.finish();
 }
 
 std::function<void(base::Pid)> Measurement::helper_started() {
@@ -177,7 +184,9 @@ SlowdownHandler::Hooks Measurement::speed_hooks() {
                                    [&](const WatchedRank& r) { return r.rank == rank; });
               },
           .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_),
-          .look_for_stall = hooks_.look_for_stall};
+          .look_for_stall = hooks_.look_for_stall,
+          .judge = hooks_.judge_steps,
+          .was_chance = [this] { timing_.forget_slow_rank(); }};
 }
 
 MemoryWatch::Hooks Measurement::memory_hooks() {
@@ -191,8 +200,14 @@ MemoryWatch::Hooks Measurement::memory_hooks() {
       .examine =
           [this](base::Pid pid, bool on_host) {
             constexpr uint32_t kSteps = 8;
+            heap_.look(pid);
             python_.looks().ask(pid, {.reason = wire::kMemoryGrowth, .steps = kSteps, .objects = on_host});
           }};
+}
+
+HeapLooks::Hooks Measurement::heap_hooks() {
+  return {.steps = [this](base::Rank rank) { return steps().rank(rank).steps; },
+          .keep = [this](model::MemoryLook look) { python_.looks().keep(std::move(look)); }};
 }
 
 // Who is to blame at the moment: for a stall, else for slow steps.
@@ -232,6 +247,7 @@ TimingService::Hooks Measurement::timing_hooks() {
                 speed_.watch().started(rank, gpu_starts(events, memory));
               },
           .slow_rank = std::bind_front(&SlowdownHandler::found_slow_rank, &speed_),
+          .no_longer_slow = std::bind_front(&SlowdownHandler::no_longer_slow, &speed_),
           .slow_events = [this] { return steps().slow_events(); },
           .lost_rank_s =
               [this] {
@@ -240,7 +256,12 @@ TimingService::Hooks Measurement::timing_hooks() {
               },
           .mismatches = [this] { return mismatches_.found(); },
           .culprits = [this] { return culprits(); },
-          .machine = [this] { return machine_.history().series; },
+          .machine =
+              [this] {
+                model::MachineHistory all = machine_.history();
+                add_gpu_facts(all, gpu_watch_.health());
+                return all.series;
+              },
           .gpus = [this] { return gpu_watch_.throttling(); }};
 }
 

@@ -9,6 +9,7 @@
 #include "launcher/dumps/dump_coordinator.h"
 #include "launcher/ending/helper_list.h"
 #include "launcher/ending/job_state.h"
+#include "launcher/heap/heap_looks.h"
 #include "launcher/journal/journal.h"
 #include "launcher/machine/machine_watch.h"
 #include "launcher/mpi/mpi_segments.h"
@@ -54,6 +55,7 @@ class Measurement {
     std::function<void()> look_for_stall;                         // who stands still is a stall now
     std::function<void()> gpu_used;                               // by the first process of the job
     std::function<void(base::Pid, base::WaitStatus)> rank_ended;  // of a rank that was added after its end
+    std::function<void()> judge_steps;  // makes a verdict on the steps so far, for speed().judged()
     std::function<void(const std::string&)> say;
   };
 
@@ -72,6 +74,8 @@ class Measurement {
   TimingService& timing() { return timing_; }
   PythonReports& python() { return python_; }
   MpiSegments& mpi() { return mpi_; }
+  HeapLooks& heap() { return heap_; }
+  SlowdownHandler& speed() { return speed_; }
   const StepWatch& steps() const { return speed_.watch(); }
   const model::RankSet& slow_ranks() const { return speed_.slow_ranks(); }
   ActivitySession& activity() { return activity_; }
@@ -84,6 +88,7 @@ class Measurement {
   PythonReports::Hooks python_hooks();
   SlowdownHandler::Hooks speed_hooks();
   MemoryWatch::Hooks memory_hooks();
+  HeapLooks::Hooks heap_hooks();
   TimingService::Hooks timing_hooks();
   std::vector<Culprit> culprits() const;
   std::function<void(base::Pid)> helper_started();
@@ -96,6 +101,7 @@ class Measurement {
   CallPlaces places_;
   PythonReports python_;
   SlowdownHandler speed_;
+  HeapLooks heap_;
   MemoryWatch memory_;
   TimingService timing_;
   ActivitySession activity_;

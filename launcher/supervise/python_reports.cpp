@@ -114,7 +114,9 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
   find_port_holder(exception->chain.front(), pid);
   exceptions_.add(std::move(*exception));
   parts_.journal.changed();
-  hooks_.recorded(parts_.journal.manifest().exceptions.back());
+  if (!model::is_swallowed(parts_.journal.manifest().exceptions.back().kind)) {
+    hooks_.recorded(parts_.journal.manifest().exceptions.back());
+  }
 }
 
 // Once for each port: the search reads the descriptors of all processes.

@@ -38,7 +38,13 @@ EndText end_text(const model::RunManifest& run, bool several_ranks) {
   if (stalls || v.kind == VerdictKind::hang || v.kind == VerdictKind::crash || v.kind == VerdictKind::slow) {
     return EndText::with_evidence;
   }
-  if (v.id == report::kNoneRequestsLeft) {
+  if (v.id == report::kNoneRanksLeft) {
+    return EndText::with_evidence;  // and how to end them
+  }
+  if (v.id == report::kNoneRequestsLeft || v.id == report::kNoneThreadRaised) {
+    return EndText::sentence;
+  }
+  if (v.kind == VerdictKind::none && v.slow.present()) {
     return EndText::sentence;
   }
   if (v.kind == VerdictKind::none || v.kind == VerdictKind::running) {
@@ -220,10 +226,7 @@ void VerdictHandler::say_progress_again(const model::Stall& stall) {
 
 // While the job is being ended, reports still come in. The end of the run prints the last of them.
 void VerdictHandler::announce(const model::Verdict& verdict, int stall) {
-  std::string facts = facts_of(verdict);
-  const auto known = announced_.find(stall);
-  if (parts_.job.is_ending() || hooks_.was_interrupted() || verdict.sentence.empty() ||
-      (known != announced_.end() && facts == known->second)) {
+  if (parts_.job.is_ending() || hooks_.was_interrupted() || verdict.sentence.empty()) {
     return;
   }
   const model::Stall* one = parts_.journal.stall(stall);
@@ -231,11 +234,29 @@ void VerdictHandler::announce(const model::Verdict& verdict, int stall) {
   if (early && announced_.contains(stall)) {
     return;  // one line: the verdict may follow
   }
-  announced_[stall] = std::move(facts);
-  if (early) {
-    hooks_.say_sentence(spoken(verdict));
-  } else {
+  const bool ends_job = one != nullptr && one->pending && parts_.options.on_hang != OnHang::restart;
+  if (early || ends_job) {
+    say_sentence_once(verdict,
+                      stall);  // the place of the report comes with the verdict, or with the job's end
+  } else if (is_news(verdict, stall)) {
     report(verdict);
+  }
+}
+
+// Whether the facts were not yet said of this stall; from now on they are.
+bool VerdictHandler::is_news(const model::Verdict& verdict, int stall) {
+  std::string facts = facts_of(verdict);
+  const auto [known, first] = announced_.try_emplace(stall);
+  if (!first && known->second == facts) {
+    return false;
+  }
+  known->second = std::move(facts);
+  return true;
+}
+
+void VerdictHandler::say_sentence_once(const model::Verdict& verdict, int stall) {
+  if (is_news(verdict, stall)) {
+    hooks_.say_sentence(spoken(verdict));
   }
 }
 
@@ -276,10 +297,10 @@ bool VerdictHandler::must_act(const model::Stall& stall) const {
 void VerdictHandler::act(model::Stall& stall, const model::Verdict& verdict) {
   if (parts_.options.on_hang != OnHang::restart) {
     // The evidence is printed last, after all output of the dying job.
-    hooks_.say_sentence(spoken(verdict));
+    say_sentence_once(verdict, stall.n);
     end_the_job(stall);
   } else if (const std::string refused = restart_refused(); !refused.empty()) {
-    hooks_.say_sentence(spoken(verdict));
+    say_sentence_once(verdict, stall.n);
     const base::Speaking speaking(parts_.options.language);
     hooks_.say(tr("warning: the ranks are not restarted: {}", refused));
     end_the_job(stall);

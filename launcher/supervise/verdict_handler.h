@@ -61,6 +61,8 @@ class VerdictHandler {
  private:
   void take_hang(const model::Verdict& verdict);
   void announce(const model::Verdict& verdict, int stall);
+  bool is_news(const model::Verdict& verdict, int stall);
+  void say_sentence_once(const model::Verdict& verdict, int stall);
   model::Stall* stall_of(const model::Verdict& verdict);
   void report(const model::Verdict& verdict);
   void say_place();

@@ -28,6 +28,7 @@ JobEnding::Hooks Supervisor::ending_hooks() {
                 judgement_.give_up(why);
               },
           .dumping = [this] { return dumps_.busy() || judgement_.collecting_evidence(); },
+          .late_ranks = [this](double since_end_s) { return signals_.late_ranks(since_end_s); },
           .drain_logs =
               [this](std::function<void()> done) {
                 notices_.release_all();
@@ -40,7 +41,11 @@ JobEnding::Hooks Supervisor::ending_hooks() {
               },
           .request_report = [this] { return judgement_.request_last_report(); },
           .reporting = [this] { return judgement_.reporting(); },
-          .print_end = [this] { judgement_.verdicts().print_end(); },
+          .print_end =
+              [this] {
+                measurement_.speed().ended(journal_.manifest().verdict);
+                judgement_.verdicts().print_end();
+              },
           .notify_of_end = [this](std::function<void()> done) { notifier_.end(std::move(done)); }};
 }
 
@@ -106,6 +111,7 @@ Measurement::Hooks Supervisor::measurement_hooks() {
       .look_for_stall = [this] { watcher_.look_for_stall(SignalHandler::kStillS, Watcher::Look::before); },
       .gpu_used = [this] { listeners_.open_metrics(); },
       .rank_ended = [this](base::Pid pid, base::WaitStatus status) { reaper_.process_died(pid, status); },
+      .judge_steps = [this] { judgement_.judge_steps(); },
       .say = say()};
 }
 
@@ -120,6 +126,7 @@ Judgement::Hooks Supervisor::judgement_hooks() {
               },
           .evidence_collected = [this] { ending_.proceed(); },
           .report_done = [this] { ending_.report_done(); },
+          .steps_judged = [this](const model::Verdict& v) { measurement_.speed().judged(v); },
           .control = std::bind_front(&ControlApi::handle_text, &control_)};
 }
 
@@ -170,6 +177,7 @@ NoticeRouter::Hooks Supervisor::notice_hooks() {
           .attach_timing = std::bind_front(&TimingService::attach, &measurement_.timing()),
           .attach_spans = std::bind_front(&PythonReports::attach, &measurement_.python()),
           .attach_mpi = std::bind_front(&PythonReports::attach_mpi, &measurement_.python()),
+          .attach_heap = std::bind_front(&HeapLooks::attach, &measurement_.heap()),
           .attach_capture = std::bind_front(&ActivitySession::attach, &measurement_.activity()),
           .answer = std::bind_front(&NoticeServer::answer_attach, &notices_)};
 }
@@ -198,7 +206,20 @@ ControlApi::Hooks Supervisor::control_hooks() {
           .capture = std::bind_front(&CaptureRunner::start, &measurement_.captures()),
           .change_traced = std::bind_front(&PythonReports::change_traced, &measurement_.python()),
           .traced = [this] { return measurement_.python().traced(); },
-          .look = std::bind_front(&MemoryLooks::ask_all, &measurement_.python().looks()),
+          .look =
+              [this](const LookOrder& order, double patience_s, MemoryLooks::Done done) {
+                HeapLooks& heap = measurement_.heap();
+                heap.look();
+                // Who cannot be asked is seen by the samples of the host memory.
+                return measurement_.python().looks().ask_all(
+                    order, patience_s, [&heap, done = std::move(done)](LookAnswer answer) {
+                      const model::RankSet sampled = heap.ranks();
+                      const model::RankSet left = answer.unreachable.minus(sampled);
+                      answer.answered.insert(answer.unreachable.minus(left));
+                      answer.unreachable = left;
+                      done(answer);
+                    });
+              },
           .step_s = [this] { return measurement_.steps().step_s(); },
           .nodes = [&nodes] { return nodes.list(); },
           .ask = std::bind_front(&NodeHandler::ask, &nodes)};

@@ -16,13 +16,12 @@ std::optional<SlowRankWatch::SlowRank> SlowRankWatch::look(const std::map<base::
     worst = share > worst.share ? SlowRank{rank, share} : worst;
   }
   before_ = ranks;
-  const base::Rank suspected = suspect_;
-  suspect_ = worst.share >= (expected_ ? kLeastExpected : kLeastShare) ? worst.rank : base::kNoRank;
-  if (told_ || suspect_ == base::kNoRank || suspect_ != suspected) {
-    return {};
-  }
-  told_ = true;
-  return worst;
+  // A found rank is over when it costs far less.
+  const double least = expected_ ? kLeastExpected : kLeastShare;
+  const bool slow = worst.share >= (worst.rank == suspicion_.found() ? least / 2 : least);
+  const auto news = suspicion_.look(slow ? worst.rank : base::kNoRank);
+  over_ = news.over != base::kNoRank ? news.over : over_;
+  return news.found ? std::optional(worst) : std::nullopt;
 }
 
 }  // namespace xpurun::launcher

@@ -1,12 +1,14 @@
 // SlowRankWatch: finds a rank that keeps the others waiting in two looks one after the other, from the first
 // steps on: such a job never becomes slower, so nothing else would capture it. Likewise where the job has
-// become slower by too little to be reported. Reports once. Pure.
+// become slower by too little to be reported. Reports once until that is over. Pure.
 #pragma once
 
 #include "launcher/collect/lateness.h"
+#include "launcher/speed/suspicion.h"
 
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -21,12 +23,16 @@ class SlowRankWatch {
   // The job has become a little slower: a small wait is enough from now on.
   void expect_one() { expected_ = true; }
   // The latest look shows a slow rank, and another look would make it certain.
-  bool suspects() const { return suspect_ != base::kNoRank && !told_; }
+  bool suspects() const { return suspicion_.waits(); }
+  // The rank that look() has reported, once the others no longer wait for it; kNoRank: none. Forgets it.
+  base::Rank take_over() { return std::exchange(over_, base::kNoRank); }
+  // What was reported was chance.
+  void forget() { suspicion_.forget(); }
 
  private:
   std::map<base::Rank, RankLateness> before_;
-  base::Rank suspect_ = base::kNoRank;
-  bool told_ = false;
+  Suspicion suspicion_;
+  base::Rank over_ = base::kNoRank;
   bool expected_ = false;
 };
 

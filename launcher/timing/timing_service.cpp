@@ -168,7 +168,11 @@ void TimingService::look_for_slow_ranks() {
   for (const base::Rank rank : timed_ranks()) {
     ranks[rank] = lateness_.of(rank);
   }
-  if (const auto found = slow_ranks_.look(ranks)) {
+  const auto found = slow_ranks_.look(ranks);
+  if (const base::Rank over = slow_ranks_.take_over(); over != base::kNoRank) {
+    hooks_.no_longer_slow(over);
+  }
+  if (found) {
     hooks_.slow_rank(found->rank, found->share);
   } else if (slow_ranks_.suspects()) {
     looks_.look_now();

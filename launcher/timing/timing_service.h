@@ -62,6 +62,7 @@ class TimingService {
         [](base::Rank, std::span<const wire::Event>, const wire::Segment&) {};
     // A rank keeps the others waiting; `share` of the time of a step.
     std::function<void(base::Rank, double share)> slow_rank = [](base::Rank, double) {};
+    std::function<void(base::Rank)> no_longer_slow = [](base::Rank) {};  // the same rank
     // Times that the job became slower.
     std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
     // Lost by all ranks together, in stalls and in slower steps.
@@ -100,6 +101,8 @@ class TimingService {
     slow_ranks_.expect_one();
     looks_.look_now();
   }
+  // The rank that was reported as slow was so by chance.
+  void forget_slow_rank() { slow_ranks_.forget(); }
   TraceSession& trace() { return trace_; }
   const TraceSession& trace() const { return trace_; }
 

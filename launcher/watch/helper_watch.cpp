@@ -1,5 +1,10 @@
 #include "launcher/watch/helper_watch.h"
 
+#include "common/base/os/open_files.h"
+#include "common/base/strings.h"
+#include "stackdump/memory/live_memory.h"
+#include "stackdump/resolve/wait_target.h"
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -246,6 +251,9 @@ bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
       read_position(now, child);
     }
     note_transfer(child);
+    if (!process->python && bond == HelperBond::awaited) {
+      name_call(child);
+    }
     const base::ProcIo io = proc_.io(process->pid);
     out.push_back({.key = {.pid = process->pid},
                    .bond = bond,
@@ -262,9 +270,24 @@ bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
 void HelperWatch::note_transfer(Child& child) const {
   const base::Pid pid = child.process.pid;
   const KernelWait wait = kernel_wait(proc_, pid);
+  child.reads_input = wait.kind == KernelWaitKind::input;
   const auto status =
       wait.transfers ? proc_.thread_status(pid, pid) : base::Result<base::ProcStatus>(base::fail(""));
   child.moves += status && child.transfers.add(wait, status->voluntary_switches) ? 1 : 0;
+}
+
+// Only where the call is another one than before: its peers cost a look at all processes.
+void HelperWatch::name_call(Child& child) const {
+  const base::Pid pid = child.process.pid;
+  stackdump::KernelView now = stackdump::read_kernel_view(pid, pid, proc_);
+  if (stackdump::same_system_call(now.syscall_text, child.waits_in.syscall_text)) {
+    return;
+  }
+  stackdump::LiveMemory memory(pid);
+  const auto maps = stackdump::ProcMaps::read(pid);
+  stackdump::name_wait(pid, memory, maps.value_or(stackdump::ProcMaps()), now, proc_);
+  stackdump::name_peers(now, stackdump::Wanted::readers_and_writers, proc_);
+  child.waits_in = std::move(now);
 }
 
 // True if the program only sleeps or waits for an external event: `sleep 600`, a client that waits for its
@@ -374,6 +397,13 @@ std::vector<model::HelperObservation> HelperWatch::observe(base::MonoNs now) con
                             .name = child->second.process.name,
                             .python = child->second.process.python,
                             .awaited = helper.bond == HelperBond::awaited,
+                            .reads_input = child->second.reads_input,
+                            .parent = child->second.process.parent,
+                            .syscall = child->second.waits_in.syscall,
+                            .syscall_file = base::sanitize(child->second.waits_in.syscall_file),
+                            .target = base::sanitize(child->second.waits_in.target),
+                            .peers = child->second.waits_in.peers,
+                            .lock = child->second.waits_in.lock,
                             .life = helper.life,
                             .still_s = base::ns_to_s(now - helper.last_motion),
                             .cpu_share = helper.cpu_share,

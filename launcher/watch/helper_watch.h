@@ -11,6 +11,7 @@
 #include "launcher/watch/kernel_wait.h"
 #include "launcher/watch/tight_loop.h"
 #include "launcher/watch/wait_reason.h"
+#include "stackdump/native/kernel_view.h"
 #include "stackdump/resolve/position.h"
 
 #include <deque>
@@ -59,6 +60,8 @@ class HelperWatch {
     TightLoop loop;
     uint64_t moves = 0;  // samples that showed progress
     TransferWatch transfers;
+    bool reads_input = false;        // at the last sample
+    stackdump::KernelView waits_in;  // of a program without Python that is awaited, as of its present call
     Descendant process;
   };
 
@@ -76,6 +79,7 @@ class HelperWatch {
   void sample_native_threads(std::vector<HelperSample>& out) const;
   void read_position(base::MonoNs now, Child& child) const;
   void note_transfer(Child& child) const;
+  void name_call(Child& child) const;
   bool is_quiet(const Descendant& process) const;
 
   base::ProcFs proc_;

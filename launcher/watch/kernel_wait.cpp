@@ -1,18 +1,16 @@
 #include "launcher/watch/kernel_wait.h"
 
 #include "common/base/os/io.h"
+#include "common/base/os/open_files.h"
+#include "common/base/os/system_call.h"
 #include "common/base/strings.h"
 #include "stackdump/memory/live_memory.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <dirent.h>
-#include <memory>
 #include <poll.h>
 #include <span>
-#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <vector>
@@ -21,20 +19,15 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr size_t kMostPolled = 64;        // descriptors in one poll() call
-constexpr int kMostSelected = 256;        // highest descriptor in one select() call
-constexpr size_t kMostDescriptors = 512;  // of one process, in has_open()
-constexpr size_t kMostTable = 1 << 20;    // bytes
+constexpr size_t kMostPolled = 64;      // descriptors in one poll() call
+constexpr int kMostSelected = 256;      // highest descriptor in one select() call
+constexpr size_t kMostTable = 1 << 20;  // bytes
 // The columns of net/tcp and net/unix: 3 is the state of TCP, or the flags of a local socket.
 constexpr size_t kLocalAddress = 1;
 constexpr size_t kState = 3;
 constexpr size_t kLocalInode = 6;
 constexpr size_t kInode = 9;
 constexpr std::string_view kListens = "0A";
-
-struct DirCloser {
-  void operator()(DIR* d) const { ::closedir(d); }
-};
 
 std::string target_of(const base::ProcFs& proc, base::Pid pid, std::string_view fd) {
   return base::read_link(proc.path(pid, fmt::format("fd/{}", fd))).value_or("");
@@ -107,101 +100,57 @@ KernelWait wait_for(const base::ProcFs& proc, base::Pid pid, const std::vector<i
   return out;
 }
 
-base::Pid awaited_child(const SystemCall& call) {
+base::Pid awaited_child(const base::SystemCall& call) {
   if (call.number == SYS_wait4) {
     return std::max(0, static_cast<int>(call.arguments[0]));
   }
   return call.arguments[0] == P_PID ? static_cast<base::Pid>(call.arguments[1]) : 0;
 }
 
-}  // namespace
-
-SystemCall parse_system_call(std::string_view text) {
-  SystemCall out;
-  const auto words = base::split(base::trim(text), ' ');
-  out.number = base::parse_int(words.front()).value_or(-1);
-  for (size_t i = 0; i < std::size(out.arguments) && i + 1 < words.size(); ++i) {
-    std::string_view hex = words[i + 1];
-    hex.remove_prefix(hex.starts_with("0x") ? 2 : 0);
-    std::from_chars(hex.data(), hex.data() + hex.size(), out.arguments[i], 16);
-  }
-  return out;
-}
-
-namespace {
-
-KernelWait wait_of(const base::ProcFs& proc, base::Pid pid, const SystemCall& call) {
+// Of poll() and select().
+KernelWait wait_for_ready(const base::ProcFs& proc, base::Pid pid, const base::SystemCall& call) {
   const auto& a = call.arguments;
-  switch (call.number) {
-    case -1:
-      return {};
-    case SYS_restart_syscall:
-      return {.kind = KernelWaitKind::restarted};
-    case SYS_wait4:
-    case SYS_waitid:
-      return {.kind = KernelWaitKind::child, .child = awaited_child(call)};
-    case SYS_futex:
-    case SYS_semop:
-    case SYS_semtimedop:
-      return {.kind = KernelWaitKind::lock};
-    case SYS_accept:
-    case SYS_accept4:
-      return {.kind = KernelWaitKind::accept};
-    case SYS_epoll_wait:
-    case SYS_epoll_pwait:
-      return {.kind = KernelWaitKind::events,
-              .sockets = wait_for(proc, pid, waited_for_by(proc, pid, a[0])).sockets};
-    case SYS_nanosleep:
-    case SYS_clock_nanosleep:
-      return {.kind = KernelWaitKind::sleep};
-    case SYS_pause:
-    case SYS_rt_sigsuspend:
-    case SYS_rt_sigtimedwait:
-      return {.kind = KernelWaitKind::signal};
-    case SYS_read:
-    case SYS_readv:
-      return wait_for(proc, pid, {static_cast<int>(a[0])});
-    case SYS_poll:
-    case SYS_ppoll:
-      // poll() without descriptors is a sleep.
-      return a[1] == 0 ? KernelWait{.kind = KernelWaitKind::sleep}
-                       : wait_for(proc, pid, polled(pid, a[0], a[1]));
-    case SYS_select:
-    case SYS_pselect6: {
-      // Python's time.sleep() before 3.11 is a select() of nothing.
-      const bool nothing = a[0] == 0 || (a[1] == 0 && a[2] == 0 && a[3] == 0);
-      return nothing ? KernelWait{.kind = KernelWaitKind::sleep}
-                     : wait_for(proc, pid, selected(pid, a[1], a[0]));
-    }
-    default:
-      return {.kind = KernelWaitKind::other};
-  }
+  const bool poll = call.number == SYS_poll || call.number == SYS_ppoll;
+  return wait_for(proc, pid, poll ? polled(pid, a[0], a[1]) : selected(pid, a[1], a[0]));
 }
 
-bool transfers(const SystemCall& call) {
-  switch (call.number) {
-    case SYS_read:
-    case SYS_readv:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_write:
-    case SYS_writev:
-    case SYS_sendto:
-    case SYS_sendmsg:
-      return true;
-    default:
-      return false;
+KernelWait wait_of(const base::ProcFs& proc, base::Pid pid, const base::SystemCall& call) {
+  const uint64_t first = call.arguments[0];
+  switch (base::kind_of(call)) {
+    case base::CallKind::none:
+      return {};
+    case base::CallKind::restarted:
+      return {.kind = KernelWaitKind::restarted};
+    case base::CallKind::child:
+      return {.kind = KernelWaitKind::child, .child = awaited_child(call)};
+    case base::CallKind::lock:
+      return {.kind = KernelWaitKind::lock};
+    case base::CallKind::accept:
+      return {.kind = KernelWaitKind::accept};
+    case base::CallKind::events:
+      return {.kind = KernelWaitKind::events,
+              .sockets = wait_for(proc, pid, waited_for_by(proc, pid, first)).sockets};
+    case base::CallKind::sleep:
+      return {.kind = KernelWaitKind::sleep};
+    case base::CallKind::signal:
+      return {.kind = KernelWaitKind::signal};
+    case base::CallKind::receive:
+      return wait_for(proc, pid, {static_cast<int>(first)});
+    case base::CallKind::ready:
+      return wait_for_ready(proc, pid, call);
+    case base::CallKind::send:
+    case base::CallKind::other:
+      break;
   }
+  return {.kind = KernelWaitKind::other};
 }
 
 }  // namespace
 
 KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
-  // /proc/PID/syscall is "running" for a thread on a CPU, "-1 SP PC" outside of system calls, and else the
-  // number and six arguments in hexadecimal.
-  const SystemCall call = parse_system_call(proc.text(pid, "syscall"));
+  const base::SystemCall call = base::parse_system_call(proc.text(pid, "syscall"));
   KernelWait out = wait_of(proc, pid, call);
-  out.transfers = transfers(call);
+  out.transfers = base::transfers(base::kind_of(call));
   return out;
 }
 
@@ -220,22 +169,6 @@ bool listens(const base::ProcFs& proc, base::Pid pid, const std::set<std::string
   return !sockets.empty() && std::any_of(std::begin(kTables), std::end(kTables), [&](std::string_view table) {
     return listens_in(base::read_file(proc.path(pid, table), kMostTable).value_or(""), sockets);
   });
-}
-
-bool has_open(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& files) {
-  const std::unique_ptr<DIR, DirCloser> dir(::opendir(proc.path(pid, "fd").c_str()));
-  size_t looked_at = 0;
-  // A process may have a million descriptors, and each costs a readlink().
-  while (dir != nullptr && looked_at++ < kMostDescriptors) {
-    const dirent* entry = ::readdir(dir.get());
-    if (entry == nullptr) {
-      break;
-    }
-    if (files.contains(target_of(proc, pid, entry->d_name))) {
-      return true;
-    }
-  }
-  return false;
 }
 
 std::set<std::string> listening_at(std::string_view table, int port) {

@@ -56,20 +56,10 @@ class TransferWatch {
   std::optional<uint64_t> from_;  // switches at the last sample in such a call
 };
 
-// The content of /proc/PID/syscall. Public for tests. Descriptors of poll() and select() are not resolved.
-struct SystemCall {
-  int64_t number = -1;  // -1: not in a system call
-  uint64_t arguments[6] = {};
-};
-SystemCall parse_system_call(std::string_view text);
-
 // Whether one of these sockets takes connections. Reads the tables of all sockets of the process's network.
 bool listens(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& sockets);
 // The same of one table, /proc/PID/net/tcp, tcp6 or unix. Public for tests.
 bool listens_in(std::string_view table, const std::set<std::string>& sockets);
-
-// Whether the process has one of these pipes or sockets open.
-bool has_open(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& files);
 
 // The sockets of one table, /proc/PID/net/tcp or tcp6, that take connections at this port. Public for tests.
 std::set<std::string> listening_at(std::string_view table, int port);

@@ -38,6 +38,8 @@ class RankProbe {
 
   // Whether to find out where the rank works, because another rank may wait for it.
   virtual void watch_place(bool) {}
+  // Whether the job has other ranks.
+  virtual void among_others(bool) {}
   // Since when only a look at the stack can tell whether the rank moves; 0: other signs do.
   virtual base::MonoNs wants_look(base::MonoNs /*now*/) const { return 0; }
   virtual void looked(base::MonoNs /*now*/, const NativeLook&) {}

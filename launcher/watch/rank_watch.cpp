@@ -1,5 +1,6 @@
 #include "launcher/watch/rank_watch.h"
 
+#include "common/base/os/system_call.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -7,6 +8,7 @@
 #include "stackdump/native/kernel_view.h"
 
 #include <algorithm>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -36,10 +38,11 @@ constexpr uint64_t kPieceBytes = 1024;
 // A loop that polls MPI takes less CPU time per turn; a program that polls between its own work takes more.
 constexpr double kPollCpuS = 50e-6;
 
-// "0 0x0 ..." is read(0); "270 0x1 ..." is pselect6 on descriptor 0 alone, in which line editors sleep
-// (x86-64 numbers).
-bool reads_standard_input(const std::string& syscall) {
-  return syscall.starts_with("0 0x0 ") || syscall.starts_with("270 0x1 ");
+// Line editors sleep in pselect6() on descriptor 0 alone.
+bool reads_standard_input(std::string_view syscall) {
+  const base::SystemCall call = base::parse_system_call(syscall);
+  const bool of_editor = call.number == SYS_pselect6 && call.arguments[0] == 1;
+  return of_editor || (base::kind_of(call) == base::CallKind::receive && base::descriptor_of(call) == 0);
 }
 
 // The place as a verdict names it.
@@ -70,7 +73,7 @@ void RankWatch::sample_usage(base::MonoNs now) {
   if (!process || !main) {
     return;
   }
-  state_ = main->state;
+  state_ = main->state == 't' && is_looked_at() ? state_ : main->state;
   if (process->rss_pages > 0) {  // a process that has ended has none
     rss_bytes_ = static_cast<int64_t>(process->rss_pages) * ::sysconf(_SC_PAGESIZE);
   }
@@ -86,6 +89,16 @@ void RankWatch::sample_usage(base::MonoNs now) {
   while (usage_.size() > kWindow) {
     usage_.pop_front();
   }
+}
+
+// A helper of xpurun holds it for a moment, and is no debugger.
+bool RankWatch::is_looked_at() const {
+  const auto status = proc_.status(pid_);
+  if (!status || status->tracer_pid == 0) {
+    return false;
+  }
+  const auto tracer = proc_.stat(status->tracer_pid);
+  return tracer && tracer->comm.starts_with("xpurun");
 }
 
 bool RankWatch::sample_without_python() {
@@ -111,6 +124,7 @@ base::MonoNs RankWatch::wants_look(base::MonoNs now) const {
 
 void RankWatch::looked(base::MonoNs now, const NativeLook& look) {
   looked_ = now;
+  held();                              // a look stops the thread, which then wakes
   const bool first = site_.at() == 0;  // until now, CPU time was progress
   if (!look.frames.empty()) {
     const auto wait = report::find_wait(look.frames, {.idle = false});
@@ -125,12 +139,13 @@ void RankWatch::looked(base::MonoNs now, const NativeLook& look) {
 // stack show it in one place.
 bool RankWatch::sample_computation(base::MonoNs now, bool other_progress) {
   constexpr int kMostMissed = 3;
-  if (other_progress || in_calls_) {
+  const bool on_cpu = std::exchange(on_cpu_, false);
+  if (other_progress || in_calls_ || reader_) {
     computes_since_ = 0;
     site_.forget();
     return other_progress;
   }
-  if (!std::exchange(on_cpu_, false)) {
+  if (!on_cpu) {
     return false;
   }
   computes_since_ = computes_since_ > 0 ? computes_since_ : now;
@@ -246,7 +261,8 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
   }
   progress = sample_computation(now, progress);
   waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
-  if (progress || waits_for_terminal_) {
+  // Alone at the terminal, a program at its prompt is what the user sees.
+  if (progress || (waits_for_terminal_ && !has_peers_)) {
     note_motion(now);
   } else if (in_calls_) {
     // Such a thread always wants the CPU, and needs little of it to get further.
@@ -346,7 +362,9 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
   // A thread that stands still is where it is.
   o.common_place = still_part(now) < 1 ? common_.place() : model::CodeLocation();
   o.helper_life = helper_life();
-  o.outside = helpers_.outside();
+  o.outside = helpers_.outside() == model::OutsideWait::input && waits_for_terminal_
+                  ? model::OutsideWait::terminal
+                  : helpers_.outside();
   o.helpers = helpers_.observe(now);
   return o;
 }

@@ -45,6 +45,7 @@ class RankWatch final : public RankProbe {
     whole_stack_ = on;
     on ? (void)0 : common_.forget();
   }
+  void among_others(bool yes) override { has_peers_ = yes; }
   base::MonoNs wants_look(base::MonoNs now) const override;
   void looked(base::MonoNs now, const NativeLook& look) override;
   bool wants_more_looks(base::MonoNs now, double still_s) const override;
@@ -82,6 +83,7 @@ class RankWatch final : public RankProbe {
   // True if the main thread's position shows progress since the last sample.
   bool sample_position(base::MonoNs now);
   bool sample_without_python();
+  bool is_looked_at() const;
   bool sample_computation(base::MonoNs now, bool other_progress);
   // Between two looks at a native thread that computes.
   base::MonoNs look_interval() const;
@@ -133,6 +135,7 @@ class RankWatch final : public RankProbe {
   char state_ = '?';
   int64_t rss_bytes_ = 0;
   bool waits_for_terminal_ = false;
+  bool has_peers_ = false;
 };
 
 }  // namespace xpurun::launcher

@@ -90,19 +90,19 @@ Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are
 void Watcher::start() {
   discovery_interval_s_ = kFirstDiscoveryS;
   discover();
-  cpu_at_poll_ = base::thread_cpu_ns();
+  cpu_at_poll_ = parts_.loop.cpu();
   last_poll_ = parts_.loop.now();
   schedule();
 }
 
 void Watcher::discover() {
-  const base::MonoNs before = base::thread_cpu_ns();
+  const base::MonoNs before = parts_.loop.cpu();
   parts_.table.refresh();
   const base::MonoNs now = parts_.loop.now();
   // A child that a rank waits for must be known before the rank has been still for too long.
   const double timeout_s = parts_.options.hang_timeout_s;
   const double longest_s = timeout_s > 0 ? std::max(timeout_s / 4, kQuickestDiscoveryS) : kForever;
-  const double rest_s = kWalkShare * base::ns_to_s(base::thread_cpu_ns() - before);
+  const double rest_s = kWalkShare * base::ns_to_s(parts_.loop.cpu() - before);
   next_walk_ = now + base::s_to_ns(std::min(rest_s, longest_s));
   process_known();
 }
@@ -186,7 +186,7 @@ void Watcher::poll() {
 // A rank that only xpurun did not look at has not stood still for that time.
 void Watcher::forgive_lateness(base::MonoNs now) {
   const base::MonoNs late = now - std::exchange(last_poll_, now) - planned_;
-  const base::MonoNs cpu = base::thread_cpu_ns();
+  const base::MonoNs cpu = parts_.loop.cpu();
   const base::MonoNs busy = cpu - std::exchange(cpu_at_poll_, cpu);
   if (base::ns_to_s(late) < kLateS) {
     return;
@@ -224,6 +224,7 @@ void Watcher::sample_ranks(base::MonoNs now) {
                           });
   for (auto& [pid, probe] : probes_) {
     probe->watch_place(some_still);
+    probe->among_others(probes_.size() > 1);
     probe->sample(now, [&, below = pid] { return parts_.table.descendants_of(below); });
     note_position(*probe, pid);
     if (TrackedProcess* p = parts_.table.find(pid)) {

@@ -4,6 +4,7 @@
 
 #include "preload/core/clock.h"
 #include "preload/core/vendor.h"
+#include "preload/nccl/completion_events.h"
 #include "preload/record/capture.h"
 #include "preload/record/own_cost.h"
 #include "preload/record/timed_call.h"
@@ -78,6 +79,7 @@ struct GraphCall {
     CallInfo info = describe_memory(kApi, {0, 0, nullptr, stream, true});
     info.key.op_class = static_cast<uint8_t>(wire::OpClass::graph);
     info.key.k = static_cast<int64_t>(reinterpret_cast<uintptr_t>(graph));
+    info.key.flags = collectives_in_graphs() ? wire::kOpMeets : 0;
     return call_timed(real, cost_began_ns, info, graph, stream);
   }
 };

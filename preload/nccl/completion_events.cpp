@@ -18,6 +18,7 @@ namespace {
 constinit std::atomic<uint32_t> g_in_flight[wire::kCommSlots] = {};
 // Per entry of the ledger: the identity of the communicator that has calls in a graph.
 constinit std::atomic<uint64_t> g_in_graphs[wire::kCommSlots] = {};
+constinit std::atomic<bool> g_any_in_graphs{false};
 
 // NCCL counts the kernels of a communicator twice, on the GPU and on the host, and looks for a kernel's times
 // in the slot of the host's count. Launching a graph with collectives that NCCL was not asked about advances
@@ -51,6 +52,9 @@ bool nccl_times(const CollectiveTicket& ticket) {
 bool take_sample(CollectiveTicket& ticket) {
   const bool collective = ticket.sequence != 0 && is_to_be_timed(wire::OpClass::collective) &&
                           comm_at(ticket.comm).nranks.load(std::memory_order_relaxed) > 1;
+  if (collective) {
+    collective_comes(segment()->ops[ticket.op].hash | (uint64_t{ticket.comm} + 1) << 32, coarse_now_ns());
+  }
   ticket.first_of_step = collective && is_first_of_step(kCollectiveDue);
   // NCCL does not time messages; events do.
   const bool message = is_point_to_point(api_of(ticket)) && is_to_be_timed(wire::OpClass::collective);
@@ -65,6 +69,11 @@ bool take_sample(CollectiveTicket& ticket) {
 
 void note_capture(uint32_t comm) {
   g_in_graphs[comm].store(comm_at(comm).identity.load());
+  g_any_in_graphs.store(true, std::memory_order_relaxed);
+}
+
+bool collectives_in_graphs() {
+  return g_any_in_graphs.load(std::memory_order_relaxed);
 }
 
 void record_start(CollectiveTicket& ticket) {

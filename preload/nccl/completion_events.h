@@ -17,6 +17,8 @@ bool take_sample(CollectiveTicket& ticket);
 // Notes that the communicator has a call in a CUDA graph: from now on NCCL's counts of it disagree (see
 // nccl_times()).
 void note_capture(uint32_t comm);
+// Whether the process has put a collective into a CUDA graph.
+bool collectives_in_graphs();
 
 // Before the call: records the start event, if the collective is a sample timed by events.
 void record_start(CollectiveTicket& ticket);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -91,8 +92,9 @@ int ask_for_pipe(const char* name, const wire::LogRequest& request) {
 
 void redirect(int fd, const FileId& original, const char* name, const char* rank, wire::LogStream stream) {
   struct stat st;
-  // A wrapper may have redirected the stream to a file of its own. Such a stream stays as it is.
-  if (fstat(fd, &st) != 0 || st.st_dev != original.device || st.st_ino != original.inode) {
+  // A wrapper may have redirected the stream to a file of its own. Such a stream stays as it is. glibc
+  // before 2.33 has no fstat().
+  if (syscall(SYS_fstat, fd, &st) != 0 || st.st_dev != original.device || st.st_ino != original.inode) {
     return;
   }
   const wire::LogRequest request{wire::kLogRequestMagic, wire::kLogRequestVersion,

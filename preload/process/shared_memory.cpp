@@ -12,10 +12,6 @@ namespace xpurun::preload {
 
 namespace {
 
-// The socket of a dead supervisor refuses at once. A live supervisor on a busy machine answers late, and a
-// rank that gave up would never be timed.
-constexpr uint64_t kPatienceNs = 3'000'000'000;
-
 // The descriptor in the reply, or -1.
 int receive_descriptor(int connection) {
   char byte = 0;
@@ -41,8 +37,9 @@ int receive_descriptor(int connection) {
 
 }  // namespace
 
-void* request_memory(const sockaddr_un& socket_address, const wire::Notice& notice, size_t bytes) {
-  const int connection = request(socket_address, notice, now_ns() + kPatienceNs);
+void* request_memory(const sockaddr_un& socket_address, const wire::Notice& notice, size_t bytes,
+                     uint64_t patience_ns) {
+  const int connection = request(socket_address, notice, now_ns() + patience_ns);
   if (connection < 0) {
     return nullptr;
   }

@@ -69,11 +69,12 @@ def _hook(os, here, settings):
     def tell(kind, value, thread=None):
         if value is None or hasattr(sys, "ps1") or isinstance(value, SystemExit):
             return
-        if kind == "raised":
-            if told == [id(value)]:
-                return
-            told[:] = [id(value)]
+        if kind == "raised" and told == [id(value)]:
+            return
         insist(lambda: part("xpurun_exceptions")["tell_exception"](kind, value, thread))
+        # Afterwards: a signal handler that raises before leaves the report to at_exit().
+        if kind == "raised":
+            told[:] = [id(value)]
 
     def insist(report):
         """A signal handler of the program may raise meanwhile, and must not cost the report."""
@@ -179,9 +180,13 @@ def _hook(os, here, settings):
     atexit.register(at_exit)
     awaited = {"torch": ("xpurun_stages",), "torch.distributed.distributed_c10d": ("xpurun_torch",),
                "torch.distributed._functional_collectives": ("xpurun_torch",), "xpurun": ("xpurun_mark",),
+               "jax_plugins.xla_cuda12": ("xpurun_jax",), "jax_plugins.xla_cuda13": ("xpurun_jax",),
                "multiprocessing.process": ("xpurun_multiprocessing",),
                "multiprocessing.popen_fork": ("xpurun_multiprocessing",),
-               "concurrent.futures.process": ("xpurun_multiprocessing",)}
+               "concurrent.futures.process": ("xpurun_multiprocessing",),
+               "multiprocessing.pool": ("xpurun_swallowed",),
+               "concurrent.futures._base": ("xpurun_swallowed",), "logging": ("xpurun_swallowed",),
+               "traceback": ("xpurun_swallowed",)}
     settings["awaited"] = awaited
     _watch_imports(part, awaited, settings["chances"])
     functions = os.environ.get("XPURUN_TRACE_PYTHON")

@@ -35,6 +35,23 @@ constinit std::atomic<uint64_t> g_block_began_ns{0};
 constinit std::atomic<uint64_t> g_block_ns{0};  // of the latest block of kAllEvery steps; 0: none has ended
 constinit std::atomic<uint64_t> g_timed{0};     // collectives of the latest steps that were timed as a whole
 
+// Collectives after which the rarest of them is chosen, at first and then again and again.
+constexpr uint32_t kFirstChoice = 64;
+constexpr uint32_t kNextChoice = 512;
+constexpr uint32_t kKinds = 16;  // that are counted
+constexpr uint32_t kLeastOften = 2;
+
+struct Kind {
+  std::atomic<uint64_t> kind{0};
+  std::atomic<uint32_t> often{0};
+};
+
+constinit std::atomic<bool> g_marked{false};  // the program's steps have ends
+constinit std::atomic<uint64_t> g_rarest{0};  // 0: not chosen
+constinit std::atomic<uint32_t> g_collectives{0};
+constinit std::atomic<bool> g_chosen{false};
+constinit Kind g_kinds[kKinds];
+
 template <typename T>
 T get(const std::atomic<T>& number) {
   return number.load(std::memory_order_relaxed);
@@ -68,9 +85,35 @@ bool may_time_all(uint64_t block) {
   return block % every == 0;
 }
 
-}  // namespace
+void count_kind(uint64_t kind) {
+  for (Kind& one : g_kinds) {
+    if (get(one.kind) == 0) {
+      put(one.kind, kind);
+    }
+    if (get(one.kind) == kind) {
+      put(one.often, get(one.often) + 1);
+      return;
+    }
+  }
+}
 
-void step_ended(uint64_t now_ns) {
+// The first of the rarest. Several threads may count too little, which moves the begin of steps at most.
+uint64_t take_rarest() {
+  uint64_t rarest = 0;
+  uint32_t least = 0;
+  for (Kind& one : g_kinds) {
+    const uint32_t often = get(one.often);
+    if (often >= kLeastOften && (rarest == 0 || often < least)) {
+      rarest = get(one.kind);
+      least = often;
+    }
+    put(one.kind, uint64_t{0});
+    put(one.often, 0U);
+  }
+  return rarest;
+}
+
+void next_step(uint64_t now_ns) {
   const uint64_t steps = get(g_steps) + 1;
   put(g_steps, steps);
   if (steps % kAllEvery == 0) {
@@ -91,6 +134,34 @@ void step_ended(uint64_t now_ns) {
     // In the steps that are timed as a whole, the first work also shows whether the GPU waits for the host.
     const bool work = without >= kWithout || get(g_state.all_collectives);
     put(g_state.due, static_cast<uint8_t>(kCollectiveDue | (work ? kWorkDue : 0)));
+  }
+}
+
+}  // namespace
+
+void step_ended(uint64_t now_ns) {
+  if (!get(g_marked)) {
+    // Steps of collectives before, such as those that set up the job, may differ between the ranks.
+    put(g_steps, uint64_t{0});
+    put(g_marked, true);
+  }
+  next_step(now_ns);
+}
+
+void collective_comes(uint64_t kind, uint64_t now_ns) {
+  if (get(g_marked)) {
+    return;
+  }
+  const uint32_t seen = get(g_collectives) + 1;
+  const bool choose = seen >= (get(g_chosen) ? kNextChoice : kFirstChoice);
+  put(g_collectives, choose ? 0 : seen);
+  count_kind(kind);
+  if (choose) {
+    put(g_rarest, take_rarest());
+    put(g_chosen, true);
+  }
+  if (get(g_rarest) == kind) {
+    next_step(now_ns);
   }
 }
 

@@ -15,8 +15,13 @@ namespace xpurun::preload {
 inline constexpr uint8_t kCollectiveDue = 1u << 0;
 inline constexpr uint8_t kWorkDue = 1u << 1;
 
-// A step ended: the next collective is the first of its step.
+// A step ended, as the program or Python's hooks say: the next collective is the first of its step.
 void step_ended(uint64_t now_ns);
+
+// Before each collective. In a program whose steps nobody marks (inference, JAX), the collective that is
+// rarest in the sequence begins a step. All ranks call the same sequence, so they choose the same one.
+// `kind`, not 0, is equal for collectives of equal operation, size and communicator.
+void collective_comes(uint64_t kind, uint64_t now_ns);
 
 bool take_due(uint8_t bit);
 // Whether the calling thread's call is the first of its step. True once a step.

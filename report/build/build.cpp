@@ -208,6 +208,7 @@ struct Judged {
   JobDump dump;
   Collected collected;
   Facts facts;
+  std::vector<model::GpuHealth> gpu_health;     // by node of the job
   std::optional<model::DumpManifest> manifest;  // of the shown dump, even if it is no evidence
   model::Verdict spoken;                        // the verdict in the language of the page
   std::optional<SpeedOfRun> speed;              // of a job that ended well; else not read yet
@@ -226,8 +227,10 @@ void read_memory(const JobRuns& job, Facts& facts, std::vector<std::string>& not
   add_some(files.notes, notes);
 }
 
-Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
+Judged judge(JobRuns runs, const BuildOptions& options, BuildResult& result) {
+  const base::Language language = options.language;
   Judged out{.job = std::move(runs)};
+  out.facts.steps_only = options.steps_only;
   // Files elsewhere than in the run directory can be read on this node only.
   add_error_files(model::RunDir(out.job.nodes.front().path), out.job.nodes.front().run);
   const JobRuns& job = out.job;
@@ -236,7 +239,8 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   add_some(owners.notes(), result.notes);
   out.facts.run = merge_runs(job, owners);
   mask_secrets(out.facts.run);
-  out.facts.machines = read_machines(job, result.notes);
+  out.gpu_health = read_gpu_health(job, result.notes);
+  out.facts.machines = read_machines(job, out.gpu_health, result.notes);
   out.dump = pick_job_dump(job, out.facts.run);
   MergedDump merged = merge_dumps(job, out.facts.run, owners, out.dump);
   out.collected =
@@ -260,9 +264,12 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   if (ended_well) {
     read_calls_at_end(job, owners, out.facts, result.notes);
   }
-  if (ended_well || (run.outcome == model::RunOutcome::interrupted && !out.dump.evidence)) {
+  if (ended_well || options.steps_only ||
+      (run.outcome == model::RunOutcome::interrupted && !out.dump.evidence)) {
     out.speed = read_speed(job, {.language = language});
+    out.facts.measured = out.speed->ranks > 0;
     out.facts.slow = out.speed->report.findings;
+    out.facts.pauses = out.speed->report.stage_pauses;
   }
   const auto of_job =
       !job.several() || job.handed ? verdict_of_job(job.nodes.front().run) : std::optional<model::Verdict>();
@@ -438,6 +445,7 @@ RunReport start_report(Judged& judged, Places places, const BuildResult& result,
   report.kernel = std::move(judged.facts.kernel);
   report.kernel_gap = std::move(judged.facts.kernel_gap);
   report.machines = std::move(judged.facts.machines);
+  report.gpu_health = std::move(judged.gpu_health);
   report.memory = std::move(judged.facts.memory);
   if (!judged.speed) {
     judged.speed = read_speed(judged.job, {.language = options.language});
@@ -452,7 +460,7 @@ RunReport start_report(Judged& judged, Places places, const BuildResult& result,
 
 base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const BuildOptions& options) {
   BuildResult result;
-  Judged judged = judge(std::move(runs), options.language, result);
+  Judged judged = judge(std::move(runs), options, result);
   Places places = places_of(judged, result.verdict);
   const std::string page = options.write_html && !options.verdict_only
                                ? typed_path(out.report_html(), judged.facts.run.cwd)
@@ -460,6 +468,9 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
   complete_next_steps(judged, places, page, options.language, result.verdict);
   if (options.on_verdict) {
     options.on_verdict(result.verdict, judged.spoken);
+  }
+  if (options.steps_only) {
+    return result;
   }
   Writer writer;
   XPURUN_TRY(writer.write(out.verdict_json(), verdict_json(result.verdict)));
@@ -536,7 +547,7 @@ base::Result<model::Verdict> judge_now(const model::RunDir& dir, const std::stri
     run.stalls.push_back(std::move(look));
   }
   BuildResult result;
-  return judge(std::move(job), language, result).spoken;
+  return judge(std::move(job), {.language = language}, result).spoken;
 }
 
 base::Result<BuildResult> write_stack_set(const StackSet& set, const std::string& out_dir,

@@ -18,6 +18,7 @@ enum class SourceLines {
 
 struct BuildOptions {
   bool verdict_only = false;  // verdict.json and no other file
+  bool steps_only = false;    // no file: the verdict on the steps, also of a job that runs
   bool write_html = true;
   bool write_stacks = true;
   SourceLines source = SourceLines::kept;

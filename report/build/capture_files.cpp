@@ -3,9 +3,11 @@
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/timing/event_file.h"
 #include "report/profile/captured_functions.h"
 #include "report/profile/captured_work.h"
+#include "report/profile/gil_holders.h"
 
 #include <fmt/format.h>
 
@@ -176,6 +178,19 @@ std::vector<std::string> capture_dirs(const std::string& run_dir) {
   return out;
 }
 
+model::CaptureReport capture_of(Profile profile, const RankRoles& roles) {
+  std::vector<model::GilHolder> holders = take_gil_holders(profile);
+  model::CaptureReport out = captured_functions(profile, roles);
+  out.gil_holders = std::move(holders);
+  if (const model::GilHolder* holder = blamed_holder(out, {})) {
+    const bool alike = std::all_of(out.functions.begin(), out.functions.end(),
+                                   [](const auto& f) { return f.ranks.empty() || f.waits; });
+    out.sentence = alike || out.sentence.empty() ? holder_words(*holder)
+                                                 : base::tr("{}; {}", holder_words(*holder), out.sentence);
+  }
+  return out;
+}
+
 int64_t end_of(const Profile& p) {
   return p.wall_ns + base::s_to_ns(p.seconds);
 }
@@ -215,7 +230,7 @@ Captures read_captures(const JobRuns& job, const RankRoles& roles, const Communi
       gpu.add(found[first].node->path + "/" + found[first].dir, found[first].profile);
       parts.push_back(std::move(found[first++].profile));
     }
-    model::CaptureReport report = captured_functions(merged_profile(std::move(parts)), roles);
+    model::CaptureReport report = capture_of(merged_profile(std::move(parts)), roles);
     report.dir = dir;
     gpu.finish(report);
     out.reports.push_back(std::move(report));
@@ -240,7 +255,7 @@ base::Result<model::CaptureReport> read_capture(const std::vector<std::string>& 
   if (parts.empty()) {
     return base::fail(errors.empty() ? base::Error{.what = "there is no capture"} : errors.front());
   }
-  model::CaptureReport out = captured_functions(merged_profile(std::move(parts)));
+  model::CaptureReport out = capture_of(merged_profile(std::move(parts)), {});
   gpu.finish(out);
   for (const base::Error& error : errors) {
     out.notes.push_back(base::to_line(error));

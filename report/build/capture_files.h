@@ -3,8 +3,8 @@
 
 #include "common/model/speed/capture_report.h"
 #include "report/nodes/job_runs.h"
-#include "report/speed/communicator_links.h"
-#include "report/speed/rank_roles.h"
+#include "report/speed/roles/communicator_links.h"
+#include "report/speed/roles/rank_roles.h"
 
 #include <string>
 #include <vector>

@@ -168,13 +168,27 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
   }
 }
 
-std::vector<model::MachineHistory> read_machines(const JobRuns& job, std::vector<std::string>& notes) {
+std::vector<model::GpuHealth> read_gpu_health(const JobRuns& job, std::vector<std::string>& notes) {
+  std::vector<model::GpuHealth> out;
+  for (const NodeRun& node : job.nodes) {
+    model::GpuHealth& health = out.emplace_back();
+    if (!node.path.empty()) {
+      read(fmt::format("{}/{}", node.path, model::kGpuHealthFile), model::load_gpu_health, health, notes);
+    }
+  }
+  return out;
+}
+
+std::vector<model::MachineHistory> read_machines(const JobRuns& job,
+                                                 const std::vector<model::GpuHealth>& gpus,
+                                                 std::vector<std::string>& notes) {
   std::vector<model::MachineHistory> out;
   for (const NodeRun& node : job.nodes) {
     model::MachineHistory& history = out.emplace_back();
     if (!node.path.empty()) {
       read(fmt::format("{}/{}", node.path, model::kMachineFile), model::load_machine_history, history, notes);
     }
+    add_gpu_facts(history, gpus.at(out.size() - 1));
     const int64_t by_ns = std::clamp(node.entry.offset_ns, -kLargestShiftNs, kLargestShiftNs);
     const auto shift = [by_ns](int64_t& wall_ns) {
       wall_ns = std::clamp(wall_ns, int64_t{0}, std::numeric_limits<int64_t>::max() / 2) - by_ns;
@@ -184,6 +198,13 @@ std::vector<model::MachineHistory> read_machines(const JobRuns& job, std::vector
         shift(spell.begin_wall_ns);
         shift(spell.end_wall_ns);
       }
+    }
+    if (!history.use.empty()) {
+      shift(history.use.begin_wall_ns);
+    }
+    for (model::Intruder& intruder : history.intruders) {
+      shift(intruder.begin_wall_ns);
+      shift(intruder.end_wall_ns);
     }
   }
   return out;

@@ -1,5 +1,5 @@
-// The report of a bare directory of Flight Recorder dumps, without a run directory: only the calls of the
-// process groups are known.
+// The report of a bare directory of Flight Recorder dumps, or of the output of NCCL's RAS, without a run
+// directory: only the calls of the process groups are known.
 #pragma once
 
 #include "common/base/result.h"
@@ -12,8 +12,11 @@ namespace xpurun::report {
 // Whether `dir` holds Flight Recorder dumps and no run.
 bool is_flight_directory(const std::string& dir);
 
-// Reads the dumps in `dir` and writes collectives.json, verdict.json, report.json and report.html into
-// `out_dir`. Fails if no dump can be read or nothing can be written.
+// Whether `path` is a file with the output of `ncclras`.
+bool is_ras_file(const std::string& path);
+
+// Reads the dumps in `dir`, or the file that `dir` is, and writes collectives.json, verdict.json, report.json
+// and report.html into `out_dir`. Fails if nothing can be read or written.
 base::Result<BuildResult> build_flight_report(const std::string& dir, const std::string& out_dir,
                                               const BuildOptions& options);
 

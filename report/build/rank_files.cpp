@@ -35,14 +35,17 @@ RankFiles::RankFiles(const JobRuns& job, const model::RankSet& ranks) {
     }
     for (const RecordFile& file : record_files(fs::is_directory(own, ec) ? own : node.path).files) {
       const base::Rank rank = rank_of_directory(file.path);
-      const auto owner = rank == base::kNoRank ? owner_of(file) : RecordOwner{.rank = rank};
-      if (!owner) {
-        notes_.push_back(base::to_line(owner.error()));
-      } else if (owner->rank == base::kNoRank) {
-        nobodys[owner->pid == 0 ? file.path : fmt::format("{} {}", owner->host, owner->pid)].push_back(
-            {file, &node});
-      } else {
-        parts_[owner->rank].push_back({file, &node});
+      const base::Result<std::vector<RecordOwner>> owners =
+          rank == base::kNoRank ? owners_of(file) : std::vector<RecordOwner>{{.rank = rank}};
+      if (!owners) {
+        notes_.push_back(base::to_line(owners.error()));
+        continue;
+      }
+      for (const RecordOwner& owner : *owners) {
+        auto& to = owner.rank != base::kNoRank ? parts_[owner.rank]
+                   : owner.pid == 0            ? nobodys[file.path]
+                                               : nobodys[fmt::format("{} {}", owner.host, owner.pid)];
+        to.push_back({file, owner, &node});
       }
     }
   }
@@ -75,7 +78,7 @@ RankRecord RankFiles::read_rank(base::Rank rank, const std::vector<Part>& parts,
       continue;
     }
     bool complete = true;
-    if (const auto added = add_to_record(record, part.file, complete); !added) {
+    if (const auto added = add_to_record(record, part.file, part.owner, complete); !added) {
       notes_.push_back(base::to_line(added.error()));
       continue;
     }

@@ -29,6 +29,7 @@ class RankFiles {
  private:
   struct Part {
     RecordFile file;
+    RecordOwner owner;
     const NodeRun* node = nullptr;
   };
 

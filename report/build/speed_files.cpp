@@ -43,8 +43,11 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   out.notes.insert(out.notes.end(), captures.notes.begin(), captures.notes.end());
   out.report.captures = std::move(captures.reports);
   out.notes.insert(out.notes.end(), health.notes().begin(), health.notes().end());
-  name_from_captures(out.report, reading.language,
-                     [&health](int64_t from, int64_t until) { return health.between(from, until); });
+  const bool runs = !job.nodes.empty() && job.nodes.front().run.outcome == model::RunOutcome::running;
+  name_from_captures(
+      out.report, reading.language,
+      [&health](int64_t from, int64_t until) { return health.between(from, until); },
+      runs ? JobState::runs : JobState::ended);
   if (reading.series) {
     out.samples = samples_of(out.report, steps, operations.samples());
   }

@@ -300,6 +300,9 @@ std::vector<std::string> call_evidence(const VerdictCollective& c) {
   };
   const bool several = std::any_of(c.calls.begin(), c.calls.end(), is_elsewhere);
   for (const CalledBy& row : c.calls) {
+    if (!row.entered() && c.sequence == 0) {
+      continue;  // a message: it has no number that ranks share
+    }
     if (out.size() == kMostRows) {
       out.push_back(tr("and {} more calls", c.calls.size() - kMostRows));
       break;
@@ -307,9 +310,14 @@ std::vector<std::string> call_evidence(const VerdictCollective& c) {
     const std::string number = several && !row.communicator.empty()
                                    ? tr("call {} of {}", row.sequence, quoted(row.communicator))
                                    : tr("call {}", row.sequence);
-    out.push_back(row.entered() ? tr("{} called {} as {}", rank_words(row.ranks), call_at_line(row), number)
-                                : tr("{} {} not entered {}", rank_words(row.ranks),
-                                     pick({"has", "have"}, row.ranks.size()), call_number(c)));
+    // Of many open calls, the rank has kept only the latest.
+    const bool known = !row.op.empty();
+    out.push_back(
+        row.entered() && known ? tr("{} called {} as {}", rank_words(row.ranks), call_at_line(row), number)
+        : row.entered()
+            ? tr("{} {} entered {}", rank_words(row.ranks), pick({"has", "have"}, row.ranks.size()), number)
+            : tr("{} {} not entered {}", rank_words(row.ranks), pick({"has", "have"}, row.ranks.size()),
+                 call_number(c)));
   }
   return out;
 }

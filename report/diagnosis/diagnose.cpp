@@ -26,6 +26,7 @@ constexpr Rule kRules[] = {
     interrupted,         // the user ended the run, perhaps because it hung
     looked_at,           // the user has asked where the job stands
     computed_wrongly,    // all ranks exited cleanly
+    left_running,        // not all of them
     was_slow,            // likewise
     finished,            // likewise
     hung,                // ended by xpurun, still lasting, or the cause of later failures
@@ -100,6 +101,7 @@ Verdict diagnose(const Facts& facts) {
     }
   }
   name_attempt(scene, verdict);
+  name_left(scene, verdict);
   add_calls(scene, verdict);
   doubt_gaps(scene, verdict);
   name_hosts(scene, verdict);

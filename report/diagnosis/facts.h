@@ -31,6 +31,9 @@ struct Facts {
   std::vector<model::MachineHistory> machines;  // by node of the job, on this node's clock
   std::vector<model::MemoryLook> memory;        // of the ranks, by rank and time
   std::vector<model::SpeedFinding> slow;        // of a job that ended well, most important first
+  bool measured = true;     // unless the rank of a job that ended well has neither spans nor timed calls
+  bool steps_only = false;  // the verdict is on the steps alone, also of a job that runs
+  std::vector<model::StagePause> pauses;  // likewise: its checkpoints and evaluations
 };
 
 }  // namespace xpurun::report

@@ -1,5 +1,6 @@
 #include "report/diagnosis/helpers.h"
 
+#include "common/base/os/system_call.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
@@ -16,16 +17,23 @@
 
 namespace xpurun::report {
 
+using base::later;
 using base::tr;
 using model::HelperLife;
 using model::HelperObservation;
 using model::OutsideWait;
+using model::ThreadStack;
 
 namespace {
 
 constexpr size_t kMostThreadPlaces = 2;
 // In the user's code: the loop that takes work, and a function that it calls to do so.
 constexpr size_t kFramesOfWork = 3;
+
+// `thread` knows the object that `waiter` waits for.
+bool shares(const ThreadStack& waiter, const ThreadStack& thread) {
+  return std::find(waiter.sharers.begin(), waiter.sharers.end(), thread.tid) != waiter.sharers.end();
+}
 
 size_t user_frames(const std::vector<model::Frame>& frames) {
   return static_cast<size_t>(std::count_if(frames.begin(), frames.end(), [](const model::Frame& f) {
@@ -165,6 +173,84 @@ bool helpers_stir(const RankView& v) {
   return v.state == RankState::stuck && v.seen != nullptr && v.seen->helper_life == HelperLife::stirring;
 }
 
+namespace {
+
+// "event" of Event.wait: what the user's line waits for; empty if that is no object that a thread sets,
+// notifies or fills.
+std::string_view awaited_object(const ThreadStack& thread) {
+  struct Object {
+    std::string_view type;
+    std::string_view name;
+  };
+  constexpr Object kObjects[] = {{"Event", later("event")},
+                                 {"Condition", later("condition")},
+                                 {"Barrier", later("barrier")},
+                                 {"Semaphore", later("semaphore")},
+                                 {"BoundedSemaphore", later("semaphore")},
+                                 {"Queue", later("queue")},
+                                 {"LifoQueue", later("queue")},
+                                 {"PriorityQueue", later("queue")},
+                                 {"Future", later("future")}};
+  const size_t called = called_frames(thread.frames);
+  const model::Frame* outer = nullptr;
+  for (size_t i = 0; i < called; ++i) {
+    outer = thread.frames[i].kind == model::FrameKind::python ? &thread.frames[i] : outer;
+  }
+  if (outer == nullptr || in_multiprocessing(thread.frames) ||
+      !(outer->file.ends_with("/threading.py") || outer->file.ends_with("/queue.py") ||
+        outer->file.ends_with("/concurrent/futures/_base.py"))) {
+    return {};
+  }
+  const std::string_view type = std::string_view(outer->func).substr(0, outer->func.find('.'));
+  const auto* it =
+      std::find_if(std::begin(kObjects), std::end(kObjects), [&](const Object& o) { return o.type == type; });
+  return it == std::end(kObjects) ? std::string_view() : it->name;
+}
+
+// Those that know the object that the thread waits for come first.
+std::vector<const ThreadStack*> other_threads(const RankView& v) {
+  std::vector<const ThreadStack*> out;
+  for (const ThreadStack& t : v.stacks->threads) {
+    if (!t.main && &t != v.thread) {
+      out.push_back(&t);
+    }
+  }
+  std::stable_partition(out.begin(), out.end(), [&](const ThreadStack* t) { return shares(*v.thread, *t); });
+  return out;
+}
+
+}  // namespace
+
+bool nobody_is_left(const RankView& v) {
+  if (v.state != RankState::stuck || v.stacks == nullptr || v.thread == nullptr || !v.wait ||
+      v.wait->kind != WaitKind::lock || v.stacks->status != model::DumpStatus::ok) {
+    return false;
+  }
+  const auto& all = v.stacks->threads;
+  const bool others = std::any_of(all.begin(), all.end(),
+                                  [&](const ThreadStack& t) { return &t != v.thread && runs_python(t); });
+  return !others && !awaited_object(*v.thread).empty();
+}
+
+std::string nobody_clause(const RankView& v) {
+  return !nobody_is_left(v) ? std::string()
+         : v.stacks->threads.size() == 1
+             ? tr("; no other thread of the process is left that could end this wait")
+             : tr("; no other thread of the process runs Python");
+}
+
+const ThreadStack* likely_setter(const RankView& v) {
+  if (v.state != RankState::stuck || v.stacks == nullptr || v.thread == nullptr) {
+    return nullptr;
+  }
+  const auto& all = v.stacks->threads;
+  const auto it = std::find_if(all.begin(), all.end(), [&](const ThreadStack& t) {
+    return shares(*v.thread, t) && called_frames(t.frames) < t.frames.size() &&
+           owner_of(place_of(t.frames).file) == CodeOwner::user;
+  });
+  return it == all.end() ? nullptr : &*it;
+}
+
 std::string thread_clause(const RankView& v) {
   if (v.state != RankState::stuck || v.stacks == nullptr || !v.wait || v.wait->kind != WaitKind::lock) {
     return {};
@@ -178,8 +264,9 @@ std::string thread_clause(const RankView& v) {
   }
   std::string out;
   std::set<std::string> reported;
-  const model::ThreadStack* main = v.stacks->main_thread();
-  for (const model::ThreadStack& t : v.stacks->threads) {
+  for (const ThreadStack* other : other_threads(v)) {
+    const ThreadStack& t = *other;
+    const bool knows = shares(*v.thread, t);
     const bool users = called_frames(t.frames) < t.frames.size();
     const model::CodeLocation where = users ? place_of(t.frames) : model::CodeLocation();
     const auto wait = find_wait(t.frames, {.idle = true});
@@ -188,8 +275,21 @@ std::string thread_clause(const RankView& v) {
     const bool takes = wait && wait->what == "queue" && !where.callee.ends_with(".put");
     const bool idle =
         wait && (waits_for_peers(wait->kind) || (takes && user_frames(t.frames) < kFramesOfWork));
-    if (&t == main || &t == v.thread || idle || !users || owner_of(where.file) != CodeOwner::user ||
-        reported.size() == kMostThreadPlaces || !reported.insert(place(where)).second) {
+    if (idle || !users || owner_of(where.file) != CodeOwner::user || reported.size() == kMostThreadPlaces ||
+        !reported.insert(place(where)).second) {
+      continue;
+    }
+    const std::string_view object = knows ? awaited_object(*v.thread) : std::string_view();
+    if (!object.empty()) {
+      out += wait
+                 ? tr("; its {}, which has that {} too, waits for a {} in {}", thread_words(t), tr(object),
+                      tr(wait->what), place(where))
+                 : tr("; its {}, which has that {} too, is in {}", thread_words(t), tr(object), place(where));
+      continue;
+    }
+    if (const Import import = awaited_import(*v.stacks, t); import.thread == v.thread) {
+      out += tr("; its {} waits in {} for the end of the import of {}, in which the rank waits",
+                thread_words(t), place(where), base::sanitize(base::base_name(import.module->file)));
       continue;
     }
     out += wait ? tr("; its {} waits for a {} in {}", thread_words(t), tr(wait->what), place(where))
@@ -258,6 +358,27 @@ std::string lost_helper_clause(const Scene& scene, const RankView& v) {
       moment_words(scene.facts.run, lost->exception != nullptr ? lost->exception->at_s : lost->death->at_s));
 }
 
+namespace {
+
+// A shell waits for its command, so that the command decides.
+bool waits_for_another(const std::vector<HelperObservation>& all, const HelperObservation& h) {
+  const bool in_wait = base::kind_of_name(h.syscall) == base::CallKind::child;
+  return in_wait && std::any_of(all.begin(), all.end(), [&](const HelperObservation& other) {
+           return other.awaited && other.parent == h.pid;
+         });
+}
+
+// "sh (pid 77)"; empty for a process that the rank itself has started.
+std::string started_by(const RankView& v, const HelperObservation& h) {
+  const auto& all = v.seen->helpers;
+  const auto it =
+      std::find_if(all.begin(), all.end(), [&](const HelperObservation& p) { return p.pid == h.parent; });
+  return it == all.end() || it->name.empty() ? std::string()
+                                             : tr("{} (pid {})", base::sanitize(it->name), it->pid);
+}
+
+}  // namespace
+
 std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v) {
   const bool elsewhere = v.wait && !v.waits_locally();
   if (v.state != RankState::stuck || v.seen == nullptr || elsewhere) {
@@ -265,7 +386,7 @@ std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v)
   }
   const bool local = v.waits_locally();
   for (const HelperObservation& h : v.seen->helpers) {
-    if (!local && !h.awaited) {
+    if ((!local && !h.awaited) || waits_for_another(v.seen->helpers, h)) {
       continue;
     }
     const model::ProcessStacks* stacks = stacks_of(scene, v, h.pid);
@@ -273,7 +394,13 @@ std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v)
       return HelperPlace{.pid = h.pid, .where = std::move(where), .still_s = h.still_s, .stacks = stacks};
     }
     if (h.awaited && !h.python && !h.name.empty()) {
-      return HelperPlace{.pid = h.pid, .where = {}, .still_s = h.still_s, .name = base::sanitize(h.name)};
+      return HelperPlace{.pid = h.pid,
+                         .where = {},
+                         .still_s = h.still_s,
+                         .name = base::sanitize(h.name),
+                         .reads_input = h.reads_input,
+                         .seen = &h,
+                         .below = started_by(v, h)};
     }
   }
   // Only a few processes are observed.
@@ -286,9 +413,17 @@ std::string helper_clause(const Scene& scene, const RankView& v) {
     return {};
   }
   const std::string what = v.wait && v.wait->kind == WaitKind::helper ? tr(v.wait->what) : tr("process");
+  if (helper->reads_input) {
+    return tr("; its {} {} (pid {}) has waited for its standard input for {}", what, helper->name,
+              helper->pid, seconds_words(helper->still_s));
+  }
   if (!helper->name.empty()) {
-    return tr("; its {} {} (pid {}) has made no progress for {}", what, helper->name, helper->pid,
-              seconds_words(helper->still_s));
+    const std::string call = program_call_words(scene, v, *helper->seen);
+    return helper->below.empty()
+               ? tr("; its {} {} (pid {}) has made no progress for {}{}", what, helper->name, helper->pid,
+                    seconds_words(helper->still_s), call)
+               : tr("; its {} {} (pid {}), which {} has started, has made no progress for {}{}", what,
+                    helper->name, helper->pid, helper->below, seconds_words(helper->still_s), call);
   }
   std::string held = helper->stacks != nullptr ? shared_lock_words(scene, *helper->stacks) : std::string();
   if (held.empty() && helper->stacks != nullptr) {
@@ -334,7 +469,11 @@ void doubt_stall(const Scene& scene, model::Verdict& verdict) {
   }
   const bool has_peers = !scene.in({RankState::waiting}).empty();
   const bool counts = scene.facts.dump && scene.facts.dump->idle_counts;
-  const bool doubted_idle = idle == culprits && !has_peers && !counts;
+  const bool at_terminal = std::any_of(scene.ranks.begin(), scene.ranks.end(), [&](const RankView& v) {
+    return verdict.ranks.contains(v.rank) && idles(v) && v.seen->outside == OutsideWait::terminal;
+  });
+  const bool alone = !has_peers && poll_circle(scene).empty();
+  const bool doubted_idle = idle == culprits && (alone || at_terminal) && !counts;
   const bool doubted_helpers = stirring == culprits && !escalated(scene);
   if (culprits == 0 || !(doubted_idle || doubted_helpers || all_moved_lately(scene, verdict.ranks))) {
     return;
@@ -344,8 +483,9 @@ void doubt_stall(const Scene& scene, model::Verdict& verdict) {
   if (!verdict.headline.empty()) {
     say(verdict, verdict.headline);
   }
-  verdict.next.text = doubted_idle ? tr("if this wait is not intended, run with --hang-idle")
-                                   : raise_timeout_words(scene.facts.run.hang_timeout_s);
+  verdict.next.text = at_terminal    ? verdict.next.text
+                      : doubted_idle ? tr("if this wait is not intended, run with --hang-idle")
+                                     : raise_timeout_words(scene.facts.run.hang_timeout_s);
 }
 
 void offer_busy_timeouts(const Scene& scene, model::Verdict& verdict) {

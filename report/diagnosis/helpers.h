@@ -11,9 +11,12 @@ namespace xpurun::report {
 // The process that a still rank waits for.
 struct HelperPlace {
   base::Pid pid = 0;
-  model::CodeLocation where;  // empty for a program without Python
-  double still_s = -1;        // negative: not observed
-  std::string name;           // of a program without Python
+  model::CodeLocation where;                       // empty for a program without Python
+  double still_s = -1;                             // negative: not observed
+  std::string name;                                // of a program without Python
+  bool reads_input = false;                        // it waits for its standard input
+  const model::HelperObservation* seen = nullptr;  // of a program without Python
+  std::string below;  // "sh (pid 77)": the program of the rank that has started it
   const model::ProcessStacks* stacks = nullptr;
 };
 std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v);
@@ -51,6 +54,13 @@ const model::PythonException* helper_exception(const Scene& scene, base::Rank ra
 // known about it.
 std::string helper_clause(const Scene& scene, const RankView& v);
 
+// A still rank that waits for an event, a condition, a barrier or a queue, in a process without another
+// thread that could set, notify or fill it.
+bool nobody_is_left(const RankView& v);
+// "; no other thread of the process is left that could end this wait"; empty unless nobody is left.
+std::string nobody_clause(const RankView& v);
+// The thread that knows what the rank waits for, and that works on something else; null: none, or not known.
+const model::ThreadStack* likely_setter(const RankView& v);
 // The positions of the other threads that run code of the user's, where the main thread waits for a lock,
 // queue or thread: "; its thread 105 (sync) waits for a lock in sync (train.py:62)". Empty if there are none.
 std::string thread_clause(const RankView& v);

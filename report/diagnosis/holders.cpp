@@ -120,6 +120,23 @@ std::string mutex_words(const ProcessStacks& p, const ThreadStack& t) {
   return tr(": {} holds the mutex, in {}", thread_words(*owner), place(place_of(owner->frames)));
 }
 
+// ": thread 105 (saver) holds the lock, in save_all (train.py:6: q.get)"; of the lock of an import, ": thread
+// 105 (saver) is importing tables.py, in <module> (tables.py:3: s.recv)". Two threads that wait for each
+// other's locks are told of together.
+std::string thread_lock_words(const RankView& v) {
+  if (const Import import = awaited_import(*v.stacks, *v.thread); import.thread != nullptr) {
+    return tr(": {} is importing {}, in {}", thread_words(*import.thread),
+              base::sanitize(base::base_name(import.module->file)), place(place_of(import.thread->frames)));
+  }
+  const ThreadStack* owner = v.thread->lock.kind == "lock" && acquires_lock(*v.thread)
+                                 ? thread_of(*v.stacks, v.thread->lock.tid)
+                                 : nullptr;
+  const bool waits = std::find(v.in_acquire.begin(), v.in_acquire.end(), owner) != v.in_acquire.end();
+  return owner == nullptr || waits
+             ? std::string()
+             : tr(": {} holds the lock, in {}", thread_words(*owner), place(place_of(owner->frames)));
+}
+
 std::string command_of(const Scene& scene, base::Pid pid) {
   for (const ProcessStacks& s : scene.facts.stacks) {
     if (s.pid == pid) {
@@ -214,9 +231,12 @@ std::string holder_words(const Scene& scene, const RankView& v) {
     const base::Pid pid = v.thread->lock.pids.front();
     const std::string comm = command_of(scene, pid);
     const std::string who = pid == v.pid   ? tr("the rank itself")
-                            : comm.empty() ? tr("pid {}, which is not of this job", pid)
+                            : comm.empty() ? tr("pid {}, which is no rank of this job", pid)
                                            : tr("pid {} ({})", pid, base::sanitize(comm));
     return tr(": {} is locked by {}", base::sanitize(base::base_name(v.thread->lock.path)), who);
+  }
+  if (std::string lock = thread_lock_words(v); !lock.empty()) {
+    return lock;
   }
   const std::string mutex = mutex_words(*v.stacks, *v.thread);
   const std::string shared = mutex.empty() ? shared_lock_words(scene, *v.stacks) : mutex;
@@ -248,7 +268,21 @@ std::string fork_words(const Scene& scene, const ProcessStacks& process) {
                   "in it");
 }
 
-std::string async_clause(const model::ProcessStacks& process, const ThreadStack& thread) {
+namespace {
+
+// "; its task Task-2 has raised ValueError in fill (train.py:4)": a task that has ended so, while others
+// wait.
+std::string failed_clause(const ProcessStacks& process) {
+  const auto failed = std::find_if(process.tasks.begin(), process.tasks.end(), [](const model::AsyncTask& t) {
+    const std::string raised = exception_of(t);
+    return !raised.empty() && !raised.ends_with("CancelledError") && !t.frames.empty();
+  });
+  return failed == process.tasks.end() ? std::string()
+                                       : tr("; its task {} has raised {} in {}", base::sanitize(failed->name),
+                                            base::sanitize(exception_of(*failed)), place(place_of(*failed)));
+}
+
+std::string tasks_clause(const model::ProcessStacks& process, const ThreadStack& thread) {
   const bool blocked = blocks_loop(thread);
   std::vector<const model::AsyncTask*> tasks = last_tasks(process);
   std::string out;
@@ -288,7 +322,31 @@ std::string async_clause(const model::ProcessStacks& process, const ThreadStack&
   return out + (tasks.size() > told.size() ? tr(" ({} tasks in all)", tasks.size()) : "");
 }
 
+}  // namespace
+
+std::string async_clause(const model::ProcessStacks& process, const ThreadStack& thread) {
+  return loop_waits(thread) ? failed_clause(process) + tasks_clause(process, thread)
+                            : tasks_clause(process, thread);
+}
+
+std::string import_advice(const RankView& v) {
+  if (v.state != RankState::stuck || v.stacks == nullptr || v.thread == nullptr) {
+    return {};
+  }
+  for (const ThreadStack& t : v.stacks->threads) {
+    const Import import = awaited_import(*v.stacks, t);
+    if (import.thread != nullptr && (&t == v.thread || import.thread == v.thread)) {
+      return tr("wait for nothing while a module is imported: move that part of {} into a function",
+                base::sanitize(base::base_name(import.module->file)));
+    }
+  }
+  return {};
+}
+
 std::string holder_advice(const Scene& scene, const RankView& v, const ProcessStacks* helper) {
+  if (std::string cure = import_advice(v); !cure.empty()) {
+    return cure;
+  }
   for (const ProcessStacks* p : {v.stacks, helper}) {
     if (p == nullptr || fork_words(scene, *p).empty()) {
       continue;

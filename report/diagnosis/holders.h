@@ -34,4 +34,34 @@ std::string holder_advice(const Scene& scene, const RankView& v, const model::Pr
 // Lock.acquire)". For a loop that is blocked, those that it has to run. Empty without an event loop.
 std::string async_clause(const model::ProcessStacks& process, const model::ThreadStack& thread);
 
+// program_waits.cpp: what the system call of a thread or program says about its wait.
+
+// "rank 1, which is in save (train.py:9)", "pid 77 (bash)", "the rank itself": a process of the host of `v`.
+std::string process_words(const Scene& scene, const RankView& v, base::Pid pid);
+
+// Of a program without Python below the rank: ": it sleeps", ": it waits for the lock on a.lock that the rank
+// itself holds". Empty if the call says no more than that the program waits.
+std::string program_call_words(const Scene& scene, const RankView& v,
+                               const model::HelperObservation& program);
+
+// "; the pipe that it writes to is full, and pid 77 (less), which has the other end open, does not read". Of
+// a rank whose reader is neither its parent nor its child; empty otherwise.
+std::string full_pipe_clause(const Scene& scene, const RankView& v);
+
+// "; it looks for /data/a.done again and again, which does not exist". Of a rank in a loop that sleeps
+// between its checks, or that checks in vain; empty if nothing is known about them.
+std::string poll_clause(const Scene& scene, const RankView& v);
+model::NextStep poll_advice(const RankView& v);
+// "a.done": the same file without its directory.
+std::string polled_name(const RankView& v);
+// "rank 0 for a.0, rank 1 for b": what several ranks look for that does not exist; empty unless all of them
+// do.
+std::string polls_words(const Views& views);
+// Ranks each of which looks for a file that, by the number in its name, the next one should make, the last
+// one for one of the first. Empty if there are none.
+Views poll_circle(const Scene& scene);
+
+// "; no other process has the other end of this pipe open". Of a rank that reads; empty otherwise.
+std::string lonely_pipe_clause(const RankView& v);
+
 }  // namespace xpurun::report

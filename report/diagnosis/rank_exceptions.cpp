@@ -3,6 +3,8 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/ends/origin.h"
+#include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
 
 #include <fmt/format.h>
@@ -34,8 +36,30 @@ const PythonException* last_of(const Scene& scene, const RankView& v, ExceptionK
   return it == all.rend() ? nullptr : &*it;
 }
 
+// The last exception before the dump that was caught since shortly before the rank stood still, where the
+// rank waits for something that its own code should have given.
+const PythonException* swallowed_by(const Scene& scene, const RankView& v) {
+  constexpr double kBeforeS = 30;
+  const bool waits = v.state == RankState::stuck && v.thread != nullptr &&
+                     ((v.waits_locally() && v.wait->kind != WaitKind::input) || loop_waits(*v.thread));
+  const PythonException* last = nullptr;
+  for (const ExceptionKind kind : {ExceptionKind::kept, ExceptionKind::logged}) {
+    const PythonException* one = waits ? last_of(scene, v, kind) : nullptr;
+    last = one != nullptr && (last == nullptr || one->at_s > last->at_s) ? one : last;
+  }
+  const double dumped_s = scene.dump_at_s();
+  return last != nullptr && last->at_s >= dumped_s - v.seconds - kBeforeS ? last : nullptr;
+}
+
 const ExceptionLink* handled_by(const RankView& v) {
   return v.thread != nullptr && !v.thread->handling.empty() ? &v.thread->handling : nullptr;
+}
+
+std::string handled_clause(const RankView& v) {
+  const ExceptionLink* handled = handled_by(v);
+  return handled == nullptr || std::find(kOrdinary.begin(), kOrdinary.end(), handled->type) != kOrdinary.end()
+             ? std::string()
+             : tr(" while handling {}", words_of(*handled));
 }
 
 }  // namespace
@@ -47,14 +71,27 @@ std::string exception_clause(const Scene& scene, const RankView& v) {
   if (const PythonException* raised = last_of(scene, v, ExceptionKind::raised)) {
     return tr(" after it {}", raised_words(*raised));
   }
-  const ExceptionLink* handled = handled_by(v);
-  if (handled != nullptr && std::find(kOrdinary.begin(), kOrdinary.end(), handled->type) == kOrdinary.end()) {
-    return tr(" while handling {}", words_of(*handled));
+  if (std::string handled = handled_clause(v); !handled.empty()) {
+    return handled;
   }
   if (const PythonException* thread = last_of(scene, v, ExceptionKind::thread)) {
     return tr("; its thread {} {}", base::sanitize(thread->thread), raised_words(*thread));
   }
+  if (const PythonException* caught = swallowed_by(scene, v)) {
+    if (const auto origin = origin_of(*caught); origin && origin->carrier == Carrier::pool) {
+      return tr("; before, a task {}, and nobody has asked for the result", raised_words(*caught));
+    }
+    const std::string thread = base::sanitize(caught->thread);
+    return caught->kind == ExceptionKind::kept
+               ? tr("; before, a task in its thread {} {}, which only the future knows", thread,
+                    raised_words(*caught))
+               : tr("; before, its thread {} {} and went on", thread, raised_words(*caught));
+  }
   return {};
+}
+
+std::string caught_clause(const RankView& v) {
+  return v.state == RankState::busy ? handled_clause(v) : std::string();
 }
 
 void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<std::string>& out) {

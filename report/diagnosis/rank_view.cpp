@@ -1,5 +1,6 @@
 #include "report/diagnosis/rank_view.h"
 
+#include "common/base/tr.h"
 #include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -99,6 +100,10 @@ void find_thread_and_wait(RankView& v) {
   v.wait = find_wait(v.thread->frames, query);
   if (v.wait) {
     refine_by_kernels(*v.wait, v.stacks->gpu_kernels);
+    if (v.wait->kind == WaitKind::input && v.seen != nullptr &&
+        v.seen->outside == model::OutsideWait::terminal) {
+      v.wait->what = base::later("line at the terminal");
+    }
   }
   const bool in_autograd = std::any_of(v.thread->frames.begin(), v.thread->frames.end(), [](const auto& f) {
     return f.func.starts_with("torch::autograd::Engine") || f.func.starts_with("torch::autograd::python");
@@ -268,16 +273,51 @@ std::vector<model::Frame> crash_frames(const ThreadStack& thread) {
   return {first, frames.end()};
 }
 
-namespace {
-
 bool waits_for_child(const model::ProcessStacks& p) {
   const ThreadStack* t = p.main_thread();
   const auto wait = t != nullptr ? find_wait(t->frames, {.idle = true}) : std::nullopt;
   return wait && wait->kind == WaitKind::helper;
 }
 
-bool cannot_write(const model::ProcessStacks& p) {
-  return std::any_of(p.threads.begin(), p.threads.end(), writes_to_full_pipe);
+namespace {
+
+// The process, which should read what `writer` writes, waits for something else: the end of a process,
+// another pipe, or room for what it writes itself.
+bool neglects(const model::ProcessStacks& reader, const ThreadStack& writer, base::Pid writer_pid) {
+  const ThreadStack* t = reader.main_thread();
+  const auto has = [](const std::vector<base::Pid>& pids, base::Pid pid) {
+    return std::find(pids.begin(), pids.end(), pid) != pids.end();
+  };
+  if (waits_for_child(reader)) {
+    return writer.peers.empty() || has(writer.peers, reader.pid);
+  }
+  if (t == nullptr || t->state != 'S' || !has(writer.peers, reader.pid)) {
+    return false;
+  }
+  const bool other_pipe = (t->syscall == "read" || t->syscall == "readv") &&
+                          t->syscall_file.starts_with("pipe:") && t->syscall_file != writer.syscall_file;
+  return other_pipe || (writes_to_full_pipe(*t) && has(t->peers, writer_pid));
+}
+
+// A thread of `writer` cannot write, because `reader` does not read.
+bool is_cut_off(const model::ProcessStacks& writer, const model::ProcessStacks& reader) {
+  return std::any_of(writer.threads.begin(), writer.threads.end(), [&](const ThreadStack& t) {
+    return writes_to_full_pipe(t) && neglects(reader, t, writer.pid);
+  });
+}
+
+// The same of a program without Python.
+const model::HelperObservation* cut_off_program(const RankView& v) {
+  if (v.seen == nullptr) {
+    return nullptr;
+  }
+  const auto& all = v.seen->helpers;
+  const auto it = std::find_if(all.begin(), all.end(), [&](const model::HelperObservation& h) {
+    const ThreadStack call{
+        .state = 'S', .syscall = h.syscall, .syscall_file = h.syscall_file, .peers = h.peers};
+    return h.awaited && !h.python && writes_to_full_pipe(call) && neglects(*v.stacks, call, h.pid);
+  });
+  return it == all.end() ? nullptr : &*it;
 }
 
 // subprocess without communicate(): the child writes more than a pipe holds, and its parent waits for the
@@ -292,14 +332,14 @@ void find_full_pipe(RankView& v, const Facts& facts) {
     }
     const bool child =
         p.rank == v.rank && (p.role == model::ProcessRole::worker || p.role == model::ProcessRole::child);
-    if (child && waits_for_child(*v.stacks) && cannot_write(p)) {
+    if (child && is_cut_off(p, *v.stacks)) {
       v.full_pipe = &p;
       v.pipe_reader = v.stacks;
       return;
     }
     const bool parent = v.record != nullptr && v.record->ppid == p.pid &&
                         (facts.run.nodes.empty() || v.stacks->host == p.host);
-    if (parent && cannot_write(*v.stacks) && waits_for_child(p)) {
+    if (parent && is_cut_off(*v.stacks, p)) {
       v.full_pipe = v.stacks;
       v.pipe_reader = &p;
       // A queue of multiprocessing writes in a thread of its own.
@@ -308,6 +348,7 @@ void find_full_pipe(RankView& v, const Facts& facts) {
       return;
     }
   }
+  v.full_program = cut_off_program(v);
 }
 
 }  // namespace
@@ -315,6 +356,20 @@ void find_full_pipe(RankView& v, const Facts& facts) {
 bool is_plain_command(const ProcessRecord& process) {
   return process.role == model::ProcessRole::rank && process.identity == model::RankSource::single &&
          !process.python;
+}
+
+bool serves_processes(const ProcessRecord& process) {
+  return std::any_of(process.cmdline.begin(), process.cmdline.end(), [](const std::string& word) {
+    return word.find("resource_tracker") != std::string::npos || word.find("forkserver") != std::string::npos;
+  });
+}
+
+size_t started_by_only_rank(const model::RunManifest& run) {
+  size_t started = 0;
+  for (const ProcessRecord& p : run.processes) {
+    started += p.role == model::ProcessRole::worker && p.python && !serves_processes(p) ? 1 : 0;
+  }
+  return current_ranks(run).size() == 1 && run.world_size <= 1 ? started : 0;
 }
 
 std::vector<const ProcessRecord*> current_ranks(const model::RunManifest& run) {

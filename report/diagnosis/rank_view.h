@@ -40,7 +40,10 @@ struct RankView {
       nullptr;  // the process that cannot write: the rank or a child of it
   const model::ProcessStacks* pipe_reader = nullptr;  // the process that waits for the writer's end instead
                                                       // of reading
+  const model::HelperObservation* full_program = nullptr;  // a program that the rank waits for, and that
+                                                           // cannot write to the rank
 
+  bool cut_off() const { return full_pipe != nullptr || full_program != nullptr; }
   bool waits_locally() const { return wait && !waits_for_peers(wait->kind); }
 };
 
@@ -52,12 +55,21 @@ std::vector<model::Frame> crash_frames(const model::ThreadStack& thread);
 // otherwise.
 const model::ThreadStack* last_thread(const RankView& v);
 
+// The main thread waits for a process that it has started.
+bool waits_for_child(const model::ProcessStacks& process);
+
 // The latest process of every rank of the run, ordered by rank. A restarted rank has several processes.
 std::vector<const model::ProcessRecord*> current_ranks(const model::RunManifest& run);
 // A rank that is the user's command without Python and without a launcher's variables, such as `sh job.sh`.
 // Whether xpurun has seen such a process before its end is chance, so that its end is reported as that of the
 // command, as if it had not been seen.
 bool is_plain_command(const model::ProcessRecord& process);
+
+// Serves the processes that multiprocessing starts, and does no work of the program.
+bool serves_processes(const model::ProcessRecord& process);
+// Python processes that the only rank has started, without those that serve the others; 0 in a job with
+// several ranks. They may be what does the work.
+size_t started_by_only_rank(const model::RunManifest& run);
 
 // One view per rank that appears in the dump or in the run, ordered by rank.
 std::vector<RankView> rank_views(const Facts& facts);

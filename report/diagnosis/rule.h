@@ -68,6 +68,12 @@ std::optional<model::Verdict> looked_at(const Scene& scene);
 std::optional<model::Verdict> watch_ended(const Scene& scene);
 std::optional<model::Verdict> still_running(const Scene& scene);
 
+// rules_left.cpp
+// The command has ended with status 0, and ranks go on.
+std::optional<model::Verdict> left_running(const Scene& scene);
+// Adds these ranks to any other verdict.
+void name_left(const Scene& scene, model::Verdict& verdict);
+
 // rules_hang.cpp: any verdict of kind hang, if the run hung
 std::optional<model::Verdict> hung(const Scene& scene);
 
@@ -79,6 +85,8 @@ std::optional<model::Verdict> not_all_joined(const Scene& scene);
 std::optional<model::Verdict> lock_circle(const Scene& scene);
 // Ranks wait for a lock that another rank holds: the holder is the culprit.
 std::optional<model::Verdict> locked(const Scene& scene);
+// Ranks that look for files of each other, none of which exists.
+std::optional<model::Verdict> looked_for_in_circle(const Scene& scene);
 // Ranks that wait for locks of multiprocessing whose holders are not known.
 model::Verdict shared_locks(const Scene& scene, const Views& living, model::VerdictLevel level);
 

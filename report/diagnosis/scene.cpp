@@ -3,6 +3,7 @@
 #include "report/diagnosis/collectives/mismatch.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/ends/interruption.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/waits/still_limit.h"
 
@@ -106,8 +107,16 @@ void Scene::set_apart() {
       in_other_stalls_.insert(s.ranks.minus(judged->ranks));
     }
   }
+  const auto stands = [&](const RankView& v) {
+    return v.state == RankState::dead || judged->ranks.contains(v.rank) || in_other_stalls_.contains(v.rank);
+  };
+  const auto waits = [](const RankView& v) { return v.state == RankState::waiting; };
+  // The whole job stands, rank after rank, and no wait tells stalls apart: it is one stall.
+  if (std::all_of(ranks.begin(), ranks.end(), stands) && std::none_of(ranks.begin(), ranks.end(), waits)) {
+    in_other_stalls_ = {};
+  }
   const bool some_wait = std::any_of(ranks.begin(), ranks.end(), [&](const RankView& v) {
-    return v.state == RankState::waiting && !in_other_stalls_.contains(v.rank);
+    return waits(v) && !in_other_stalls_.contains(v.rank);
   });
   for (RankView& v : ranks) {
     const bool moves =
@@ -182,14 +191,14 @@ const Ending* first_failure(const std::vector<Ending>& endings, const RunManifes
 }
 
 // A rank that stood still and then exits with 0, before any rank fails, has moved again, even if no poll saw
-// it.
-bool culprits_left(const Stall& stall, const std::vector<Ending>& endings) {
+// it; unless the signal that ended the job has made it exit.
+bool culprits_left(const RunManifest& run, const Stall& stall, const std::vector<Ending>& endings) {
   model::RankSet left;
   for (const Ending& e : endings) {
     if (e.process->role != model::ProcessRole::rank || e.at_s < stall.at_s) {
       continue;
     }
-    if (e.failed()) {
+    if (e.failed() || (ended_by_interrupt(run) && after_interrupt(run, e))) {
       break;
     }
     if (!e.follower) {
@@ -201,8 +210,8 @@ bool culprits_left(const Stall& stall, const std::vector<Ending>& endings) {
 
 // A stall also counts as cleared when its ranks have died. It passed by itself only if no rank had failed by
 // then, or if a restart of the ranks ended it.
-bool passed(const Stall& stall, const std::vector<Ending>& endings) {
-  if (stall.restarted_s >= 0 || culprits_left(stall, endings)) {
+bool passed(const RunManifest& run, const Stall& stall, const std::vector<Ending>& endings) {
+  if (stall.restarted_s >= 0 || culprits_left(run, stall, endings)) {
     return true;
   }
   return stall.cleared_s >= 0 && std::none_of(endings.begin(), endings.end(), [&](const Ending& e) {
@@ -267,20 +276,21 @@ const Stall* stall_that_matters(const RunManifest& run) {
     return ended != run.stalls.rend() ? &*ended : &last;
   }
   const auto endings = endings_of(run);
-  if (passed(last, endings)) {
+  if (passed(run, last, endings)) {
     return nullptr;
   }
   const Ending* failure = first_failure(endings, run);
-  // The signal that ended the job raises KeyboardInterrupt in the rank that stood still.
-  const bool by_interrupt = failure != nullptr && run.outcome == model::RunOutcome::interrupted &&
-                            failure->raised() && !failure->exception->chain.empty() &&
-                            failure->exception->chain.front().type == "KeyboardInterrupt";
-  if (failure == nullptr || by_interrupt) {
+  const bool interrupted = ended_by_interrupt(run);
+  // Whoever ends a rank that stands still makes it raise KeyboardInterrupt, or fail in some other way.
+  if (failure == nullptr || (interrupted && after_interrupt(run, *failure)) ||
+      (by_sigint(*failure) && failure->at_s >= last.at_s)) {
     return &last;
   }
   if (failure->at_s < last.at_s) {
-    // A rank had died and the others wait: a hang while it lasts, once it has been looked at, then a crash.
-    return run.outcome == model::RunOutcome::running && !last.dump.empty() ? &last : nullptr;
+    // A rank had died and the others wait: a hang until somebody ends it, once it has been looked at, else a
+    // crash.
+    const bool lasts = run.outcome == model::RunOutcome::running || interrupted;
+    return lasts && !last.dump.empty() ? &last : nullptr;
   }
   // The stall never ended. If a waiting rank fails, the job's own timeout ended it; if a culprit fails, or a
   // rank that has nothing to do with a stall that was only suspected, that failure is the verdict.

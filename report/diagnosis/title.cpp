@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/call_words.h"
+#include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/wording.h"
 #include "report/speed/wording.h"
@@ -153,12 +154,21 @@ Choices of_end(const Verdict& v) {
     return {};
   }
   if (v.exception.present()) {
-    const std::string line = v.exception.message.substr(0, v.exception.message.find('\n'));
-    const std::string what = line.empty() ? v.exception.type : fmt::format("{}: {}", v.exception.type, line);
+    // What a worker of a data loader raised stands in the message of the rank's own exception.
+    model::PythonException own;
+    own.chain.push_back({.type = v.exception.type, .message = v.exception.message});
+    const auto origin = origin_of(own);
+    const std::string what = model::headline(origin ? origin->link : own.chain.front());
     constexpr size_t kWhat = 60;  // columns
     return with_places(v.where, [&](const std::string& at) {
       const std::string raised = tr("{} raised {}", who(v), base::elide_middle(base::sanitize(what), kWhat));
       return v.where.empty() ? raised : tr("{} in {}", raised, at);
+    });
+  }
+  if (v.memory.present()) {
+    return with_places(v.memory.where, [&](const std::string& at) {
+      return tr("{} ran out of memory: {} allocated at {}", who(v),
+                base::human_size(static_cast<uint64_t>(v.memory.bytes)), at);
     });
   }
   if (v.signal != 0) {
@@ -181,6 +191,14 @@ Choices of_end(const Verdict& v) {
 Choices of_slowness(const Verdict& v) {
   if (v.ranks.empty() || !v.slow.present()) {
     return {};
+  }
+  if (v.slow.until_step > 0 && v.slow.share < 1) {
+    const double longer = v.slow.share / (1 - v.slow.share);
+    const std::string slowed = tr("{} slowed the steps {} to {} by {}", who(v), grouped(v.slow.step),
+                                  grouped(v.slow.until_step), percent(longer));
+    return v.where.empty()
+               ? Choices{slowed}
+               : with_places(v.where, [&](const std::string& at) { return tr("{} in {}", slowed, at); });
   }
   const std::string costs =
       tr("{} {} every step {}", who(v), pick({"costs", "cost"}, v.ranks.size()), percent(v.slow.share));

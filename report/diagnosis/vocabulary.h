@@ -48,10 +48,14 @@ inline constexpr std::string_view kInterrupted = "interrupted.signal";
 inline constexpr std::string_view kInterruptedHung = "interrupted.while_hung";
 inline constexpr std::string_view kNoneFinished = "none.finished";
 inline constexpr std::string_view kNoneRequestsLeft = "none.requests_left";
+inline constexpr std::string_view kNoneRanksLeft = "none.ranks_left";
+inline constexpr std::string_view kNoneThreadRaised = "none.thread_raised";
 inline constexpr std::string_view kNoneUnknownStatus = "none.unknown_status";
 inline constexpr std::string_view kMismatchSilent = "mismatch.silent";
 inline constexpr std::string_view kSlowRank = "slow.rank";
 inline constexpr std::string_view kSlowJob = "slow.job";
+inline constexpr std::string_view kSlowSpell = "slow.spell";
+inline constexpr std::string_view kSlowPause = "slow.pause";
 inline constexpr std::string_view kRunning = "running.unfinished";
 inline constexpr std::string_view kRunningNow = "running.now";
 inline constexpr std::string_view kRunningDetached = "running.detached";
@@ -66,7 +70,8 @@ inline constexpr std::array kVerdictIds = {
     kExitError,         kExitException,    kExitLeftEarly,    kExitLauncher,     kExitUnknown,
     kExitNotStarted,    kInterrupted,      kInterruptedHung,  kNoneFinished,     kRunning,
     kNoneUnknownStatus, kNoneRequestsLeft, kRunningNow,       kRunningDetached,  kSlowRank,
-    kSlowJob,           kMismatchSilent,   kHangNotJoined,
+    kSlowJob,           kMismatchSilent,   kHangNotJoined,    kNoneRanksLeft,    kNoneThreadRaised,
+    kSlowSpell,         kSlowPause,
 };
 
 }  // namespace xpurun::report

@@ -57,22 +57,24 @@ struct Call {
   double bus_factor = 0;       // collective: bus bandwidth / algorithm bandwidth; 0: no bandwidth
   bool ends_together = false;  // no rank leaves before all have entered: ends show how clocks differ
   bool open = false;           // a collective that had not ended: its slices end with a dump
-  bool captured = false;       // a record of CUPTI: no delay is known
-  bool begin_on_host = false;  // the begin is that of the call on the host
-  std::string place;           // of Python: "train.py:40 (collate)"; empty: unknown
-  std::string group;           // of Python: of a collective or message; empty: none
-  std::string function;        // vendor function; empty: none
-  model::EventKey key{};       // of work of the GPU, as far as the file says
-  int communicator = -1;       // index into Activity::communicators; negative: unknown
+  bool message = false;   // a send or a receive: two slices meet, of which one may begin or end long before
+  bool captured = false;  // a record of CUPTI: no delay is known
+  bool begin_on_host = false;                // the begin is that of the call on the host
+  std::string place;                         // of Python: "train.py:40 (collate)"; empty: unknown
+  std::string group;                         // of Python: of a collective or message; empty: none
+  std::string function;                      // vendor function; empty: none
+  model::EventKey key{};                     // of work of the GPU, as far as the file says
+  int communicator = -1;                     // index into Activity::communicators; negative: unknown
   model::Stage stage = model::Stage::other;  // of Python
 };
 
 struct Slice {
   int64_t begin_ns = 0;  // wall time of the rank's host, since 1970
   int64_t duration_ns = 0;
-  uint64_t meeting = 0;   // equal for the same collective on all ranks; 0: none
-  uint32_t call = 0;      // index
-  uint32_t track = 0;     // index
+  uint64_t meeting =
+      0;               // equal for the same collective on all ranks, and for a send and its receive; 0: none
+  uint32_t call = 0;   // index
+  uint32_t track = 0;  // index
   uint32_t sequence = 0;  // collective: number on its communicator
   uint32_t delay_us = 0;  // GPU work: from the call to its start; Python: CPU time of the thread
   uint32_t extra = 0;     // index into extras; 0: none
@@ -131,7 +133,9 @@ struct Activity {
   std::vector<ShortCalls> short_calls;
   std::vector<Counter> counters;
   std::vector<Period> untimed;  // when calls of GPU work may lack slices; in order
+  std::vector<Period> sampled;  // of these, between two timed calls with untimed ones between them; in order
   uint64_t lost = 0;            // events that found no room
+  bool placed = false;          // begins are not recorded: calls follow those on which they depend
   bool complete = true;         // false if a file was damaged
   std::string damage;           // what was left out; empty: what follows a place in a file
 

@@ -227,6 +227,7 @@ class CallTable {
                 .facts = facts_of(file_, op, entry)};
     out_.calls.push_back(is_captured(e) ? describe_captured(op) : describe(op, e, comm));
     out_.calls.back().ends_together = known.facts.ends_together;
+    out_.calls.back().message = known.facts.pairs;
     if (comm != nullptr) {
       out_.calls.back().communicator = static_cast<int>(comm - out_.communicators.data());
     }
@@ -282,7 +283,9 @@ void add_events(Activity& activity, const EventFile& file) {
     activity.slices.push_back(
         {.begin_ns = begin,
          .duration_ns = static_cast<int64_t>(duration),
-         .meeting = known.facts.meets ? meeting_of(known.facts.identity, known.facts.size, e.sequence) : 0,
+         .meeting = known.facts.meets || known.facts.pairs
+                        ? meeting_of(known.facts.identity, known.facts.size, e.sequence)
+                        : 0,
          .call = known.call,
          .track = last[k].second,
          .sequence = call.category == Category::collective && !captured ? e.sequence : 0,

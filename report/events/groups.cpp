@@ -102,13 +102,48 @@ base::Result<GroupOrder> GroupOrder::parse_domains(std::string_view json) {
   return out;
 }
 
+base::Result<GroupOrder> GroupOrder::parse_rank_table(std::string_view json) {
+  std::vector<std::vector<int64_t>> servers;  // ranks of each
+  try {
+    const nlohmann::json table = model::parse_json(json);
+    for (const nlohmann::json& server : table.at("server_list")) {
+      std::vector<int64_t>& ranks = servers.emplace_back();
+      for (const nlohmann::json& device : server.at("device")) {
+        const auto rank = base::parse_int(device.at("rank_id").get<std::string>());
+        ranks.push_back(rank.value_or(-1));
+      }
+      std::sort(ranks.begin(), ranks.end());
+    }
+  } catch (const nlohmann::json::exception&) {
+    return base::fail(
+        "the file does not have the form {\"server_list\": [{\"device\": [{\"rank_id\": \"0\"}]}]}");
+  }
+  std::sort(servers.begin(), servers.end());
+  int64_t next = 0;
+  for (const std::vector<int64_t>& ranks : servers) {
+    if (ranks.empty() || ranks.size() != servers.front().size()) {
+      return base::fail("the servers of the rank table do not have equally many devices");
+    }
+    for (const int64_t rank : ranks) {
+      if (rank != next++) {
+        return base::fail("the ranks of a server in the rank table are not consecutive");
+      }
+    }
+  }
+  if (servers.empty()) {
+    return base::fail("the rank table has no server");
+  }
+  return parse(fmt::format("device{}-server{}", servers.front().size(), servers.size()));
+}
+
 base::Result<GroupOrder> GroupOrder::read(const std::string& value) {
   constexpr size_t kLargest = size_t{64} << 20;
   if (!value.ends_with(".json")) {
     return parse(value);
   }
   XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(value, kLargest));
-  auto groups = parse_domains(text);
+  const bool is_rank_table = text.find("\"server_list\"") != std::string::npos;
+  auto groups = is_rank_table ? parse_rank_table(text) : parse_domains(text);
   return groups ? groups : base::fail(base::Error(groups.error()).context(value));
 }
 

@@ -21,10 +21,14 @@ struct GroupType {
 class GroupOrder {
  public:
   static base::Result<GroupOrder> parse(std::string_view text);
-  // A path that ends in .json: the content of the file in the form of parse_domains(); else parse().
+  // A path that ends in .json: the content of the file in the form of parse_domains() or
+  // parse_rank_table(); else parse().
   static base::Result<GroupOrder> read(const std::string& value);
   // sysTrace's hccl_domain, {"tp": [[0,1], [2,3]], "dp": [[0,2], [1,3]]}: evenly spaced groups of all ranks.
   static base::Result<GroupOrder> parse_domains(std::string_view json);
+  // MindSpore's rank_table_file, {"server_list": [{"device": [{"rank_id": "0"}, ...]}, ...]}: servers with
+  // equally many consecutive ranks become "device8-server2".
+  static base::Result<GroupOrder> parse_rank_table(std::string_view json);
 
   // "tp1 cp0 dp3 pp0", without the type `except`; empty for a rank outside.
   std::string label(base::Rank rank, std::string_view except = {}) const;

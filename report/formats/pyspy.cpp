@@ -2,6 +2,7 @@
 #include "common/base/strings.h"
 #include "common/model/json/json_text.h"
 #include "report/formats/formats.h"
+#include "report/tree/roles.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -37,7 +38,7 @@ class ShortNames {
     std::error_code ec;
     const fs::path path(file);
     if (path.is_absolute() && !fs::exists(path.parent_path(), ec)) {
-      return guess(file);
+      return path_below_packages(file);
     }
     fs::path root = path.parent_path();
     while (!root.empty() && fs::exists(root / "__init__.py", ec) && root != root.parent_path()) {
@@ -46,17 +47,6 @@ class ShortNames {
     const std::string prefix = root.string();
     const bool below = !prefix.empty() && file.size() > prefix.size() + 1 && file.starts_with(prefix);
     return below ? file.substr(prefix.size() + (prefix.back() == '/' ? 0 : 1)) : file;
-  }
-
-  static std::string guess(const std::string& file) {
-    for (const std::string_view part : {"/site-packages/", "/dist-packages/"}) {
-      if (const size_t at = file.rfind(part); at != std::string::npos) {
-        return file.substr(at + part.size());
-      }
-    }
-    const size_t lib = file.rfind("/lib/python3");
-    const size_t slash = lib == std::string::npos ? lib : file.find('/', lib + 5);
-    return slash != std::string::npos ? file.substr(slash + 1) : std::string(base::base_name(file));
   }
 
   std::map<std::string, std::string> known_;

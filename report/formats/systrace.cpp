@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace xpurun::report {
@@ -131,6 +132,28 @@ Json slow_nodes(const model::SpeedReport& report) {
 }
 
 }  // namespace
+
+std::string systrace_scheduler(const model::RunManifest& run, const model::MachineHistory& machine) {
+  const auto us = [](double seconds) { return static_cast<int64_t>(std::llround(seconds * 1e6)); };
+  Json list = Json::array();
+  for (const model::Intruder& i : machine.intruders) {
+    const auto rank = std::find_if(run.processes.begin(), run.processes.end(), [&](const auto& p) {
+      return p.rank == i.rank && p.role == model::ProcessRole::rank;
+    });
+    list.push_back({{"rank", i.rank},
+                    {"pid", rank == run.processes.end() ? 0 : rank->pid},
+                    {"comm", rank == run.processes.end() ? std::string() : base::sanitize(rank->comm)},
+                    {"start_us", i.begin_wall_ns / 1000},
+                    {"dur", us(i.watched_s)},
+                    {"rundelay", us(i.ready_s)},
+                    {"nxt_pid", i.pid},
+                    {"nxt_comm", base::sanitize(i.command)},
+                    {"nxt_dur", us(i.cpu_s)}});
+  }
+  Json j;
+  j["os_events"] = list;
+  return list.empty() ? std::string() : model::json_text(j) + "\n";
+}
 
 std::string systrace_results(const model::SpeedReport& report) {
   return model::json_text(slow_steps(report)) + "\n" + model::json_text(slow_nodes(report)) + "\n";

@@ -26,7 +26,7 @@ struct Reader {
   std::string_view name;
   base::Result<Imported> (*read)(std::string_view content, const ImportHint& hint);
 };
-constexpr std::array<Reader, 10> kReaders{{{"unknown", nullptr},
+constexpr std::array<Reader, 11> kReaders{{{"unknown", nullptr},
                                            {"folded stacks", read_folded},
                                            {"py-spy JSON", read_pyspy_json},
                                            {"py-spy text", read_pyspy_text},
@@ -35,7 +35,8 @@ constexpr std::array<Reader, 10> kReaders{{{"unknown", nullptr},
                                            {"xpu_timer stack", read_xpu_timer},
                                            {"launches of xpu_timer", read_xpu_timer_launches},
                                            {"faulthandler text", read_faulthandler_text},
-                                           {"speedscope profile", read_speedscope}}};
+                                           {"speedscope profile", read_speedscope},
+                                           {"trace events", read_chrome_stacks}}};
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -160,6 +161,12 @@ ForeignFormat sniff(std::string_view file_name, std::string_view content) {
     if (content.find("\"shared\"") != std::string_view::npos &&
         content.find("\"profiles\"") != std::string_view::npos) {
       return ForeignFormat::speedscope;
+    }
+    // Complete events have no begin and no end of their own: they are traces and no stacks.
+    const bool begins = content.find("\"ph\":\"B\"") != std::string_view::npos ||
+                        content.find("\"ph\": \"B\"") != std::string_view::npos;
+    if (begins && content.find("\"name\"") != std::string_view::npos) {
+      return ForeignFormat::chrome_trace;
     }
     const bool threads = text.find("\"frames\"") != std::string_view::npos ||
                          text.find("\"os_thread_id\"") != std::string_view::npos ||

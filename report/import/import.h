@@ -20,7 +20,8 @@ enum class ForeignFormat {
   xpu_timer,
   xpu_timer_launches,
   faulthandler_text,
-  speedscope
+  speedscope,
+  chrome_trace
 };
 std::string_view name_of(ForeignFormat format);
 // Decides by the file name's suffix and the first lines.

@@ -22,6 +22,8 @@ base::Result<Imported> read_gdb_text(std::string_view text, const ImportHint& hi
 base::Result<Imported> read_faulthandler_text(std::string_view text, const ImportHint& hint);
 // Sampled profiles of speedscope: one thread per different stack.
 base::Result<Imported> read_speedscope(std::string_view text, const ImportHint& hint);
+// Begins and ends of functions in trace events: one thread per different stack.
+base::Result<Imported> read_chrome_stacks(std::string_view text, const ImportHint& hint);
 // xpu_timer's .tracing_kernel_callstack: one thread per kernel, with the stack of its first launch.
 base::Result<Imported> read_xpu_timer_launches(std::string_view bytes, const ImportHint& hint);
 // xpu_timer's .stacktrace

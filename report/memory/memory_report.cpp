@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kKiB = 1024;
 
 int order_of(std::string_view kind) {
-  return kind == "cuda" ? 0 : kind == "cpu" ? 1 : 2;
+  return kind == "cuda" ? 0 : kind == "host" ? 1 : kind == "cpu" ? 2 : 3;
 }
 
 std::string size_of(int64_t bytes) {
@@ -35,7 +35,10 @@ std::string size_of(int64_t bytes) {
 }
 
 std::string kind_words(std::string_view kind) {
-  return kind == "cuda" ? tr("GPU") : kind == "cpu" ? tr("CPU tensors") : tr("Python");
+  return kind == "cuda"   ? tr("GPU")
+         : kind == "host" ? tr("host")
+         : kind == "cpu"  ? tr("CPU tensors")
+                          : tr("Python");
 }
 
 std::string why_words(const MemoryLook& look) {
@@ -52,6 +55,8 @@ std::string why_words(const MemoryLook& look) {
       return tr("before a backward pass");
     case LookReason::snapshot:
       return tr("in a snapshot of PyTorch");
+    case LookReason::heap:
+      return tr("host memory, sampled");
     case LookReason::first:
     case LookReason::time:
       break;
@@ -238,9 +243,12 @@ MemoryReport memory_report(const std::vector<MemoryLook>& looks, std::optional<L
       out.looks.push_back(look);  // a snapshot of unknown rank
     } else if (ranks.insert(look.rank).second) {
       const MemoryLook* best = why ? look_of(looks, look.rank, *why) : last_look(looks, look.rank);
-      if (best != nullptr) {
-        out.looks.push_back(*best);
-        out.ranks.insert(look.rank);
+      const MemoryLook* heap = why ? nullptr : look_of(looks, look.rank, LookReason::heap);
+      for (const MemoryLook* one : {best, heap}) {
+        if (one != nullptr) {
+          out.looks.push_back(*one);
+          out.ranks.insert(look.rank);
+        }
       }
     }
   }

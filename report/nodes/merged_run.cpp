@@ -268,6 +268,25 @@ size_t telling_node(const JobRuns& job, const RunManifest& run) {
   return best;
 }
 
+// The first signal that ends jobs, of all nodes that have got one. Only this node knows what it has asked the
+// others.
+model::Interrupt first_interrupt(const JobRuns& job, const std::vector<double>& shifts) {
+  model::Interrupt first = job.nodes.front().run.interrupt;
+  for (size_t n = 1; n < job.nodes.size(); ++n) {
+    const model::Interrupt& one = job.nodes[n].run.interrupt;
+    const double at_s = one.at_s < 0 ? one.at_s : one.at_s + shifts[n];
+    if (!job.nodes[n].answered || one.signal == 0 ||
+        (first.signal != 0 && (at_s < 0 || at_s >= first.at_s))) {
+      continue;
+    }
+    first.signal = one.signal;
+    first.from_terminal = one.from_terminal;
+    first.at_s = at_s;
+    first.elsewhere = first.elsewhere.empty() ? one.elsewhere : first.elsewhere;
+  }
+  return first;
+}
+
 }  // namespace
 
 std::vector<double> shifts_of(const JobRuns& job) {
@@ -310,6 +329,7 @@ RunManifest merge_runs(const JobRuns& job, const RankOwners& owners) {
   for (const model::ProcessRecord* p : current_ranks(run)) {
     run.nodes[p->node].ranks.insert(p->rank);
   }
+  run.interrupt = first_interrupt(job, shifts);
   const size_t telling = telling_node(job, run);
   run.outcome = job.nodes[telling].run.outcome;
   run.child_status = job.nodes[telling].run.child_status;

@@ -5,12 +5,12 @@
 
 #include "common/model/speed/operations.h"
 #include "report/operations/blocks.h"
-#include "report/operations/duration_sketch.h"
 #include "report/operations/rank_operations.h"
 #include "report/operations/samples.h"
 #include "report/operations/unsafe_sends.h"
-#include "report/speed/communicator_links.h"
-#include "report/speed/rank_roles.h"
+#include "report/speed/primitives/duration_sketch.h"
+#include "report/speed/roles/communicator_links.h"
+#include "report/speed/roles/rank_roles.h"
 
 #include <map>
 #include <string>

@@ -2,7 +2,7 @@
 
 #include "report/events/job_clocks.h"
 #include "report/operations/blocks.h"
-#include "report/operations/duration_sketch.h"
+#include "report/speed/primitives/duration_sketch.h"
 #include "report/speed/primitives/statistics.h"
 
 #include <algorithm>

@@ -61,6 +61,7 @@ PipelineOfRun read_pipeline(const std::vector<std::string>& operands, const Pipe
   }
   TraceInputs inputs = find_inputs(operands);
   leave_out_open_calls(inputs);
+  std::erase_if(inputs.sources, [&](const TraceSource& source) { return !options.wants(source.rank); });
   PipelineOfRun out{.problems = std::move(inputs.problems)};
   if (!may_be_pipeline(inputs, options)) {
     return out;

@@ -171,7 +171,8 @@ model::PipelineReport build(const std::vector<RankJobs>& ranks, const std::vecto
 }  // namespace
 
 void PipelineFinder::add(const Activity& activity) {
-  if (auto jobs = jobs_of(activity, options_.functions, options_.evidence)) {
+  if (auto jobs = options_.wants(activity.rank) ? jobs_of(activity, options_.functions, options_.evidence)
+                                                : std::nullopt) {
     add(std::move(*jobs));
   }
 }
@@ -180,7 +181,7 @@ void PipelineFinder::add(RankJobs rank) {
   // A rank that was started on another host counts there.
   const auto known =
       std::find_if(ranks_.begin(), ranks_.end(), [&](const RankJobs& r) { return r.rank == rank.rank; });
-  if (rank.jobs.empty()) {
+  if (rank.jobs.empty() || !options_.wants(rank.rank)) {
     return;
   }
   if (known == ranks_.end()) {

@@ -2,6 +2,7 @@
 // that are already known.
 #pragma once
 
+#include "common/model/rank_set.h"
 #include "common/model/speed/pipeline.h"
 #include "report/events/groups.h"
 #include "report/pipeline/jobs/activity_jobs.h"
@@ -21,7 +22,10 @@ struct PipelineOptions {
   // With a type "pp": its index is the stage, ranks that differ in other indexes are other pipelines. Without
   // groups, the ranks of one group of point-to-point operations are a pipeline, the lowest rank is stage 0.
   std::optional<GroupOrder> groups;
-  int64_t first_step = 0;  // number of the first step that was recorded
+  int64_t first_step = 0;               // number of the first step that was recorded
+  std::optional<model::RankSet> ranks;  // the others are left out, as if they did not exist; empty: all
+
+  bool wants(base::Rank rank) const { return !ranks || ranks->contains(rank); }
 };
 
 // Nanoseconds to add to the wall times of a host; empty: the clocks were not compared. Then a forward job

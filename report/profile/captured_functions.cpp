@@ -2,8 +2,8 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/profile/function_stacks.h"
 #include "report/speed/primitives/statistics.h"
-#include "report/tree/roles.h"
 
 #include <fmt/format.h>
 
@@ -54,10 +54,6 @@ struct Group {  // the processes of one rank, or its workers
 };
 
 using Groups = std::map<std::pair<bool, base::Rank>, Group>;
-
-bool is_own_code(const ProfileFrame& f) {
-  return is_user_code({.kind = model::FrameKind::python, .file = f.file});
-}
 
 // Collectives wait for the ranks that come later, and so does the backward pass, which has collectives.
 bool may_wait_for_others(const ProfileFrame& f) {
@@ -343,6 +339,7 @@ model::CaptureReport captured_functions(const Profile& profile, const RankRoles&
   if (out.functions.size() > kMostFunctions) {
     out.functions.resize(kMostFunctions);
   }
+  set_stacks(out.functions, profile);
   out.sentence = capture_sentence(out);
   return out;
 }

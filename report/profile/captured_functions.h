@@ -3,7 +3,7 @@
 
 #include "common/model/speed/capture_report.h"
 #include "report/profile/profile.h"
-#include "report/speed/rank_roles.h"
+#include "report/speed/roles/rank_roles.h"
 
 #include <string_view>
 

@@ -120,6 +120,7 @@ class RankEvents {
   int64_t find_path();
   void add_resources(const model::ResourceFile& samples);
   std::map<WorkKey, WorkSum> sums() const;
+  void add_durations_to(std::map<WorkKey, DurationSketch>& all) const;
 
  private:
   void read_operations(const model::EventFile& file);
@@ -136,7 +137,8 @@ class RankEvents {
   std::map<std::pair<uint32_t, model::LinkClass>, size_t> index_of_operation_;
   std::map<WorkKey, size_t> index_of_key_;
   std::vector<WorkKey> keys_;
-  std::vector<WorkSum> sums_;  // of each key
+  std::vector<WorkSum> sums_;              // of each key
+  std::vector<DurationSketch> durations_;  // the same
   std::array<std::vector<WorkInterval>, kKinds> by_kind_;
 };
 
@@ -158,6 +160,7 @@ size_t RankEvents::index_of(uint32_t op, int64_t begin, int64_t end) {
     if (added) {
       keys_.push_back(at->first);
       sums_.emplace_back();
+      durations_.emplace_back();
     }
   }
   return number->second;
@@ -180,6 +183,7 @@ void RankEvents::add(const model::TimedEvent& event) {
   sum.total_s += base::ns_to_s(i.end - i.begin);
   sum.duration_s += seconds;
   sum.squares += seconds * seconds;
+  durations_[i.key].add(static_cast<double>(length));
   by_kind_[static_cast<size_t>(keys_[i.key].kind)].push_back(i);
 }
 
@@ -236,6 +240,12 @@ std::map<WorkKey, WorkSum> RankEvents::sums() const {
   return out;
 }
 
+void RankEvents::add_durations_to(std::map<WorkKey, DurationSketch>& all) const {
+  for (size_t k = 0; k < keys_.size(); ++k) {
+    all[keys_[k]].add(durations_[k]);
+  }
+}
+
 }  // namespace
 
 void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFile& file,
@@ -252,6 +262,7 @@ void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFil
     set_uses(activity.sampling, sums_between(*samples, from, until).uses());
     events.add_resources(*samples);
   }
+  events.add_durations_to(durations_);
   ranks_.push_back({.rank = activity.rank, .seconds = activity.seconds, .sums = events.sums()});
 }
 
@@ -303,6 +314,7 @@ CapturedWork CapturedWorkTable::summary(const WorkKey& key) const {
   const auto calls = static_cast<double>(out.count);
   out.total_s = total / all;
   out.mean_s = calls > 0 ? durations / calls : 0;
+  out.median_s = durations_.at(key).quantile_s(0.5);
   out.spread_s = calls > 1 ? std::sqrt(std::max(0.0, (squares - durations * out.mean_s) / (calls - 1))) : 0;
   out.resources = resources.uses();
   out.resource = fitting_resource(out.kind, out.name, out.resources);

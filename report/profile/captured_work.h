@@ -5,8 +5,9 @@
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/timing/event_file.h"
 #include "report/profile/resource_sums.h"
-#include "report/speed/communicator_links.h"
-#include "report/speed/rank_roles.h"
+#include "report/speed/primitives/duration_sketch.h"
+#include "report/speed/roles/communicator_links.h"
+#include "report/speed/roles/rank_roles.h"
 
 #include <compare>
 #include <map>
@@ -63,6 +64,7 @@ class CapturedWorkTable {
   RankRoles roles_;
   CommunicatorLinks links_;
   std::vector<Rank> ranks_;
+  std::map<WorkKey, DurationSketch> durations_;  // of all ranks
 };
 
 }  // namespace xpurun::report

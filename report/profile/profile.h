@@ -28,6 +28,8 @@ struct ProfileTrack {
   base::Pid pid = 0;
   bool worker = false;  // a process that a rank started
   std::string thread;   // "MainThread"
+  // No main thread, and only samples of moments at which it held the GIL.
+  bool gil_only = false;
   // Outermost frame first, as indexes into Profile::frames.
   using Stack = std::vector<uint32_t>;
   std::map<Stack, uint64_t> stacks;  // samples of each

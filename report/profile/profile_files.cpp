@@ -17,7 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string label_of(const ProfileFrame& frame) {
-  return fmt::format("{} ({})", frame.function, base::base_name(frame.file));
+  return frame.file.empty() ? frame.function
+                            : fmt::format("{} ({})", frame.function, base::base_name(frame.file));
 }
 
 Json frame_list(const Profile& profile) {

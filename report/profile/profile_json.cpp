@@ -70,7 +70,8 @@ ProfileTrack track_from(const json& j, size_t frames) {
   ProfileTrack out{.rank = integer<base::Rank>(j, "rank", base::kNoRank),
                    .pid = integer<base::Pid>(j, "pid", 0),
                    .worker = j.value("worker", false),
-                   .thread = text_at(j, "thread")};
+                   .thread = text_at(j, "thread"),
+                   .gil_only = j.value("gil_only", false)};
   for (const json& entry : j.at("stacks")) {
     const std::vector<uint32_t> stack = stack_from(entry.at(0), frames);
     out.stacks[stack] += model::to_uint64(entry.at(1));
@@ -146,6 +147,9 @@ std::string profile_json(const Profile& profile) {
                       {"worker", t.worker},
                       {"thread", t.thread},
                       {"stacks", std::move(stacks)}});
+    if (t.gil_only) {
+      tracks.back()["gil_only"] = true;
+    }
   }
   return model::json_text(j) + "\n";
 }

@@ -22,8 +22,9 @@ double share(uint64_t part, uint64_t whole) {
 }
 
 std::string name_of(const FunctionShare& f) {
-  return f.line > 0 ? fmt::format("{} ({}:{})", f.function, base::base_name(f.file), f.line)
-                    : fmt::format("{} ({})", f.function, base::base_name(f.file));
+  return f.file.empty() ? f.function
+         : f.line > 0   ? fmt::format("{} ({}:{})", f.function, base::base_name(f.file), f.line)
+                        : fmt::format("{} ({})", f.function, base::base_name(f.file));
 }
 
 std::string heading(const Profile& p) {

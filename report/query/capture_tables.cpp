@@ -46,19 +46,20 @@ void add_captures(RunTables& tables, const std::vector<model::CaptureReport>& ca
       ++tables.rows;
       functions.add(
           {c.dir, std::string(model::name_of(w.kind)), base::sanitize(w.name), SqlValue(), w.path, w.share,
-           static_cast<int64_t>(w.count), w.mean_s, w.spread_s,
+           static_cast<int64_t>(w.count), w.mean_s, w.median_s, w.spread_s,
            use == nullptr ? SqlValue() : SqlValue(w.resource),
            use == nullptr ? SqlValue() : known_or_null(use->mean),
            use == nullptr ? SqlValue() : known_or_null(use->spread), outliers(w.ranks),
-           w.ranks.empty() ? SqlValue() : SqlValue(w.ranks_share),
+           w.ranks.empty() ? SqlValue() : SqlValue(w.ranks_share), SqlValue(),
            w.link == model::LinkClass::unknown ? SqlValue() : SqlValue(std::string(model::name_of(w.link)))});
     }
     for (const model::CapturedFunction& f : c.functions) {
       ++tables.rows;
       functions.add({c.dir, std::string(f.worker ? "worker" : "python"), base::sanitize(f.function),
-                     place_in_file(f), beta_of(f), f.total, SqlValue(), SqlValue(), f.spread, SqlValue(),
-                     SqlValue(), SqlValue(), outliers(f.ranks),
-                     f.ranks.empty() ? SqlValue() : SqlValue(f.ranks_total), SqlValue()});
+                     place_in_file(f), beta_of(f), f.total, SqlValue(), SqlValue(), SqlValue(), f.spread,
+                     SqlValue(), SqlValue(), SqlValue(), outliers(f.ranks),
+                     f.ranks.empty() ? SqlValue() : SqlValue(f.ranks_total),
+                     f.stack.empty() ? SqlValue() : SqlValue(base::sanitize(f.stack)), SqlValue()});
     }
   }
 }

@@ -149,8 +149,10 @@ constexpr ReadyQuestion kQuestions[] = {
      "WHERE kind = 'collective' GROUP BY capture, link ORDER BY capture, share DESC",
      kNoCapture},
     {"memory", "who holds the most memory of each rank, in its newest look",
-     "WITH last AS (SELECT rank, reason, max(at_s) FROM memory WHERE reason <> 'peak' GROUP BY rank) SELECT "
-     "a.rank, a.reason, a.device, a.category, a.holder, a.place, a.bytes, a.blocks, a.grown FROM allocations "
+     "WITH own AS (SELECT * FROM memory WHERE reason NOT IN ('peak', 'heap')), last AS (SELECT rank, reason, "
+     "max(at_s) FROM (SELECT * FROM own UNION ALL SELECT * FROM memory WHERE reason = 'heap' AND rank NOT IN "
+     "(SELECT rank FROM own)) GROUP BY rank) SELECT a.rank, a.reason, a.device, a.category, a.holder, "
+     "a.place, a.bytes, a.blocks, a.grown FROM allocations "
      "a JOIN last USING (rank, reason) ORDER BY a.bytes DESC, a.rank LIMIT 30",
      kNoLook},
     {"failures", "ends and exceptions, in order of time",

@@ -1,6 +1,7 @@
 #include "report/query/run_tables.h"
 
 #include "common/base/strings.h"
+#include "common/model/evidence/gpu_health.h"
 #include "common/model/evidence/machine.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
@@ -92,7 +93,7 @@ class Loader {
       const Track& track = a.tracks[slice.track];
       const double begin_s = seconds_of(slice.begin_ns + shift_ns - began_ns_);
       const SqlValue meeting =
-          slice.meeting == 0 ? SqlValue() : SqlValue(static_cast<int64_t>(slice.meeting));
+          slice.meeting == 0 || call.message ? SqlValue() : SqlValue(static_cast<int64_t>(slice.meeting));
       ++out_.rows;
       if (call.category == Category::python) {
         spans_.add({rank_value(a.rank), std::string(model::name_of(call.stage)), text.name, text.place,
@@ -177,17 +178,27 @@ void add_steps(std::vector<RankSteps> ranks, Loader& loader) {
   }
 }
 
-// One row for each time in which a fact passed its limit, and one for what never did.
-void add_machine(Database& database, const model::RunManifest& run, const std::string& path) {
-  const auto machine = model::load_machine_history(path);
-  if (!machine) {
-    return;  // a short run, or an older xpurun
+void add_intruders(Database& database, const model::RunManifest& run, const model::MachineHistory& machine) {
+  Inserter rows = database.inserter("intruders");
+  const auto seconds = [&](int64_t wall_ns) {
+    return (static_cast<double>(wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
+  };
+  for (const model::Intruder& i : machine.intruders) {
+    rows.add({base::sanitize(run.host), rank_value(i.rank), std::string(model::name_of(i.relation)),
+              rank_value(i.owner), i.pid > 0 ? SqlValue(int64_t{i.pid}) : SqlValue(),
+              text_or_null(base::sanitize(i.command)), text_or_null(base::sanitize(i.group)),
+              static_cast<int64_t>(i.processes), i.share(), i.cpu_s, i.ready_s, i.watched_s,
+              seconds(i.begin_wall_ns), seconds(i.end_wall_ns)});
   }
+}
+
+// One row for each time in which a fact passed its limit, and one for what never did.
+void add_machine(Database& database, const model::RunManifest& run, const model::MachineHistory& machine) {
   Inserter rows = database.inserter("machine");
   const auto seconds = [&](int64_t wall_ns) {
     return (static_cast<double>(wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
   };
-  for (const model::MachineSeries& s : machine->series) {
+  for (const model::MachineSeries& s : machine.series) {
     std::vector<model::MachineSpell> spells = s.spells;
     spells.resize(std::max<size_t>(spells.size(), 1));
     for (const model::MachineSpell& spell : spells) {
@@ -199,6 +210,59 @@ void add_machine(Database& database, const model::RunManifest& run, const std::s
                 passed ? SqlValue(spell.amount) : SqlValue(), text_or_null(base::sanitize(s.detail))});
     }
   }
+}
+
+SqlValue number_or_null(int64_t value) {
+  return value < 0 ? SqlValue() : SqlValue(value);
+}
+SqlValue watts_or_null(double value) {
+  return value < 0 ? SqlValue() : SqlValue(value);
+}
+
+void add_gpus(Database& database, const std::string& host, const model::GpuInventory& inventory,
+              const std::vector<model::RankPlace>& places) {
+  Inserter gpus = database.inserter("gpus");
+  for (const model::GpuUnit& unit : inventory.units) {
+    gpus.add({host,
+              model::gpu_object(unit.index),
+              rank_value(model::rank_on(places, unit.pci)),
+              text_or_null(base::sanitize(unit.name)),
+              text_or_null(base::sanitize(unit.serial)),
+              text_or_null(base::sanitize(unit.uuid)),
+              text_or_null(base::sanitize(unit.pci)),
+              watts_or_null(unit.power_limit_w),
+              watts_or_null(unit.power_default_w),
+              number_or_null(unit.sm_clock_max_mhz),
+              number_or_null(unit.temperature_most_c),
+              number_or_null(unit.pcie_width),
+              number_or_null(unit.pcie_generation_max),
+              number_or_null(unit.nvlinks),
+              number_or_null(unit.persistence),
+              number_or_null(unit.mig),
+              number_or_null(unit.ecc),
+              number_or_null(unit.ecc_corrected_ever),
+              number_or_null(unit.ecc_uncorrected_ever),
+              number_or_null(unit.rows_corrected),
+              number_or_null(unit.rows_uncorrected)});
+  }
+  Inserter paths = database.inserter("gpu_paths");
+  for (const model::GpuPath& path : inventory.paths) {
+    paths.add({host, model::gpu_object(path.from), model::gpu_object(path.to), base::sanitize(path.path)});
+  }
+}
+
+// What was counted about the host and its GPUs. A short run, or an older xpurun, has no such files.
+void add_host(Database& database, const model::RunManifest& run, const model::RunDir& dir) {
+  model::MachineHistory machine;
+  if (auto loaded = model::load_machine_history(dir.file(model::kMachineFile))) {
+    machine = std::move(*loaded);
+  }
+  if (const auto gpus = model::load_gpu_health(dir.file(model::kGpuHealthFile))) {
+    add_gpu_facts(machine, *gpus);
+    add_gpus(database, base::sanitize(run.host), gpus->inventory, machine.places);
+  }
+  add_machine(database, run, machine);
+  add_intruders(database, run, machine);
 }
 
 std::string stack_text(const model::MemoryLook& look, const model::MemoryHolder& holder) {
@@ -243,7 +307,7 @@ void add_run(Database& database, const std::string& operand) {
   database.inserter("run").add({base::sanitize(operand), run->started_wall_ns, run->elapsed_s,
                                 std::string(model::name_of(run->outcome)),
                                 base::sanitize(run->verdict.sentence)});
-  add_machine(database, *run, dir.file(model::kMachineFile));
+  add_host(database, *run, dir);
   add_memory(database, operand);
   Inserter deaths = database.inserter("deaths");
   for (const model::ProcessRecord& p : run->processes) {

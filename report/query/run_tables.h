@@ -3,7 +3,7 @@
 
 #include "common/base/result.h"
 #include "report/query/database.h"
-#include "report/speed/communicator_links.h"
+#include "report/speed/roles/communicator_links.h"
 
 #include <cstdint>
 #include <span>

@@ -68,6 +68,26 @@ constexpr TableColumns kColumns[] = {
      "first and last value; how often it passed its limit"},
     {"machine", "begin_s REAL, until_s REAL, amount REAL, detail TEXT",
      "one such time, and by how much; NULL: never"},
+    {"gpus", "host TEXT, gpu TEXT, rank INTEGER, name TEXT, serial TEXT, uuid TEXT, pci TEXT",
+     "the GPUs of the host by NVML: GPU 0, ...; the rank that has the GPU to itself"},
+    {"gpus", "power_limit_w REAL, power_default_w REAL, clock_max_mhz INTEGER, temperature_most_c INTEGER",
+     "limits, and the highest temperature of the run; NULL: unknown"},
+    {"gpus", "pcie_width INTEGER, pcie_generation_max INTEGER, nvlinks INTEGER", "links that are up"},
+    {"gpus", "persistence INTEGER, mig INTEGER, ecc INTEGER", "1: on"},
+    {"gpus",
+     "ecc_corrected_ever INTEGER, ecc_uncorrected_ever INTEGER, rows_corrected INTEGER, rows_uncorrected "
+     "INTEGER",
+     "memory errors and remapped rows over the GPU's life; gpu_health has those of the run"},
+    {"gpu_paths", "host TEXT, gpu TEXT, other TEXT, path TEXT",
+     "how two GPUs are connected, in the words of nvidia-smi topo: NV18, PIX, PXB, PHB, NODE, SYS"},
+    {"intruders", "host TEXT, rank INTEGER, relation TEXT, owner INTEGER",
+     "who had a rank's CPUs while its threads were ready to run: stranger, other_rank (of owner), own, job, "
+     "unseen"},
+    {"intruders", "pid INTEGER, command TEXT, control_group TEXT, processes INTEGER",
+     "the process with the most CPU time; how many there were at once; NULL: not known"},
+    {"intruders", "share REAL, cpu_s REAL, ready_s REAL, watched_s REAL",
+     "of the time of the rank's CPUs; CPU time, time that the rank was ready without a CPU, sampled time"},
+    {"intruders", "begin_s REAL, until_s REAL", "first and last seen, since the begin of the run"},
     {"memory", "rank INTEGER, reason TEXT, at_s REAL, step INTEGER",
      "looks of the ranks at their memory (xpurun memory), seconds since the begin of the run"},
     {"memory", "device TEXT, category TEXT, bytes INTEGER",
@@ -87,12 +107,15 @@ constexpr TableColumns kColumns[] = {
      "worker"},
     {"captured", "beta REAL, share REAL",
      "share of the time on the critical path, after overlap; of all the time"},
-    {"captured", "calls INTEGER, mean_s REAL, spread REAL",
-     "their number, mean length and its standard deviation; of Python the standard deviation of the share"},
+    {"captured", "calls INTEGER, mean_s REAL, median_s REAL, spread REAL",
+     "their number, mean and median length, standard deviation; of Python the standard deviation of the "
+     "share"},
     {"captured", "resource TEXT, mu REAL, sigma REAL",
      "the resource that fits, its mean use and standard deviation: share of the peak, or bytes a second"},
     {"captured", "outliers TEXT, outliers_share REAL",
      "the ranks that differ from the others, and their share"},
+    {"captured", "stack TEXT",
+     "of Python: the stack with most samples, from the program's outermost function on; NULL: none"},
     {"captured", "link TEXT", "of a collective: inside a node, between nodes; NULL: unknown"},
     {"idle", "record TEXT, source TEXT, rank INTEGER, window_s REAL, works INTEGER",
      "GPUs in the newest traces and captures: seconds and number of the recorded work"},
@@ -110,11 +133,21 @@ constexpr TableColumns kColumns[] = {
 // Parts of machine.
 constexpr std::string_view kViews = R"(
 CREATE VIEW io AS SELECT * FROM machine WHERE fact IN ('space', 'inodes', 'mount_silent', 'storage_wait',
-  'io_pressure');
+  'io_pressure', 'rank_read', 'rank_written', 'rank_io_calls', 'rank_page_faults', 'mount_read', 'mount_written', 'mount_operations',
+  'mount_time');
+CREATE VIEW cpu AS SELECT * FROM machine WHERE fact IN ('no_cpu', 'throttled', 'cpu_pressure', 'interrupts', 'stolen',
+  'cpu_throttled', 'cpu_limited');
 CREATE VIEW links AS SELECT * FROM machine WHERE fact IN ('link_downed', 'link_recoveries', 'symbol_errors',
   'receive_errors', 'retransmissions', 'congestion', 'carrier_changes', 'packet_errors', 'packets_dropped',
   'tcp_retransmissions', 'tcp_segments', 'pcie_corrected', 'pcie_uncorrected', 'pcie_narrow', 'pcie_slow',
-  'port_down');
+  'port_down', 'pause_frames', 'paused', 'port_discards', 'nvlink_recoveries', 'nvlink_replays', 'nvlink_crc',
+  'nvlink_down', 'gpu_pcie_replays');
+CREATE VIEW gpu_health AS SELECT machine.*, gpus.name, gpus.serial, gpus.uuid,
+  (SELECT min(steps.step) FROM steps WHERE (machine.rank IS NULL OR steps.rank = machine.rank)
+    AND steps.begin_s <= machine.until_s AND steps.begin_s + steps.seconds >= machine.begin_s) AS step
+  FROM machine LEFT JOIN gpus ON gpus.host = machine.host
+    AND (machine.object = gpus.gpu OR machine.object LIKE gpus.gpu || ' %')
+  WHERE machine.object LIKE 'GPU %';
 )";
 
 }  // namespace

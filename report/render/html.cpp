@@ -8,6 +8,7 @@
 #include "report/flamegraph/escape.h"
 #include "report/flamegraph/svg.h"
 #include "report/render/json.h"
+#include "report/render/machine/machine_section.h"
 #include "report/render/markdown.h"
 #include "report/render/opening.h"
 #include "report/render/parts/embed.h"
@@ -236,6 +237,7 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_speed(page, report, limits);
   put_pipeline(page, report, limits);
   put_memory(page, report, limits);
+  put_machine(page, report, limits);
   put_stacks(page, report, limits);
   put_timeline(page, report.picture, limits);
   put_environment(page, report);

@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/render/parts/run_axis.h"
 #include "report/render/speed/slowdowns.h"
 #include "report/speed/wording.h"
 
@@ -11,7 +12,6 @@
 #include <kainjow/mustache.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <csignal>
 #include <map>
@@ -27,69 +27,8 @@ namespace {
 
 constexpr size_t kMostRankRows = 40;
 constexpr size_t kMostMarks = 60;  // of one kind
-constexpr int kSteps = 400;        // ranks whose times differ by less share a row
-constexpr double kMostTicks = 6;
 // Progress is looked for every few seconds: a shorter time without it proves nothing.
 constexpr double kLeastStillS = 10;
-constexpr double kDayS = 86400;
-constexpr double kLongestS = 1e9;                               // a file may hold any number
-constexpr int64_t kLatestStart = INT64_C(8000000000000000000);  // in nanoseconds since the epoch
-
-class RunAxis {
- public:
-  explicit RunAxis(const model::RunManifest& run)
-      : started_(run.started_wall_ns < kLatestStart ? run.started_wall_ns : 0), end_s_(run.elapsed_s) {
-    for (const model::ProcessRecord& p : run.processes) {
-      end_s_ = std::max({end_s_, p.last_progress_s, p.death.happened ? p.death.at_s : 0});
-    }
-  }
-
-  bool empty() const { return !(end_s_ > 0 && end_s_ < kLongestS); }
-  double end() const { return end_s_; }
-  double share(double s) const { return std::clamp(s / end_s_, 0.0, 1.0); }
-  std::string percent(double s) const { return fmt::format("{:.2f}%", 100 * share(s)); }
-  int step(double s) const { return static_cast<int>(std::lround(share(s) * kSteps)); }
-  // "14:03:12", with the date if the run is longer than a day; without a clock the time since the start.
-  std::string time(double s) const {
-    s = std::clamp(s, 0.0, end_s_);
-    if (started_ <= 0) {
-      return base::human_duration(s);
-    }
-    const std::string iso = base::utc_iso8601(started_ + static_cast<int64_t>(s * 1e9));
-    const std::string time = iso.size() >= 19 ? iso.substr(11, 8) : iso;
-    return end_s_ > kDayS && iso.size() >= 19 ? iso.substr(5, 5) + " " + time : time;
-  }
-  // Seconds since the start at which the clock shows a round time.
-  std::vector<double> ticks() const {
-    constexpr std::array kRound = {0.01,  0.02,   0.05,   0.1,    0.2,     0.5,     1.0,    2.0,
-                                   5.0,   10.0,   15.0,   30.0,   60.0,    120.0,   300.0,  600.0,
-                                   900.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0};
-    const auto fits = std::find_if(kRound.begin(), kRound.end(),
-                                   [this](double every) { return end_s_ / every <= kMostTicks; });
-    double every = fits == kRound.end() ? kDayS : *fits;
-    while (end_s_ / every > kMostTicks) {
-      every *= 2;
-    }
-    const double begin = static_cast<double>(started_ % base::s_to_ns(kDayS)) * 1e-9;
-    std::vector<double> out;
-    for (double at = (std::floor(begin / every) + 1) * every - begin; at < end_s_; at += every) {
-      out.push_back(at);
-    }
-    return out;
-  }
-  // Seconds since the start of the run.
-  double of_wall(int64_t wall_ns) const { return static_cast<double>(wall_ns - started_) * 1e-9; }
-  bool has_clock() const { return started_ > 0; }
-  // "14:03:12, 41 s in"
-  std::string moment(double s) const {
-    return started_ <= 0 ? tr("{} in", base::human_duration(s))
-                         : tr("{}, {} in", time(s), base::human_duration(s));
-  }
-
- private:
-  int64_t started_;
-  double end_s_;
-};
 
 // One process of a rank; a restarted rank has several.
 struct Life {
@@ -105,62 +44,6 @@ struct Row {
   model::RankSet ranks;
   bool culprit = false;
   std::vector<Life> lives;
-};
-
-// When the steps began, between the moments that are known.
-class StepTimes {
- public:
-  StepTimes(const std::optional<model::SpeedReport>& speed, const RunAxis& axis) {
-    if (!speed || !axis.has_clock()) {
-      return;
-    }
-    for (const model::StepBin& bin : speed->series) {
-      if (bin.wall_ns > 0 && bin.wall_ns < kLatestStart) {
-        known_.emplace_back(static_cast<double>(bin.first), axis.of_wall(bin.wall_ns));
-      }
-    }
-    if (!known_.empty() && speed->last_wall_ns > 0 && speed->last_wall_ns < kLatestStart) {
-      known_.emplace_back(static_cast<double>(speed->steps), axis.of_wall(speed->last_wall_ns));
-    }
-    const bool sorted = std::is_sorted(known_.begin(), known_.end()) &&
-                        std::is_sorted(known_.begin(), known_.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (!sorted || known_.size() < 2) {
-      known_.clear();  // the clocks of several hosts, or a damaged file
-    }
-  }
-
-  bool empty() const { return known_.empty(); }
-  // Seconds since the start of the run; the step is at most the number of steps.
-  double begin_s(double step) const {
-    const auto next = std::upper_bound(known_.begin() + 1, known_.end() - 1, step,
-                                       [](double at, const auto& k) { return at < k.first; });
-    const auto& [from, from_s] = *(next - 1);
-    const auto& [to, to_s] = *next;
-    return to > from ? from_s + (step - from) / (to - from) * (to_s - from_s) : from_s;
-  }
-  // Negative: before the first step, or after the last.
-  int64_t step_at(double s) const {
-    if (empty() || s < known_.front().second || s > known_.back().second) {
-      return -1;
-    }
-    const auto next = std::upper_bound(known_.begin() + 1, known_.end() - 1, s,
-                                       [](double at, const auto& k) { return at < k.second; });
-    const auto& [from, from_s] = *(next - 1);
-    const auto& [to, to_s] = *next;
-    return static_cast<int64_t>(to_s > from_s ? from + (s - from_s) / (to_s - from_s) * (to - from) : from);
-  }
-  // [[seconds, step], ...]
-  std::string text() const {
-    std::string out;
-    for (const auto& [step, s] : known_) {
-      out += fmt::format("{}[{:.3f},{:.0f}]", out.empty() ? "" : ",", s, step);
-    }
-    return "[" + out + "]";
-  }
-
- private:
-  std::vector<std::pair<double, double>> known_;  // step, seconds since the start of the run
 };
 
 // Which part of a step the ranks of a row worked themselves, as an area over the time of the run.

@@ -40,7 +40,8 @@ struct MatmulProblem {
   int epilogue = 1;    // cublasLtEpilogue_t
   bool scale_a = false;
   bool scale_b = false;
-  bool tf32 = false;  // fp32 of the run was faster than fp32 can be
+  bool accumulate = false;  // D += A B, of cublasGemmEx only
+  bool tf32 = false;        // fp32 of the run was faster than fp32 can be
 };
 
 // `gpu`: name of the run's GPU, for the peak of fp32. The error says why the call cannot be repeated.

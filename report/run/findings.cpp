@@ -31,7 +31,9 @@ constexpr size_t kMostReasons = 4;
 Finding from_verdict(const RunReport& report) {
   const model::Verdict& v = report.verdict;
   const bool quiet = v.kind == VerdictKind::none || v.kind == VerdictKind::running;
-  Finding f{.severity = v.kind == VerdictKind::none                 ? Severity::good
+  const bool costs = v.kind == VerdictKind::none && v.slow.present();
+  Finding f{.severity = costs                                       ? Severity::note
+                        : v.kind == VerdictKind::none               ? Severity::good
                         : v.kind == VerdictKind::running            ? Severity::note
                         : v.level == model::VerdictLevel::suspected ? Severity::warning
                                                                     : Severity::error,
@@ -39,8 +41,10 @@ Finding from_verdict(const RunReport& report) {
             .evidence = v.evidence,
             .next = v.next.text,
             .command = verdict_command(report)};
-  f.title = quiet ? (v.kind == VerdictKind::none ? tr("Nothing went wrong") : tr("The run goes on"))
-                  : tr("Root cause");
+  f.title = costs                         ? tr("Nothing failed, but every step loses time")
+            : v.kind == VerdictKind::none ? tr("Nothing went wrong")
+            : quiet                       ? tr("The run goes on")
+                                          : tr("Root cause");
   if (!quiet && !v.ranks.empty()) {
     f.title += tr(": {}{}", ranks_text(v.ranks),
                   v.state == model::RankState::none ? "" : tr(" {}", word_of(v.state)));
@@ -195,8 +199,9 @@ void add_memory_growth(const RunReport& report, bool on_gpu, std::vector<Finding
   };
   std::vector<const model::ProcessRecord*> growing;
   model::RankSet ranks;
+  const model::RankSet gathering = on_gpu ? model::RankSet{} : gathering_ranks(report.memory);
   for (const model::ProcessRecord& p : report.run.processes) {
-    if (p.role == model::ProcessRole::rank && !growth_of(p).empty()) {
+    if (p.role == model::ProcessRole::rank && (!growth_of(p).empty() || gathering.contains(p.rank))) {
       growing.push_back(&p);
       ranks.insert(p.rank);
     }
@@ -222,7 +227,9 @@ void add_memory_growth(const RunReport& report, bool on_gpu, std::vector<Finding
       finding.evidence.push_back(tr("and {} more ranks", growing.size() - kMostReasons));
       break;
     }
-    finding.evidence.push_back(tr("rank {}: {}", p->rank, growth_words(growth_of(*p))));
+    if (!growth_of(*p).empty()) {
+      finding.evidence.push_back(tr("rank {}: {}", p->rank, growth_words(growth_of(*p))));
+    }
     const auto growers = grower_words(report.memory, p->rank, on_gpu);
     finding.evidence.insert(finding.evidence.end(), growers.begin(), growers.end());
   }

@@ -4,6 +4,7 @@
 #include "common/base/tr.h"
 #include "report/diagnosis/rules/machine_words.h"
 #include "report/diagnosis/wording.h"
+#include "report/run/gpu_findings.h"
 
 #include <fmt/format.h>
 
@@ -29,12 +30,6 @@ constexpr size_t kMostObjects = 4;
 constexpr int64_t kAgain = 3;
 constexpr uint64_t kLeastCrowded = 3;  // readings
 
-struct Advice {
-  Severity severity = Severity::note;
-  std::string_view next;
-  std::string_view command;
-};
-
 Advice advice_of(MachineFact fact) {
   switch (fact) {
     case MachineFact::link_downed:
@@ -51,7 +46,11 @@ Advice advice_of(MachineFact fact) {
     case MachineFact::packet_errors:
       return {Severity::warning, later("check cable, transceiver and switch port"), "ip -s link"};
     case MachineFact::packets_dropped:
+    case MachineFact::port_discards:
       return {Severity::note, later("raise the sizes of the adapter's rings"), "ethtool -g"};
+    case MachineFact::paused:
+      return {Severity::warning, later("check the flow control (PFC, ECN) of adapter and switch"),
+              "ethtool -S"};
     case MachineFact::pcie_corrected:
     case MachineFact::pcie_uncorrected:
     case MachineFact::pcie_narrow:
@@ -66,6 +65,7 @@ Advice advice_of(MachineFact fact) {
     case MachineFact::cpu_pressure:
       return {Severity::note, later("give the job more CPUs, or fewer threads"), ""};
     case MachineFact::memory_pressure:
+    case MachineFact::oom_kills:
       return {Severity::warning, later("give the job more memory, or fewer loader processes"), ""};
     case MachineFact::io_pressure:
     case MachineFact::storage_wait:
@@ -74,6 +74,15 @@ Advice advice_of(MachineFact fact) {
       return {Severity::warning,
               later("spread the interrupts over more CPUs, or away from those of the ranks"),
               "cat /proc/interrupts"};
+    case MachineFact::no_cpu:
+      return {Severity::warning,
+              later("keep other work off the CPUs of the ranks (a cpuset, taskset, Slurm's --exclusive)"),
+              ""};
+    case MachineFact::throttled:
+      return {Severity::warning,
+              later("raise the CPU limit of the container (limits.cpu, cpu.max), or start "
+                    "fewer threads"),
+              ""};
     case MachineFact::stolen:
       return {Severity::warning, later("use a virtual machine with CPUs of its own"), ""};
     case MachineFact::space:
@@ -83,9 +92,20 @@ Advice advice_of(MachineFact fact) {
     case MachineFact::mount_silent:
       return {Severity::error, later("check whether the server of the file system answers"), ""};
     case MachineFact::congestion:
+    case MachineFact::pause_frames:
     case MachineFact::tcp_retransmissions:
     case MachineFact::tcp_segments:
+    case MachineFact::rank_read:
+    case MachineFact::rank_written:
+    case MachineFact::rank_io_calls:
+    case MachineFact::rank_page_faults:
+    case MachineFact::mount_read:
+    case MachineFact::mount_written:
+    case MachineFact::mount_operations:
+    case MachineFact::mount_time:
       break;
+    default:
+      return gpu_advice(fact);
   }
   return {};
 }
@@ -96,6 +116,7 @@ struct Item {
   double since_s = 0;
   int64_t times = 0;
   double amount = 0;
+  base::Pid intruder = 0;  // who had the CPUs of a rank; 0: nobody, or not known
 };
 
 Item item_of(const RunReport& report, size_t node, const MachineSeries& s,
@@ -105,7 +126,11 @@ Item item_of(const RunReport& report, size_t node, const MachineSeries& s,
   for (const MachineSpell& spell : spells) {
     out.amount = events ? out.amount + spell.amount : std::max(out.amount, spell.amount);
   }
-  out.words = on_host(report.run, node) + machine_words(s, out.amount);
+  out.words = on_host(report.run, node) + machine_words(report.machines[node], s, out.amount);
+  if (s.fact == MachineFact::no_cpu) {
+    const model::Intruder* intruder = main_intruder(report.machines[node], s.rank);
+    out.intruder = intruder == nullptr ? 0 : intruder->pid;
+  }
   return out;
 }
 
@@ -113,7 +138,7 @@ void add_facts(const RunReport& report, std::vector<Finding>& out) {
   std::map<MachineFact, std::vector<Item>> by_fact;
   for (size_t node = 0; node < report.machines.size(); ++node) {
     for (const MachineSeries& s : report.machines[node].series) {
-      if (const auto spells = telling_spells(s); !spells.empty()) {
+      if (const auto spells = telling_spells(report.machines[node], s); !spells.empty()) {
         by_fact[s.fact].push_back(item_of(report, node, s, spells));
       }
     }
@@ -136,7 +161,7 @@ void add_facts(const RunReport& report, std::vector<Finding>& out) {
       f.evidence.push_back(tr("and {} more", items.size() - kMostObjects));
     }
     f.next = advice.next.empty() ? std::string() : tr(advice.next);
-    f.command = std::string(advice.command);
+    f.command = worst.intruder > 0 ? fmt::format("ps -fp {}", worst.intruder) : std::string(advice.command);
     out.push_back(std::move(f));
   }
 }
@@ -242,6 +267,7 @@ void add_pinning(const MachineHistory& machine, std::vector<Finding>& out) {
 
 void add_machine_findings(const RunReport& report, std::vector<Finding>& out) {
   add_facts(report, out);
+  add_gpu_findings(report, out);
   add_tcp(report, out);
   for (const MachineHistory& machine : report.machines) {
     add_threads(machine, out);

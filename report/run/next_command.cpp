@@ -144,7 +144,10 @@ std::string verdict_command(const RunReport& report) {
   if (any_of(v.id, {kHangUninterruptible, kCrashKilled})) {
     return v.next.command;
   }
-  if (any_of(v.id, {kSlowRank, kSlowJob})) {
+  if (any_of(v.id, {kSlowRank, kSlowJob, kSlowSpell, kSlowPause})) {
+    return "xpurun analyze " + base::shell_quote(report.dir);
+  }
+  if (v.id == kNoneFinished && v.slow.present()) {
     return "xpurun analyze " + base::shell_quote(report.dir);
   }
   if (v.id == kHangUnknown) {

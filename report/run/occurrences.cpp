@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/rules/machine_words.h"
+#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/wording.h"
 
@@ -21,6 +22,14 @@ constexpr size_t kMostOccurrences = 20;
 constexpr size_t kMostOfOneKind = 8;
 constexpr double kLongestRunS = 1e9;  // larger values come from damaged files
 
+// A signal that a process has sent is no crash.
+std::string crash_words(const model::CrashNotice& crash) {
+  const std::string signal = base::signal_name(crash.signal);
+  return crash.sender != 0 && crash.sender != crash.pid
+             ? tr("rank {} received {} from process {}", crash.rank, signal, crash.sender)
+             : tr("rank {} crashed with {}", crash.rank, signal);
+}
+
 void add_deaths(const model::RunManifest& run, std::vector<Occurrence>& out) {
   size_t shown = 0;
   for (const model::ProcessRecord& p : run.processes) {
@@ -35,10 +44,20 @@ void add_deaths(const model::RunManifest& run, std::vector<Occurrence>& out) {
   }
   for (const model::CrashNotice& c : run.crashes) {
     if (c.rank >= 0 && shown++ < kMostOfOneKind) {
-      out.push_back({.at_s = c.at_s,
-                     .text = on_host(run, c.node) +
-                             tr("rank {} crashed with {}", c.rank, base::signal_name(c.signal))});
+      out.push_back({.at_s = c.at_s, .text = on_host(run, c.node) + crash_words(c)});
     }
+  }
+}
+
+// Without the kernel log and a reading in between, only the number until the end is known.
+void add_kills(const RunReport& report, std::vector<Occurrence>& out) {
+  const bool known = std::any_of(out.begin(), out.end(), [](const Occurrence& m) { return m.of_kill; });
+  const model::MemoryGroup& group = report.run.memory;
+  if (!known && group.oom_kills > 0 && report.run.nodes.size() <= 1) {
+    out.push_back({.at_s = report.run.elapsed_s,
+                   .text = tr("until then, {}", group_words(report.run)),
+                   .of_machine = true,
+                   .of_kill = true});
   }
 }
 
@@ -60,12 +79,14 @@ void add_progress(const model::RunManifest& run, std::vector<Occurrence>& out) {
 void add_machines(const RunReport& report, std::vector<Occurrence>& out) {
   for (size_t node = 0; node < report.machines.size(); ++node) {
     size_t shown = 0;
-    for (const model::MachineSeries& s : report.machines[node].series) {
-      for (const model::MachineSpell& spell : telling_spells(s)) {
+    const model::MachineHistory& machine = report.machines[node];
+    for (const model::MachineSeries& s : machine.series) {
+      for (const model::MachineSpell& spell : telling_spells(machine, s)) {
         if (shown++ < kMostOfOneKind) {
           out.push_back({.at_s = seconds_in(report.run, spell.begin_wall_ns),
-                         .text = on_host(report.run, node) + machine_words(s, spell.amount),
-                         .of_machine = true});
+                         .text = on_host(report.run, node) + machine_words(machine, s, spell.amount),
+                         .of_machine = true,
+                         .of_kill = s.fact == model::MachineFact::oom_kills});
         }
       }
     }
@@ -78,10 +99,13 @@ std::vector<Occurrence> occurrences_of(const RunReport& report) {
   std::vector<Occurrence> out;
   for (size_t i = 0; i < std::min(report.kernel.events.size(), kMostOfOneKind); ++i) {
     const model::KernelEvent& e = report.kernel.events[i];
-    out.push_back(
-        {.at_s = e.at_s, .text = on_host(report.run, e.node) + kernel_words(e), .of_machine = true});
+    out.push_back({.at_s = e.at_s,
+                   .text = on_host(report.run, e.node) + kernel_words(e),
+                   .of_machine = true,
+                   .of_kill = e.kind == model::KernelEventKind::oom_kill});
   }
   add_machines(report, out);
+  add_kills(report, out);
   add_deaths(report.run, out);
   add_progress(report.run, out);
   std::erase_if(out, [](const Occurrence& m) { return !(m.at_s < kLongestRunS); });

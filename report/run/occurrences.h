@@ -12,6 +12,7 @@ struct Occurrence {
   double at_s = 0;  // since the run began
   std::string text;
   bool of_machine = false;  // from the kernel log or a counter
+  bool of_kill = false;     // the kernel killed for lack of memory
 };
 
 // Ordered by time; at most about 20.

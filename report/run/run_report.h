@@ -4,6 +4,7 @@
 
 #include "common/base/tr.h"
 #include "common/model/dump_manifest.h"
+#include "common/model/evidence/gpu_health.h"
 #include "common/model/evidence/gpu_state.h"
 #include "common/model/evidence/kernel_events.h"
 #include "common/model/evidence/machine.h"
@@ -114,6 +115,7 @@ struct RunReport {
   model::KernelEvents kernel = {};  // until that dump
   std::string kernel_gap = {};      // why the kernel log is missing; empty if it is not
   std::vector<model::MachineHistory> machines = {};  // by node of the job, on this node's clock
+  std::vector<model::GpuHealth> gpu_health = {};     // by node of the job, on the node's clock
   std::vector<model::MemoryLook> memory = {};        // of the ranks, by rank and time
   StackForest forest;
   std::vector<OtherDump> others;  // latest first

@@ -27,12 +27,20 @@ std::string_view title_of(model::ExceptionKind kind) {
       return later("call of sys.exit");
     case model::ExceptionKind::os_exit:
       return later("call of os._exit");
+    case model::ExceptionKind::kept:
+      return later("exception that a future keeps");
+    case model::ExceptionKind::logged:
+      return later("exception that the program has logged");
   }
   return "";
 }
 
-// A program that ended itself with status 0, in a run without a culprit, has no traceback worth reading.
+// A program that ended itself with status 0, in a run without a culprit, has no traceback worth reading; nor
+// has an exception that was caught, unless the job stood afterwards.
 bool usual_end(const model::PythonException& x, const model::Verdict& verdict) {
+  if (model::is_swallowed(x.kind)) {
+    return verdict.kind != model::VerdictKind::hang;
+  }
   return verdict.kind == model::VerdictKind::none && !model::is_exception(x.kind) && x.code == 0;
 }
 

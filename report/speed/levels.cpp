@@ -69,6 +69,37 @@ std::vector<size_t> lonely_pauses(std::span<const double> seconds,
   return out;
 }
 
+double usual_seconds(std::span<const double> seconds, const std::vector<size_t>& usual, StepWindow window) {
+  std::vector<double> out;
+  for (auto it = std::lower_bound(usual.begin(), usual.end(), window.first);
+       it != usual.end() && *it < window.last; ++it) {
+    out.push_back(seconds[*it]);
+  }
+  const auto steps = seconds.subspan(window.first, window.size());
+  return median(out.empty() ? std::vector<double>(steps.begin(), steps.end()) : std::move(out));
+}
+
+double mean_seconds(std::span<const double> seconds, const OwnTimes& own, StepWindow window) {
+  double sum = 0;
+  size_t count = 0;
+  for (size_t i = window.first; i < window.last; ++i) {
+    sum += own.passed_over(i) ? 0 : seconds[i];
+    count += own.passed_over(i) ? 0 : 1;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
+Slowdown slowdown_at(size_t step, const Slowdown& slow, std::span<const double> seconds,
+                     const std::vector<size_t>& usual) {
+  const size_t first = step > slow.before.last ? slow.before.last : slow.before.first;
+  Slowdown out{.before = {std::min(first, step - 1), step}, .change = slow.change};
+  out.change.kind = model::ChangeKind::level_shift;
+  out.change.step = static_cast<int64_t>(step);
+  out.change.before_s = usual_seconds(seconds, usual, out.before);
+  out.change.share = out.change.after_s / out.change.before_s - 1;
+  return out;
+}
+
 std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps, double now,
                                     double least) {
   if (changes.empty()) {

@@ -21,8 +21,13 @@ struct StepPattern {
 };
 
 // `seconds` of all steps. The shortest period with a place at which nearly all steps take half as long again
-// as the usual one, while few other steps do: in the window, or from a step of it to its end.
-std::optional<StepPattern> pattern_of(std::span<const double> seconds, StepWindow window);
+// as the usual one, while few other steps do: in the window, or from a step of it to its end. `least`: slow
+// steps; with kLeastSlowOnCpus or more, other steps may vary as much, as long as nearly all slow ones take
+// longer than most others.
+inline constexpr size_t kLeastSlow = 5;
+inline constexpr size_t kLeastSlowOnCpus = 16;  // other programs make steps slow by chance
+std::optional<StepPattern> pattern_of(std::span<const double> seconds, StepWindow window,
+                                      size_t least = kLeastSlow);
 
 // The ranks that make the slow steps slow, if they explain most of it. `own`: null if no waits within steps
 // are known; those at the ends of steps may be known all the same.

@@ -84,6 +84,17 @@ std::string matmul_words(const Cause& cause, bool several) {
                  : tr("it has {} matmuls a step, the other ranks {}", here, usual);
 }
 
+// "it computes 3.0 times as long in the forward and backward pass (train.py:12), with the CPU busy all the
+// time"
+std::string compute_words(const Cause& cause, const std::string& place, bool several) {
+  const std::string times = fmt::format("{:.1f}", cause.computes);
+  return (several
+              ? tr("they compute {} times as long in the forward and backward pass{}", times, in_place(place))
+              : tr("it computes {} times as long in the forward and backward pass{}", times,
+                   in_place(place))) +
+         (cause.cpu_busy ? tr(", with the CPU busy all the time") : "");
+}
+
 // "it waits longer for the next batch (data.py:40)"
 std::string reason(const Cause& cause, const std::string& place, bool several) {
   switch (cause.kind) {
@@ -119,6 +130,9 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
         return several ? tr("they wait {} times a step for a value from the GPU{}", times, in_place(place))
                        : tr("it waits {} times a step for a value from the GPU{}", times, in_place(place));
       }
+      if (cause.computes > 0) {
+        return compute_words(cause, place, several);
+      }
       return several ? tr("they need longer in {}{}{}", stage_words(cause.stage), in_place(place),
                           starved_words(cause, several))
                      : tr("it needs longer in {}{}{}", stage_words(cause.stage), in_place(place),
@@ -134,8 +148,8 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
     case SlowCause::unknown:
       break;
   }
-  return several ? tr("they arrive after the others; the cause is not known")
-                 : tr("it arrives after the others; the cause is not known");
+  // A capture may tell the cause (report/build/speed/capture_causes.h); else that says that it is not known.
+  return several ? tr("they arrive after the others") : tr("it arrives after the others");
 }
 
 std::string change_reason(const model::SpeedFinding& finding, const Cause& cause, RanksCompared compared) {
@@ -158,6 +172,10 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
       why = cause.taker == CpuTaker::others ? tr("threads that are ready to run get no CPU")
                                             : taker_words(cause, true);
       break;
+    case SlowCause::more_work:
+      why = tr("each rank calls {:.0f} collectives a step, {:.0f} before{}", cause.calls, cause.usual_calls,
+               in_place(finding.place));
+      break;
     case SlowCause::network:
       why = tr("collectives take longer");
       break;
@@ -177,6 +195,30 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
       why = cause.excess_s > 0 ? tr("most of the additional time is in {}", stage_words(cause.stage)) : "";
   }
   return out + (out.empty() || why.empty() ? "" : tr("; ")) + why;
+}
+
+// "rank 1 was slow in the forward pass (model.py:30 (forward))"
+std::string spell_of_ranks(const model::SpeedFinding& finding, const Cause& cause) {
+  std::string slow = finding.ranks.size() == 1 ? tr("rank {} was slow", finding.ranks.brief())
+                                               : tr("ranks {} were slow", finding.ranks.brief());
+  switch (cause.kind) {
+    case SlowCause::input:
+    case SlowCause::host_issue:
+      return tr("{} in {}{}", slow, stage_words(cause.stage), in_place(finding.place));
+    case SlowCause::gc:
+      return tr("{} in Python's garbage collection", slow);
+    default:
+      return slow;
+  }
+}
+
+std::string after_the_end(const model::SpeedFinding& finding) {
+  return finding.function.empty()
+             ? tr("no capture shows the function: run the job again, with xpurun capture "
+                  "while the rank is slow")
+             : tr("look at {}: the table of the capture has the stack that calls it, for "
+                  "each rank",
+                  finding.function);
 }
 
 std::string since_words(const model::SpeedFinding& finding) {
@@ -245,19 +287,24 @@ std::string slower_sentence(const model::SpeedFinding& finding, const model::Ste
             short_seconds(change.before_s), why.empty() ? "" : tr(": "), why);
 }
 
-std::string spell_sentence(const model::SpeedFinding& finding, double before_s, double during_s) {
-  const std::string who = finding.ranks.empty()       ? ""
-                          : finding.ranks.size() == 1 ? tr(": rank {} was slow", finding.ranks.brief())
-                                                      : tr(": ranks {} were slow", finding.ranks.brief());
-  return tr("the job was {} slower from step {} to step {} ({} to {}): {} instead of {} per step{}",
-            percent(during_s / before_s - 1), grouped(finding.since), grouped(finding.until),
-            time_of_day(finding.since_wall_ns), time_of_day(finding.until_wall_ns), short_seconds(during_s),
-            short_seconds(before_s), who);
+std::string spell_sentence(const model::SpeedFinding& finding, const SpellWords& words) {
+  const double lost_s =
+      (words.during_s - words.before_s) * static_cast<double>(finding.until - finding.since);
+  const std::string who = finding.ranks.empty() ? change_reason(finding, words.cause, words.compared)
+                                                : spell_of_ranks(finding, words.cause);
+  return tr(
+      "the job was {} slower from step {} to step {} ({} to {}): {} instead of {} per step, {} in all{}",
+      percent(words.during_s / words.before_s - 1), grouped(finding.since), grouped(finding.until),
+      time_of_day(finding.since_wall_ns), time_of_day(finding.until_wall_ns), short_seconds(words.during_s),
+      short_seconds(words.before_s), short_seconds(lost_s), who.empty() ? "" : tr(": {}", who));
 }
 
 std::string pattern_sentence(const model::SpeedFinding& finding, const StepPattern& pattern) {
   const std::string slow = short_seconds(pattern.slow_s);
   const std::string usual = short_seconds(pattern.usual_s);
+  if (finding.ranks.empty()) {
+    return tr("every {}th step takes {} instead of {}", pattern.period, slow, usual) + since_words(finding);
+  }
   return (finding.ranks.size() == 1 ? tr("rank {} is slow in every {}th step: {} instead of {}",
                                          finding.ranks.brief(), pattern.period, slow, usual)
                                     : tr("ranks {} are slow in every {}th step: {} instead of {}",
@@ -316,7 +363,38 @@ std::string void_words(const model::RankSet& ranks, double share, double others,
                                percent(others), dir);
 }
 
-std::string next_step(const model::SpeedFinding& finding) {
+std::string what_if_words(const model::CauseShare& cause) {
+  const std::string part = percent(cause.share);
+  switch (cause.cause) {
+    case SlowCause::input:
+      return tr("a step takes {} less without the wait for the next batch", part);
+    case SlowCause::gc:
+      return tr("a step takes {} less without Python's garbage collection", part);
+    case SlowCause::cpu_contention:
+      return tr("a step takes {} less if threads that are ready to run get a CPU", part);
+    case SlowCause::gpu_compute:
+      return tr("a step takes {} less if the slow GPUs are as fast as the others", part);
+    case SlowCause::more_work:
+      return tr("a step takes {} less if all ranks have equal work", part);
+    case SlowCause::network:
+      return tr("a step takes {} less if collectives are as fast as usual", part);
+    case SlowCause::memory:
+      return tr("a step takes {} less without memory pages from disk", part);
+    case SlowCause::host_issue:
+      return tr("a step takes {} less without the additional time of the program on the CPU", part);
+    case SlowCause::throttling:
+      return tr("a step takes {} less without the lowered clock", part);
+    case SlowCause::checkpoint:
+      return tr("a step takes {} less without checkpoints", part);
+    case SlowCause::evaluation:
+      return tr("a step takes {} less without evaluations", part);
+    case SlowCause::unknown:
+      break;
+  }
+  return tr("a step takes {} less if no rank is late", part);
+}
+
+std::string next_step(const model::SpeedFinding& finding, JobState state) {
   switch (finding.cause) {
     case SlowCause::input:
       return tr("give the data loader more workers or move its work out of the training process");
@@ -330,12 +408,18 @@ std::string next_step(const model::SpeedFinding& finding) {
       return tr(
           "compare the GPUs' clocks, temperatures and power limits: nvidia-smi -q -d PERFORMANCE,CLOCK");
     case SlowCause::more_work:
+      if (finding.ranks.empty()) {
+        return tr("call fewer collectives: one for several values, or not in every step");
+      }
       return tr("compare the batches of the ranks: number of samples, length of the sequences");
     case SlowCause::network:
       return tr("compare the links: nvidia-smi nvlink -s, ibstat, and NCCL_DEBUG=INFO");
     case SlowCause::memory:
       return tr("look at the free memory of the host and at the memory limit of the job");
     case SlowCause::host_issue:
+      if (state == JobState::ended) {
+        return after_the_end(finding);
+      }
       return tr(
           "see the functions and lines of each rank: xpurun analyze, or xpurun capture while the job runs");
     case SlowCause::throttling:
@@ -349,7 +433,13 @@ std::string next_step(const model::SpeedFinding& finding) {
     case SlowCause::unknown:
       break;
   }
-  return tr("record a trace of the slow steps: xpurun ctl trace");
+  if (state == JobState::ended) {
+    return finding.function.empty()
+               ? tr("run the job again with --timeline every:2m, which traces ten steps of all ranks")
+               : after_the_end(finding);
+  }
+  return tr(
+      "record a trace of slow steps while the job runs: xpurun ctl trace, or start the job with --timeline");
 }
 
 std::string clock_words(const model::SpeedReport& report) {
@@ -374,6 +464,9 @@ std::string summary_sentence(const model::SpeedReport& report) {
   }
   std::string out =
       tr("{} steps of {}; nothing is slow", grouped(report.steps), short_seconds(report.step_s));
+  for (const model::SpeedFinding& finding : report.findings) {
+    out += finding.period > 0 ? tr("; ") + finding.sentence : "";
+  }
   for (const model::StagePause& pause : report.stage_pauses) {
     out += pause.share >= kToldPause ? tr("; ") + pause.sentence : "";
   }

@@ -26,9 +26,16 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
 // "the job is 23 % slower since step 4,120 (14:03:07 UTC), 210 ms instead of 171 ms: ..."
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
                             const Cause& cause, RanksCompared compared);
+struct SpellWords {
+  double before_s = 0;  // of a step
+  double during_s = 0;
+  Cause cause;
+  RanksCompared compared = RanksCompared::not_compared;
+};
+
 // "the job was 98 % slower from step 150 to step 210 (14:03:07 UTC to 14:03:11 UTC): 60 ms instead of 30 ms
-// per step: rank 1 was slow"
-std::string spell_sentence(const model::SpeedFinding& finding, double before_s, double during_s);
+// per step, 1.80 s in all: rank 1 was slow: it needed longer in the forward pass (model.py:30 (forward))"
+std::string spell_sentence(const model::SpeedFinding& finding, const SpellWords& words);
 // "rank 0 is slow in every 10th step: 140 ms instead of 22 ms"
 std::string pattern_sentence(const model::SpeedFinding& finding, const StepPattern& pattern);
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared);
@@ -40,7 +47,11 @@ std::string pause_sentence(const model::StagePause& pause);
 std::string slow_pause_sentence(const model::StagePause& pause);
 // "no work ran on its GPU 41 % of the time, on the others 12 % (traces/2)"
 std::string void_words(const model::RankSet& ranks, double share, double others, const std::string& dir);
-std::string next_step(const model::SpeedFinding& finding);
+// "a step takes 17 % less without Python's garbage collection"
+std::string what_if_words(const model::CauseShare& cause);
+// What can still be done depends on whether the job runs.
+enum class JobState { runs, ended };
+std::string next_step(const model::SpeedFinding& finding, JobState state = JobState::runs);
 // One sentence about the run.
 std::string summary_sentence(const model::SpeedReport& report);
 

@@ -1,6 +1,7 @@
 #include "report/timeline/inputs.h"
 
 #include "common/base/strings.h"
+#include "common/model/evidence/machine.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "common/model/timing/event_file.h"
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace xpurun::report {
@@ -55,9 +57,10 @@ void give_spans(const std::string& run, std::vector<TraceSource>& sources) {
     if (!file.path.ends_with(model::kSpanFileSuffix)) {
       continue;
     }
-    const auto of = owner_of(file);
+    const auto owners = owners_of(file);
+    const RecordOwner of = owners && !owners->empty() ? owners->front() : RecordOwner();
     for (TraceSource& source : sources) {
-      if (of && source.rank == of->rank && source.rank != base::kNoRank && source.host == of->host &&
+      if (source.rank == of.rank && source.rank != base::kNoRank && source.host == of.host &&
           source.importer->is_ours() &&
           std::find(source.files.begin(), source.files.end(), file.path) == source.files.end()) {
         source.beside.push_back(file.path);
@@ -131,6 +134,7 @@ class SourceReader {
     XPURUN_TRY_ASSIGN(model::SpanFile file, model::load_span_file(path));
     head(file.header);
     add_spans(out_, file);
+    add_host(path);
     if (record_ != nullptr && !beside) {
       const bool functions = base::base_name(path).starts_with(model::kFunctionFilePrefix);
       (functions ? record_->functions : record_->spans).push_back(std::move(file));
@@ -138,9 +142,16 @@ class SourceReader {
     return {};
   }
 
-  std::vector<Period> untimed() const { return untimed_.periods(); }
+  const UntimedCalls& untimed() const { return untimed_; }
 
  private:
+  // The host of the run directory that the file ranks/N/... lies in, once.
+  void add_host(const std::string& path) {
+    const fs::path ranks = fs::path(path).parent_path().parent_path();
+    if (ranks.filename() == "ranks" && hosts_.insert(ranks.string()).second) {
+      add_intruders(out_, (ranks.parent_path() / model::kMachineFile).string());
+    }
+  }
   void head(const model::EventFileHeader& h) {
     out_.local_rank = h.local_rank;
     out_.pid = h.pid;
@@ -150,7 +161,8 @@ class SourceReader {
 
   base::Status add_foreign_file(const std::string& path) {
     if (record_ != nullptr && !out_.slices.empty()) {
-      Activity alone;  // a record holds its files one after the other
+      // A record holds its files one after the other.
+      Activity alone{.rank = source_.rank, .pid = source_.pid, .host = source_.host};
       XPURUN_TRY(source_.importer->read(alone, path));
       add_foreign(*record_, alone);
       return source_.importer->read(out_, path);
@@ -166,6 +178,7 @@ class SourceReader {
   Activity& out_;
   RankRecord* record_;
   UntimedCalls untimed_;
+  std::set<std::string> hosts_;  // directories whose machine.json was read
 };
 
 }  // namespace
@@ -183,20 +196,22 @@ TraceInputs find_inputs(const std::vector<std::string>& operands, WithoutFiles w
            .cause = "they are written while --timing is on, for ranks that use a GPU or torch in Python"});
     }
     for (const RecordFile& file : below.files) {
-      const auto owner = owner_of(file);
-      if (!owner) {
-        out.problems.push_back(owner.error());
+      const auto owners = owners_of(file);
+      if (!owners) {
+        out.problems.push_back(owners.error());
         continue;
       }
-      const bool nobodys = owner->rank == base::kNoRank;
-      // What has neither rank nor process is one row a file.
-      const std::string place = nobodys && owner->pid == 0 ? file.path : owner->host;
-      auto& at = found[{nobodys, owner->rank, file.importer, place, owner->pid}];
-      if (at.files.empty()) {
-        at = {.rank = owner->rank, .importer = file.importer, .host = owner->host, .pid = owner->pid};
-      }
-      if (std::find(at.files.begin(), at.files.end(), file.path) == at.files.end()) {
-        at.files.push_back(file.path);
+      for (const RecordOwner& owner : *owners) {
+        const bool nobodys = owner.rank == base::kNoRank;
+        // What has neither rank nor process is one row a file.
+        const std::string place = nobodys && owner.pid == 0 ? file.path : owner.host;
+        auto& at = found[{nobodys, owner.rank, file.importer, place, owner.pid}];
+        if (at.files.empty()) {
+          at = {.rank = owner.rank, .importer = file.importer, .host = owner.host, .pid = owner.pid};
+        }
+        if (std::find(at.files.begin(), at.files.end(), file.path) == at.files.end()) {
+          at.files.push_back(file.path);
+        }
       }
     }
   }
@@ -224,6 +239,7 @@ Activity read_source(const TraceSource& source, std::vector<base::Error>& proble
   Activity out;
   out.rank = source.rank;
   out.host = source.host;
+  out.pid = source.pid;
   SourceReader reader(source, out, record);
   std::vector<std::string> files = source.files;
   files.insert(files.end(), source.beside.begin(), source.beside.end());
@@ -244,7 +260,8 @@ Activity read_source(const TraceSource& source, std::vector<base::Error>& proble
   if (!source.beside.empty()) {
     cut_spans(out);
   }
-  out.untimed = reader.untimed();
+  out.untimed = reader.untimed().periods();
+  out.sampled = reader.untimed().sampled();
   add_open_calls(out, source.open);
   put_in_order(out, source.importer->is_ours() ? Equal::repeated : Equal::several);
   if (record != nullptr) {

@@ -30,6 +30,7 @@ Call describe(const model::SpanFile& file, const model::Span& span) {
   }
   if (span.group != 0) {
     call.group = base::sanitize(model::whole_group(text_of(file, span.group)));
+    call.message = model::is_pair_group(text_of(file, span.group));
     call.arguments.push_back({"group", call.group});
   }
   if (span.bytes != 0) {
@@ -40,10 +41,7 @@ Call describe(const model::SpanFile& file, const model::Span& span) {
 }
 
 uint64_t meeting_of_span(const model::SpanFile& file, const model::Span& span) {
-  // Clocks are aligned by the ends of meetings; a send may end long before its recv.
-  return span.group == 0 || span.sequence == 0 || model::is_pair_group(text_of(file, span.group))
-             ? 0
-             : meeting_of(text_of(file, span.group), span.sequence);
+  return span.group == 0 || span.sequence == 0 ? 0 : meeting_of(text_of(file, span.group), span.sequence);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "report/timeline/inputs.h"
 #include "report/timeline/output/chrome_writer.h"
 #include "report/timeline/output/xpu_timer_writer.h"
+#include "report/timeline/untimed_calls.h"
 
 #include <fmt/format.h>
 
@@ -327,6 +328,13 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
   }
   const bool is_perfetto = options.format == TimelineFormat::perfetto;
   Survey all = survey(sources, is_perfetto ? options.extra : nullptr, result);
+  std::vector<TimelineRows> extra_rows =
+      is_perfetto && options.extra != nullptr ? options.extra->rows(all.clocks) : std::vector<TimelineRows>();
+  for (const TimelineRows& rows : extra_rows) {
+    all.slices += rows.activity.slices.size();
+    all.first_ns = all.first_ns == 0 && !rows.activity.slices.empty() ? rows.activity.slices.front().begin_ns
+                                                                      : all.first_ns;
+  }
   if (all.slices == 0) {
     return base::fail(
         base::Error{.what = inputs.sources.empty() || !sources.empty() ? "there is no event to show"
@@ -342,18 +350,19 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
   target.note_missing(result.missing);
   const Window window = window_of(options, inputs.run_began_ns > 0 ? inputs.run_began_ns : all.first_ns);
   base::Status status;
-  if (is_perfetto && options.extra != nullptr) {
-    for (TimelineRows& rows : options.extra->rows(all.clocks)) {
-      cut(rows.activity, options, window, 0);
-      if (!rows.activity.slices.empty()) {
-        target.write_rows(rows);
-        ++result.processes;
-      }
+  for (TimelineRows& rows : extra_rows) {
+    cut(rows.activity, options, window, 0);
+    if (!rows.activity.slices.empty()) {
+      target.write_rows(rows);
+      ++result.processes;
     }
   }
   const auto write = [&](const TraceSource& source, Activity& activity) {
     const int64_t shift_ns = all.clocks.offset_ns(activity.host);
     link_launches(activity);
+    if (options.format != TimelineFormat::xpu_timer) {
+      mark_sampled(activity);
+    }
     all.meetings.drop_single_ends(activity);
     const size_t whole = activity.slices.size();
     cut(activity, options, window, shift_ns);

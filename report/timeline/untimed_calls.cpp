@@ -2,6 +2,7 @@
 
 #include "report/events/event_activity.h"
 #include "report/gpu_work/recorded_work.h"
+#include "report/timeline/output/sampled_row.h"
 
 #include <algorithm>
 #include <limits>
@@ -204,6 +205,31 @@ std::vector<Period> UntimedCalls::periods() const {
     out = {{-kEver, kEver}};  // kernels are only counted where timing them costs too much
   }
   return without(in_order(std::move(out)), in_order(covered_));
+}
+
+std::vector<Period> UntimedCalls::sampled() const {
+  std::vector<Period> out;
+  for (const auto& [pid, entries] : processes_) {
+    for (const Entry& entry : entries) {
+      const std::vector<Period> of_entry = between(entry);
+      out.insert(out.end(), of_entry.begin(), of_entry.end());
+    }
+  }
+  return without(in_order(std::move(out)), in_order(covered_));
+}
+
+void mark_sampled(Activity& activity) {
+  if (activity.sampled.empty()) {
+    return;
+  }
+  const auto call = static_cast<uint32_t>(activity.calls.size());
+  const uint32_t track = activity.track(TrackKind::host, kSampledRow, "sampled: not every GPU call is timed");
+  activity.calls.push_back({.name = "not every GPU call is timed", .category = Category::host});
+  for (const Period& p : activity.sampled) {
+    activity.slices.push_back(
+        {.begin_ns = p.begin_ns, .duration_ns = p.end_ns - p.begin_ns, .call = call, .track = track});
+  }
+  put_in_order(activity);
 }
 
 }  // namespace xpurun::report

@@ -20,6 +20,8 @@ class UntimedCalls {
   void add(const model::EventFile& file, RecordedCalls recorded);
   // Wall times of the rank's host at which calls may lack times; in order, apart from each other.
   std::vector<Period> periods() const;
+  // Of these, those between two timed calls of one entry with untimed ones between them.
+  std::vector<Period> sampled() const;
 
  private:
   // Calls of an entry with consecutive numbers.
@@ -43,5 +45,8 @@ class UntimedCalls {
   std::map<base::Pid, Entries> processes_;
   std::vector<Period> covered_;
 };
+
+// Adds a row with the periods of Activity::sampled.
+void mark_sampled(Activity& activity);
 
 }  // namespace xpurun::report

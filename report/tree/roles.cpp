@@ -74,4 +74,15 @@ bool is_user_code(const model::Frame& f) {
   return true;
 }
 
+std::string path_below_packages(std::string_view file) {
+  for (const std::string_view part : {"/site-packages/", "/dist-packages/"}) {
+    if (const size_t at = file.rfind(part); at != std::string_view::npos) {
+      return std::string(file.substr(at + part.size()));
+    }
+  }
+  const size_t lib = file.rfind("/lib/python3");
+  const size_t slash = lib == std::string_view::npos ? lib : file.find('/', lib + 5);
+  return std::string(slash != std::string_view::npos ? file.substr(slash + 1) : base::base_name(file));
+}
+
 }  // namespace xpurun::report

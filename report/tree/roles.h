@@ -20,5 +20,8 @@ FrameGroup frame_group(const model::Frame& f);
 
 // Neither the standard library nor an installed package nor a frozen module: most likely the user's own code.
 bool is_user_code(const model::Frame& f);
+// A Python file below its folder of packages or its standard library: "torch/nn/modules/linear.py"; else its
+// name alone.
+std::string path_below_packages(std::string_view file);
 
 }  // namespace xpurun::report

@@ -117,11 +117,11 @@ Addr dict_value(RemoteMemory& memory, Addr dict, std::string_view key, const Off
   return find(memory, read_dict(memory, dict, o), key, o);
 }
 
-Addr attribute(RemoteMemory& memory, Addr object, std::string_view name, const Offsets& o) {
+std::vector<DictItem> attributes(RemoteMemory& memory, Addr object, const Offsets& o, size_t limit) {
   const auto pointer = [&memory](Addr a) { return memory.value<uint64_t>(a).value_or(0); };
   const Addr type = pointer(object + o.object_type);
   if (type == 0) {
-    return 0;
+    return {};
   }
   const uint64_t flags = pointer(type + o.type_flags);
   const bool managed = o.attributes != Attributes::by_offset && (flags & kManagedDict) != 0;
@@ -152,10 +152,13 @@ Addr attribute(RemoteMemory& memory, Addr object, std::string_view name, const O
     }
   }
   if (values != 0) {
-    return find(memory, read_items(memory, pointer(type + o.type_cached_keys), values, o, kMaxAttributes),
-                name, o);
+    return read_items(memory, pointer(type + o.type_cached_keys), values, o, limit);
   }
-  return find(memory, read_dict(memory, dict, o, kMaxAttributes), name, o);
+  return read_dict(memory, dict, o, limit);
+}
+
+Addr attribute(RemoteMemory& memory, Addr object, std::string_view name, const Offsets& o) {
+  return find(memory, attributes(memory, object, o, kMaxAttributes), name, o);
 }
 
 std::vector<Addr> read_tuple(RemoteMemory& memory, Addr tuple, const Offsets& o, size_t limit) {

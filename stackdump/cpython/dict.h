@@ -23,6 +23,8 @@ std::vector<DictItem> read_dict(RemoteMemory& memory, Addr dict, const Offsets& 
                                 size_t limit = kMaxDictItems);
 // The value of a str key, 0 if the key is absent.
 Addr dict_value(RemoteMemory& memory, Addr dict, std::string_view key, const Offsets& offsets);
+// The attributes of the instance itself (not of its class), at most `limit` of them.
+std::vector<DictItem> attributes(RemoteMemory& memory, Addr object, const Offsets& offsets, size_t limit);
 // An attribute of the instance itself (not of its class), 0 if absent.
 Addr attribute(RemoteMemory& memory, Addr object, std::string_view name, const Offsets& offsets);
 

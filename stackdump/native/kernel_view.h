@@ -24,6 +24,7 @@ struct KernelView {
                              // one
   std::string syscall_text;  // the raw line, for from_syscall_text()
   std::string target;        // what the call is about, for people: a path, "10.0.0.7:443"
+  std::vector<base::Pid> peers;   // that have the other end of a pipe or local socket open
   model::FileSystem file_system;  // that the path in `target` lies on; may be empty
   model::LockHolder lock;         // of the lock that the call waits for; may be empty
 };
@@ -34,13 +35,9 @@ KernelView read_kernel_view(base::Pid pid, base::Tid tid, const base::ProcFs& pr
 std::vector<std::string> kernel_stack(base::Pid pid, base::Tid tid);
 std::vector<std::string> parse_kernel_stack(std::string_view text);
 
-// The name of a system call from the text of /proc/PID/task/TID/syscall; empty if the thread is in none.
-std::string syscall_name(std::string_view syscall_text);
-// The descriptor that the system call reads, writes or otherwise waits on; -1 if it takes none.
-int syscall_descriptor(std::string_view syscall_text);
-
-// Whether two such texts show the same system call, still in progress. After a stop the kernel continues some
-// calls with a time limit (nanosleep, poll, futex) as restart_syscall; only the number changes.
+// Whether two texts of /proc/PID/syscall show the same system call, still in progress. After a stop the
+// kernel continues some calls with a time limit (nanosleep, poll, futex) as restart_syscall; only the number
+// changes.
 bool same_system_call(std::string_view before, std::string_view after);
 
 }  // namespace xpurun::stackdump

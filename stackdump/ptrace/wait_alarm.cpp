@@ -1,5 +1,7 @@
 #include "stackdump/ptrace/wait_alarm.h"
 
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace xpurun::stackdump {
@@ -24,15 +26,16 @@ WaitAlarm::WaitAlarm(std::chrono::nanoseconds interval) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(interval);
   const timespec every{.tv_sec = seconds.count(), .tv_nsec = (interval - seconds).count()};
   const itimerspec times{.it_interval = every, .it_value = every};
-  if (::timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0) {
+  // System calls: the libraries of glibc before 2.34 have timers of two kinds under one name.
+  if (::syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer_) == 0) {
     armed_ = true;
-    ::timer_settime(timer_, 0, &times, nullptr);
+    ::syscall(SYS_timer_settime, timer_, 0, &times, nullptr);
   }
 }
 
 WaitAlarm::~WaitAlarm() {
   if (armed_) {
-    ::timer_delete(timer_);
+    ::syscall(SYS_timer_delete, timer_);
   }
   ::sigaction(kSignal, &previous_, nullptr);
 }

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <signal.h>
-#include <time.h>
 
 namespace xpurun::stackdump {
 
@@ -20,7 +19,7 @@ class WaitAlarm {
   bool armed() const { return armed_; }
 
  private:
-  timer_t timer_{};
+  int timer_ = 0;  // the kernel's number
   struct sigaction previous_ {};
   bool armed_ = false;
 };

@@ -242,6 +242,10 @@ base::Result<std::vector<ThreadPosition>> PositionReader::other_threads(size_t m
   return out;
 }
 
+const Offsets& PositionReader::offsets() const {
+  return state_->runtime.offsets;
+}
+
 base::Result<std::vector<CodeName>> PositionReader::innermost(size_t most) {
   State& s = *state_;
   XPURUN_TRY_ASSIGN(const PyThread t, s.read_main());

@@ -6,6 +6,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "stackdump/cpython/offsets/offsets.h"
 
 #include <cstdint>
 #include <functional>
@@ -72,6 +73,8 @@ class PositionReader {
   base::Result<std::vector<ThreadPosition>> other_threads(size_t most);
   // The main thread's innermost Python frames, innermost first, at most `most` of them. Fails like read().
   base::Result<std::vector<CodeName>> innermost(size_t most);
+  // Where this interpreter keeps what is read here.
+  const Offsets& offsets() const;
 
  private:
   struct State;

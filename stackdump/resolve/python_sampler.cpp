@@ -118,6 +118,11 @@ base::Result<std::vector<SampledThread>> PythonSampler::sample() {
                           .main = thread.native_id == static_cast<uint64_t>(s.inner_pid),
                           .holds_gil = thread.holds_gil,
                           .torn = !thread.cut.empty()};
+    if (sampled.main) {
+      sampled.tid = s.pid;
+    } else if (s.pid == s.inner_pid) {
+      sampled.tid = static_cast<base::Tid>(thread.native_id);
+    }
     if (const auto name = s.names.find(thread.thread_id); name != s.names.end()) {
       sampled.name = base::sanitize(name->second);
     }
@@ -141,6 +146,7 @@ base::Result<std::vector<SampledThread>> PythonSampler::sample() {
   const bool marked = std::any_of(out.begin(), out.end(), [](const SampledThread& t) { return t.main; });
   if (!marked && !out.empty() && s.runtime.offsets.thread_native_id == kAbsent) {
     out.back().main = true;
+    out.back().tid = s.pid;
   }
   return out;
 }

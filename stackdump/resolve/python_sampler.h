@@ -20,7 +20,8 @@ struct SampledFrame {
 };
 
 struct SampledThread {
-  uint64_t id = 0;  // pthread_self()
+  uint64_t id = 0;    // pthread_self()
+  base::Tid tid = 0;  // 0: unknown, before 3.11 or in another PID namespace
   bool main = false;
   bool holds_gil = false;
   bool torn = false;

@@ -250,6 +250,7 @@ model::ThreadStack ThreadResolver::facts_of(const Pending& p, const Names& names
   out.syscall = c.kernel.syscall;
   out.syscall_file = base::sanitize(c.kernel.syscall_file);
   out.target = base::sanitize(c.kernel.target);
+  out.peers = c.kernel.peers;
   out.file_system = c.kernel.file_system;
   out.lock = c.kernel.lock;
   out.lock.path = base::sanitize(out.lock.path);

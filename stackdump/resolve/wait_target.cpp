@@ -1,6 +1,7 @@
 #include "stackdump/resolve/wait_target.h"
 
 #include "common/base/os/io.h"
+#include "common/base/os/open_files.h"
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "common/model/stacks/file_system.h"
@@ -15,6 +16,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <netinet/in.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -23,55 +25,8 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kArguments = 6;
 constexpr size_t kLongestPath = 4096;
 constexpr size_t kLargestTable = size_t{4} << 20;  // bytes of a file below /proc
-
-struct Call {
-  int64_t number = -1;
-  std::array<uint64_t, kArguments> args{};
-};
-
-// "202 0x7f... 0x189 0x0 0x0 0x0 0x0 0xsp 0xpc"
-std::optional<Call> call_of(std::string_view text) {
-  const auto words = base::split(base::trim(text), ' ');
-  const auto number = base::parse_int(words.front());
-  if (!number || words.size() <= kArguments) {
-    return std::nullopt;
-  }
-  Call out{.number = *number};
-  for (size_t i = 0; i < kArguments; ++i) {
-    const std::string_view word = words[i + 1];
-    out.args[i] = base::parse_hex(word.starts_with("0x") ? word.substr(2) : word).value_or(0);
-  }
-  return out;
-}
-
-std::string address_words(const std::string& bytes) {
-  uint16_t family = 0;
-  if (bytes.size() < sizeof family) {
-    return {};
-  }
-  std::memcpy(&family, bytes.data(), sizeof family);
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (family == AF_INET && bytes.size() >= sizeof(sockaddr_in)) {
-    sockaddr_in in{};
-    std::memcpy(&in, bytes.data(), sizeof in);
-    ::inet_ntop(AF_INET, &in.sin_addr, text.data(), text.size());
-    return fmt::format("{}:{}", text.data(), ntohs(in.sin_port));
-  }
-  if (family == AF_INET6 && bytes.size() >= sizeof(sockaddr_in6)) {
-    sockaddr_in6 in{};
-    std::memcpy(&in, bytes.data(), sizeof in);
-    ::inet_ntop(AF_INET6, &in.sin6_addr, text.data(), text.size());
-    return fmt::format("[{}]:{}", text.data(), ntohs(in.sin6_port));
-  }
-  if (family == AF_UNIX && bytes.size() > sizeof family) {
-    const std::string path = bytes.substr(sizeof family);
-    return path.front() == '\0' ? "@" + path.substr(1) : path.substr(0, path.find('\0'));
-  }
-  return {};
-}
 
 // "0100007F:1F90" of /proc/net/tcp: the words of the address are in the byte order of the host.
 std::string peer_words(std::string_view text) {
@@ -149,28 +104,54 @@ std::optional<base::Tid> rwlock_writer(RemoteMemory& memory, Addr futex) {
   return std::nullopt;
 }
 
-model::LockHolder futex_lock(RemoteMemory& memory, const ProcMaps& maps, const Call& call) {
-  const auto command = call.args[1] & FUTEX_CMD_MASK;
+model::LockHolder futex_lock(RemoteMemory& memory, const ProcMaps& maps, const base::SystemCall& call) {
+  const auto command = call.arguments[1] & FUTEX_CMD_MASK;
   if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) {
     return {};
   }
-  if (std::string path = shared_semaphore(maps, call.args[0]); !path.empty()) {
+  if (std::string path = shared_semaphore(maps, call.arguments[0]); !path.empty()) {
     return {.kind = "semaphore", .path = std::move(path), .pids = {}};
   }
-  if (const auto owner = mutex_owner(memory, call.args[0])) {
+  if (const auto owner = mutex_owner(memory, call.arguments[0])) {
     return {.kind = "mutex", .path = {}, .pids = {}, .tid = *owner};
   }
-  const auto writer = rwlock_writer(memory, call.args[0]);
+  const auto writer = rwlock_writer(memory, call.arguments[0]);
   return writer ? model::LockHolder{.kind = "rwlock", .path = {}, .pids = {}, .tid = *writer}
                 : model::LockHolder();
 }
 
-bool waits_for_file_lock(const Call& call) {
+bool waits_for_file_lock(const base::SystemCall& call) {
   return call.number == SYS_flock ||
-         (call.number == SYS_fcntl && (call.args[1] == F_SETLKW || call.args[1] == F_OFD_SETLKW));
+         (call.number == SYS_fcntl && (call.arguments[1] == F_SETLKW || call.arguments[1] == F_OFD_SETLKW));
 }
 
 }  // namespace
+
+std::string address_words(const std::string& bytes) {
+  uint16_t family = 0;
+  if (bytes.size() < sizeof family) {
+    return {};
+  }
+  std::memcpy(&family, bytes.data(), sizeof family);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (family == AF_INET && bytes.size() >= sizeof(sockaddr_in)) {
+    sockaddr_in in{};
+    std::memcpy(&in, bytes.data(), sizeof in);
+    ::inet_ntop(AF_INET, &in.sin_addr, text.data(), text.size());
+    return fmt::format("{}:{}", text.data(), ntohs(in.sin_port));
+  }
+  if (family == AF_INET6 && bytes.size() >= sizeof(sockaddr_in6)) {
+    sockaddr_in6 in{};
+    std::memcpy(&in, bytes.data(), sizeof in);
+    ::inet_ntop(AF_INET6, &in.sin6_addr, text.data(), text.size());
+    return fmt::format("[{}]:{}", text.data(), ntohs(in.sin6_port));
+  }
+  if (family == AF_UNIX && bytes.size() > sizeof family) {
+    const std::string path = bytes.substr(sizeof family);
+    return path.front() == '\0' ? "@" + path.substr(1) : path.substr(0, path.find('\0'));
+  }
+  return {};
+}
 
 std::string tcp_peer(std::string_view table, std::string_view inode) {
   for (const std::string_view line : base::split(table, '\n')) {
@@ -189,15 +170,19 @@ std::string tcp_peer(std::string_view table, std::string_view inode) {
   return {};
 }
 
-model::LockHolder lock_holders(std::string_view locks, base::Pid waiter) {
-  // "1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF"; a waiter has "->" after the number.
-  struct Line {
-    bool waits = false;
-    std::string_view kind;
-    base::Pid pid = 0;
-    std::string_view file;
-  };
-  std::vector<Line> lines;
+namespace {
+
+// A line of /proc/locks: "1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF"; a waiter has "->" after the
+// number.
+struct LockLine {
+  bool waits = false;
+  std::string_view kind;
+  base::Pid pid = 0;
+  std::string_view file;
+};
+
+std::vector<LockLine> lock_lines(std::string_view locks) {
+  std::vector<LockLine> out;
   for (const std::string_view text : base::split(locks, '\n')) {
     std::vector<std::string_view> words;
     for (const std::string_view word : base::split(text, ' ')) {
@@ -207,37 +192,77 @@ model::LockHolder lock_holders(std::string_view locks, base::Pid waiter) {
     }
     const size_t shift = words.size() > 1 && words[1] == "->" ? 1 : 0;
     if (words.size() >= 6 + shift) {
-      lines.push_back({.waits = shift == 1,
-                       .kind = words[1 + shift],
-                       .pid = static_cast<base::Pid>(base::parse_int(words[4 + shift]).value_or(0)),
-                       .file = words[5 + shift]});
+      out.push_back({.waits = shift == 1,
+                     .kind = words[1 + shift],
+                     .pid = static_cast<base::Pid>(base::parse_int(words[4 + shift]).value_or(0)),
+                     .file = words[5 + shift]});
     }
-  }
-  model::LockHolder out;
-  for (const Line& wait : lines) {
-    if (!wait.waits || wait.pid != waiter) {
-      continue;
-    }
-    for (const Line& held : lines) {
-      if (!held.waits && held.file == wait.file && held.kind == wait.kind && held.pid > 0) {
-        out.kind = wait.kind == "FLOCK" ? "flock" : "fcntl";
-        out.pids.push_back(held.pid);
-      }
-    }
-    break;
   }
   return out;
+}
+
+void add_holder(model::LockHolder& out, const LockLine& held) {
+  out.kind = held.kind == "FLOCK" ? "flock" : "fcntl";
+  out.pids.push_back(held.pid);
+}
+
+}  // namespace
+
+model::LockHolder lock_holders(std::string_view locks, base::Pid waiter) {
+  const std::vector<LockLine> lines = lock_lines(locks);
+  const auto wait = std::find_if(lines.begin(), lines.end(),
+                                 [&](const LockLine& line) { return line.waits && line.pid == waiter; });
+  model::LockHolder out;
+  for (const LockLine& held : lines) {
+    if (wait != lines.end() && !held.waits && held.file == wait->file && held.kind == wait->kind &&
+        held.pid > 0) {
+      add_holder(out, held);
+    }
+  }
+  return out;
+}
+
+model::LockHolder lock_holders_of_inode(std::string_view locks, std::string_view inode) {
+  model::LockHolder out;
+  for (const LockLine& held : lock_lines(locks)) {
+    if (!held.waits && held.pid > 0 && !inode.empty() &&
+        held.file.substr(std::min(held.file.rfind(':') + 1, held.file.size())) == inode) {
+      add_holder(out, held);
+    }
+  }
+  return out;
+}
+
+bool asks_for_lock(const base::SystemCall& call) {
+  return (call.number == SYS_flock && (call.arguments[1] & LOCK_NB) != 0) ||
+         (call.number == SYS_fcntl && (call.arguments[1] == F_SETLK || call.arguments[1] == F_OFD_SETLK));
+}
+
+model::LockHolder lock_on_file(base::Pid pid, int fd) {
+  const base::ProcFs proc;
+  // "ino:\t131", since Linux 5.14: a stat() of the file could stall.
+  const std::string about = proc.text(pid, fmt::format("fdinfo/{}", fd));
+  for (const std::string_view line : base::split(about, '\n')) {
+    constexpr std::string_view kInode = "ino:";
+    if (line.starts_with(kInode)) {
+      model::LockHolder out = lock_holders_of_inode(
+          base::read_file("/proc/locks", kLargestTable).value_or(""), base::trim(line.substr(kInode.size())));
+      out.path = proc.link(pid, fmt::format("fd/{}", fd));
+      return out;
+    }
+  }
+  return {};
 }
 
 namespace {
 
 void name_target(const base::ProcFs& proc, base::Pid pid, RemoteMemory& memory, const ProcMaps& maps,
-                 const Call& call, KernelView& view) {
+                 const base::SystemCall& call, KernelView& view) {
   const auto path_at = [&](size_t argument) {
-    return memory.c_string(call.args[argument], kLongestPath).value_or("");
+    return memory.c_string(call.arguments[argument], kLongestPath).value_or("");
   };
   if (waits_for_file_lock(call)) {
-    view.syscall_file = proc.link(pid, fmt::format("fd/{}", call.args[0]));
+    view.syscall_file = proc.link(pid, fmt::format("fd/{}", call.arguments[0]));
     view.lock = lock_holders(base::read_file("/proc/locks", kLargestTable).value_or(""), pid);
     view.lock.path = view.syscall_file;
     view.target = view.syscall_file;
@@ -257,7 +282,8 @@ void name_target(const base::ProcFs& proc, base::Pid pid, RemoteMemory& memory, 
 #endif
     case SYS_connect:
       view.target = address_words(
-          memory.bytes(call.args[1], std::min<uint64_t>(call.args[2], sizeof(sockaddr_un))).value_or(""));
+          memory.bytes(call.arguments[1], std::min<uint64_t>(call.arguments[2], sizeof(sockaddr_un)))
+              .value_or(""));
       return;
     case SYS_futex:
       view.lock = futex_lock(memory, maps, call);
@@ -274,14 +300,14 @@ void name_target(const base::ProcFs& proc, base::Pid pid, RemoteMemory& memory, 
 
 // The path of the target for the process: a relative path begins at a directory that the call names, or at
 // the working directory. Empty if the target is no path.
-std::string absolute_target(const base::ProcFs& proc, base::Pid pid, const Call& call,
+std::string absolute_target(const base::ProcFs& proc, base::Pid pid, const base::SystemCall& call,
                             const KernelView& view) {
   if (view.target.starts_with('/') || view.target.empty() || call.number == SYS_connect ||
       view.syscall_file.starts_with("socket:[")) {
     return call.number == SYS_connect ? std::string() : view.target;
   }
   const bool at = call.number == SYS_openat || call.number == SYS_newfstatat || call.number == SYS_statx;
-  const int directory = at ? static_cast<int>(call.args[0]) : AT_FDCWD;
+  const int directory = at ? static_cast<int>(call.arguments[0]) : AT_FDCWD;
   const std::string from = directory == AT_FDCWD ? std::string("cwd") : fmt::format("fd/{}", directory);
   return fmt::format("{}/{}", proc.link(pid, from), view.target);
 }
@@ -290,17 +316,29 @@ std::string absolute_target(const base::ProcFs& proc, base::Pid pid, const Call&
 
 void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view,
                const base::ProcFs& proc) {
-  const auto call = call_of(view.syscall_text);
-  if (!call) {
+  const base::SystemCall call = base::parse_system_call(view.syscall_text);
+  if (call.number < 0) {
     return;
   }
-  name_target(proc, pid, memory, maps, *call, view);
-  if (const std::string path = absolute_target(proc, pid, *call, view); path.starts_with('/')) {
+  name_target(proc, pid, memory, maps, call, view);
+  if (const std::string path = absolute_target(proc, pid, call, view); path.starts_with('/')) {
     model::FileSystem& fs = view.file_system;
     fs = model::file_system_of(proc.text(pid, "mountinfo"), path);
     if (fs.type.starts_with("nfs")) {
       fs.unanswered = model::unanswered_requests(proc.text(pid, "mountstats"), fs.mount);
     }
+  }
+}
+
+void name_peers(KernelView& view, Wanted wanted, const base::ProcFs& proc) {
+  if (view.state != 'S') {
+    return;
+  }
+  const base::CallKind kind = base::kind_of(base::parse_system_call(view.syscall_text));
+  if (kind == base::CallKind::send) {
+    view.peers = base::other_end(proc, view.syscall_file, base::OpenFor::reading);
+  } else if (kind == base::CallKind::receive && wanted == Wanted::readers_and_writers) {
+    view.peers = base::other_end(proc, view.syscall_file, base::OpenFor::writing);
   }
 }
 

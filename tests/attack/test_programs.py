@@ -9,6 +9,7 @@ import time
 
 import attack
 import lane
+import program_copy
 from attack import HANG, PROGRAM, PYTHON
 
 HELLO = '#include <stdio.h>\nint main(void) { puts("hi"); return 6; }\n'
@@ -30,6 +31,7 @@ class Installed(attack.Case):
         ):
             (prefix / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, prefix / place)
+        program_copy.copy_library(PROGRAM, prefix)
         return prefix / "bin/xpurun"
 
     def test_case_60_a_prefix_with_a_space(self):

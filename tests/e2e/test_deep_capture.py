@@ -52,7 +52,7 @@ class DeepCapture(xpurun_test.Case):
         self.assertRegex(flat, r"CUPTI recorded \d+ kernels, copies and calls of ranks 0-1 in ")
         self.assertRegex(flat, r"Cost: a step took [\d.]+ ms during the recording and [\d.]+ ms before it \(")
         self.assertRegex(flat, r"CUPTI overhead: 1\.00 ms per rank")
-        self.assertRegex(text, r"(?m)^ *\d+\.\d% +\d+\.\d% +\d+ +600\.0 us +[\d.]+ us .* my_kernel<4>$")
+        self.assertRegex(text, r"(?m)^ *\d+\.\d% +\d+\.\d% +\d+ +600\.0 us +600\.0 us +[\d.]+ us .* my_kernel<4>$")
         told = json.loads(self.capture("--duration", "400ms", "--ranks", "1", "--json"))
         schemas.check(self, "capture", told)
         gpu = told["gpu"]
@@ -75,6 +75,7 @@ class DeepCapture(xpurun_test.Case):
         nccl = work["ncclDevKernel_AllReduce_Sum_f32_RING_LL"]
         self.assertEqual((kernel["kind"], nccl["kind"]), ("kernel", "collective"))
         self.assertAlmostEqual(kernel["mean_s"], 600e-6, delta=2e-6)
+        self.assertAlmostEqual(kernel["median_s"], 600e-6, delta=2e-6)
         # A third of the collective runs beside the kernel.
         self.assertAlmostEqual(nccl["path"] / nccl["share"], 2 / 3, delta=0.02)
         self.assertAlmostEqual(nccl["count"], kernel["count"], delta=2)

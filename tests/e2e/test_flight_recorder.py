@@ -75,6 +75,25 @@ class Directory(xpurun_test.Case):
         self.assertTrue((out / "report.html").exists())
         self.assertFalse((self.dumps / "xpurun-report").exists())
 
+    def test_what_nccls_ras_said(self):
+        self.dumps.mkdir()
+        ranks = [{"rank": r, "host": "a", "pid": 100 + r, "nvml_dev": r, "status": {},
+                  "collective_counts": {"Broadcast": 1, "AllReduce": 41 if r == 2 else 42}} for r in range(4)]
+        text = self.dumps / "ras.json"
+        text.write_text(json.dumps({"nccl_version": "2.29.1", "communicators_count": 1, "communicators": [
+            {"hash": "0xae94", "size": 4, "ranks": ranks, "missing_ranks": []}]}))
+        done = self.run_xpurun("report", text, out=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("rank 2 has not entered", " ".join(done.stdout.split()))
+        self.assertIn("all_reduce, call 43", " ".join(done.stdout.split()))
+        self.assertIn("at one moment", done.stdout)
+        verdict = json.loads((self.dumps / "xpurun-report/verdict.json").read_text())
+        self.assertEqual((verdict["id"], verdict["confidence"]), ("hang.not_entered", "medium"))
+        text.write_text(text.read_text()[:-60])
+        done = self.run_xpurun("report", text, out=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("damaged or cut off", done.stderr)
+
     def test_an_ordinary_directory_is_no_run(self):
         self.dumps.mkdir()
         (self.dumps / "step1").write_text("x")

@@ -1,7 +1,9 @@
 """Hangs caused inside one process: the verdict names the blocking threads or the blocking child."""
 
 import json
+import subprocess
 import sys
+import unittest
 
 import xpurun_test
 from xpurun_test import PYTHON
@@ -47,6 +49,81 @@ def build():
 build()
 """
 
+FIFO = """
+import os
+os.mkfifo("pipe")
+
+def load():
+    with open("pipe") as file:
+        return file.read()
+
+load()
+"""
+
+PROMPT = """
+def confirm():
+    return input("overwrite? ")
+
+confirm()
+"""
+
+READS_INPUT = """
+import subprocess
+
+def prepare():
+    subprocess.run(["cat"], check=True)
+
+prepare()
+"""
+
+PRODUCERS = """
+import multiprocessing as mp, sys, time
+
+def produce(queue, n):
+    time.sleep(1.5)
+    queue.put(n)
+    sys.exit(3 * n)
+
+def consume(queue):
+    for _ in range(3):
+        queue.get()
+
+if __name__ == "__main__":
+    queue = mp.get_context("fork").Queue()
+    producers = [mp.get_context("fork").Process(target=produce, args=(queue, n)) for n in range(2)]
+    [p.start() for p in producers]
+    consume(queue)
+"""
+
+HELD = """
+import queue, threading, time
+lock, work = threading.Lock(), queue.Queue()
+
+def save_all():
+    with lock:
+        work.get()
+
+threading.Thread(target=save_all, name="saver", daemon=True).start()
+time.sleep(0.3)
+
+def train():
+    with lock:
+        pass
+
+train()
+"""
+
+RAISES = """
+import threading
+
+def save():
+    raise OSError("no space")
+
+saver = threading.Thread(target=save, name="saver")
+saver.start()
+saver.join()
+"""
+
 
 class HangInside(xpurun_test.Case):
     def hang(self, script):
@@ -58,11 +135,52 @@ class HangInside(xpurun_test.Case):
         self.assertEqual((verdict["kind"], verdict["ranks"], verdict["state"]), ("hang", [0], "stuck"), detail)
         return verdict, detail
 
+    def found_hangs(self):
+        stalls = self.manifest()["stalls"] if (self.out / "run.json").exists() else []
+        return [s["verdict"] for s in stalls if s["verdict"]["kind"] == "hang"]
+
     def test_the_thread_that_holds_the_gil_in_c(self):
         verdict, detail = self.hang(GIL)
         self.assertEqual(verdict["where"]["function"], "hold", detail)
         self.assertRegex(verdict["sentence"], r"has not run Python for \d+ s: thread \d+ \(poller\) holds the GIL in "
                                               r"\S*sleep \(\S+\), called by hold \(<string>:6")
+
+    def test_a_fifo_that_nobody_writes(self):
+        verdict, detail = self.hang(FIFO)
+        self.assertRegex(verdict["sentence"], r"in load \(<string>:6: (open )?\S*pipe\) for \d+ s; no process has "
+                                              r"opened the other end of this FIFO", detail)
+        self.assertRegex(verdict["next_command"], r"^fuser -v \S*pipe$", detail)
+
+    def test_the_producers_of_a_queue_have_ended(self):
+        verdict, detail = self.hang(PRODUCERS)
+        self.assertRegex(verdict["sentence"], r"for a queue in .*; all 2 processes that it had started have "
+                                              r"ended: (pid \d+ exited with status [03](, |$)){2}", detail)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "the holder is known from CPython 3.11 on")
+    def test_the_thread_that_holds_the_lock(self):
+        verdict, detail = self.hang(HELD)
+        self.assertRegex(verdict["sentence"], r"for a lock in train .*: thread \d+ \(\w+\) holds the lock, in "
+                                              r"save_all \(<string>:7", detail)
+
+    def test_a_prompt_and_a_program_that_read_the_standard_input(self):
+        """What nobody answers may rightly wait for a person, so these are stalls at most."""
+        for job, words in ((PROMPT, r"waiting for a line on its standard input in confirm \(job\.py:3: input"),
+                           (READS_INPUT, r"its child process cat \(pid \d+\) has waited for its standard input for")):
+            with self.subTest(words):
+                self.out = self.dir / str(len(job))
+                script = self.dir / "job.py"
+                script.write_text(job)
+                run = self.start_xpurun("--hang-timeout", 2, "--hang-idle", "--", PYTHON, script,
+                                        env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"), stdin=subprocess.PIPE)
+                found = self.wait_for(self.found_hangs, "verdict", 30)
+                self.assertRegex(found[0]["sentence"], words)
+                run.stdin.close()
+                run.wait(30)
+
+    def test_a_thread_that_had_raised_in_a_job_that_ended_well(self):
+        result = self.run_xpurun("--", PYTHON, "-c", RAISES, env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+        self.assertEqual((result.returncode, self.verdict()["id"]), (0, "none.thread_raised"), result.stderr)
+        self.assertRegex(result.stderr, r"but thread saver of rank 0 raised OSError: no space at <string>:5 ")
 
     def test_two_threads_that_wait_for_each_others_lock(self):
         verdict, detail = self.hang(TWO_LOCKS)

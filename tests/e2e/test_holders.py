@@ -267,7 +267,7 @@ class Holders(xpurun_test.Case):
                 verdict, detail = self.hang(RECORD_LOCK, path)
             finally:
                 holder.kill()
-        self.assertIn(f": data.lock is locked by pid {holder.pid}, which is not of this job", verdict["sentence"],
+        self.assertIn(f": data.lock is locked by pid {holder.pid}, which is no rank of this job", verdict["sentence"],
                       detail)
 
     def test_a_lock_held_at_the_fork(self):

@@ -32,6 +32,17 @@ for step in range(400):
     xpurun.step()
 """
 
+SPELL = """
+import time, xpurun
+def rebuild():
+    time.sleep(0.03)
+for step in range(600):
+    time.sleep(0.005)
+    if 200 <= step < 400:
+        rebuild()
+    xpurun.step()
+"""
+
 LEAKS = """
 import time, xpurun
 kept = []
@@ -89,7 +100,8 @@ class Moment(xpurun_test.Case):
         self.assertEqual(stall["verdict"]["level"], "suspected")
         self.assertRegex(stall["verdict"]["sentence"],
                          r"^stall: rank 1 has been in load \(train\.py:4: open \S*image\.bin\) for "
-                         r"1\d s; rank 0 waits for it in multiprocessing wait \(train\.py:8\)")
+                         r"1\d s; no process has opened the other end of this FIFO; rank 0 waits for it in "
+                         r"multiprocessing wait \(train\.py:8\)")
         self.wait_for(lambda: told.exists() and '"stall"' in told.read_text(), "event")
         self.assertEqual(json.loads(told.read_text())["event"], "stall")
         # A look from outside is a verdict at once, and does not change the job.
@@ -117,6 +129,44 @@ class Moment(xpurun_test.Case):
         runs = self.run_xpurun("runs", "show", self.out, out=False)
         self.assertIn("slow: the job has been", runs.stdout + runs.stderr)
         self.assertIn('class="verdict suspected"', (self.out / "report.html").read_text())
+
+    def test_slow_steps_that_are_over_are_a_verdict(self):
+        result = self.run_xpurun("--", PYTHON, self.write("spell.py", SPELL),
+                                 env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+        verdict = self.verdict()
+        detail = json.dumps(verdict, indent=1) + result.stderr
+        self.assertEqual(result.returncode, 0, detail)
+        known = (verdict["kind"], verdict["id"], verdict["level"])
+        self.assertEqual(known, ("slow", "slow.spell", "suspected"), detail)
+        self.assertIn(verdict["slow"]["step"], range(190, 215), detail)
+        self.assertIn(verdict["slow"]["until_step"], range(390, 415), detail)
+        self.assertRegex(result.stderr, r"xpurun: slow: the job was \d+ % slower from step \d+ to step \d+ ")
+        self.assertRegex(result.stderr, r"per step, [\d.]+ s in all")
+        self.assertNotIn("while the job runs", result.stderr)
+        runs = self.run_xpurun("runs", "show", self.out, out=False)
+        self.assertIn("slow: the job was", runs.stdout + runs.stderr)
+        written = (self.out / "verdict.json").stat().st_mtime_ns
+        steps = self.run_xpurun("report", self.out, "--steps-only", out=False)
+        self.assertIn("slow: the job was", steps.stdout)
+        self.assertEqual((self.out / "verdict.json").stat().st_mtime_ns, written)
+        markdown = self.run_xpurun("report", self.out, "--format", "markdown", out=False)
+        self.assertIn("the job was", markdown.stdout)
+        self.assertIn('class="verdict suspected"', (self.out / "report.html").read_text())
+
+    def test_the_steps_of_a_job_that_runs_are_judged(self):
+        run = self.start_xpurun("--", PYTHON, self.write("slower.py", SLOWER.replace("range(400)", "range(4000)")),
+                                env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+
+        def judged():
+            # The supervisor saves run.json before it asks.
+            said = self.run_xpurun("report", self.out, "--steps-only", "--quiet", "--json", out=False)
+            verdict = json.loads(said.stdout.splitlines()[0]) if said.stdout else {}
+            return verdict.get("kind") == "slow" and verdict
+        verdict = self.wait_for(judged, "verdict on the steps")
+        self.assertIn(verdict["slow"]["step"], range(90, 206), verdict)
+        self.assertFalse((self.out / "verdict.json").exists())
+        run.terminate()
+        run.communicate(timeout=60)
 
     def test_a_look_at_processes_without_xpurun(self):
         job = subprocess.Popen([PYTHON, self.write("stuck.py", STUCK)], env=self.env(RANK="3", WORLD_SIZE="8"),

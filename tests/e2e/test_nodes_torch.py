@@ -10,8 +10,11 @@ from lane import long
 from xpurun_test import JOB, PYTHON
 
 
+DEPARTING = xpurun_test.SOURCE / "tests" / "e2e" / "jobs" / "departing_job.py"
+
+
 class Case(hosts_test.Case):
-    def torchrun(self, nodes, per_node, *job_args, options=(), timeout=hosts_test.TIMEOUT, restarts=0):
+    def torchrun(self, nodes, per_node, *job_args, options=(), timeout=hosts_test.TIMEOUT, restarts=0, job=JOB):
         # Names of hosts mean nothing here, so gloo is given its interface and torchrun an address.
         env = self.env(XPURUN_NATS_TOKEN=hosts_test.TOKEN, GLOO_SOCKET_IFNAME="eth0", OMP_NUM_THREADS="1")
         return [
@@ -19,7 +22,7 @@ class Case(hosts_test.Case):
                 n, [PYTHON, "-m", "torch.distributed.run", "--nnodes", nodes, "--node_rank", n, "--master_addr",
                     self.network.address(0), "--master_port", 29500, "--nproc_per_node", per_node,
                     "--max_restarts", restarts, "--monitor_interval", 1, "-r", 1, "-t", 1, "--log_dir",
-                    self.dir / f"logs{n}", JOB, *job_args],
+                    self.dir / f"logs{n}", job, *job_args],
                 "--name", "job", "--nats", URL, *options, env=env, timeout=timeout) for n in range(nodes)]
 
 
@@ -59,6 +62,33 @@ class TwoNodes(Case):
             self.check_whole(node)
         self.assertEqual(*[[i["verdict"]["sentence"] for i in n.stalls() if i["action"] == "restart"]
                            for n in nodes])
+
+    def departs(self, per_node, call):
+        """The verdicts of both nodes on the last rank, which is on the second node and makes another call once."""
+        self.serve()
+        nodes = self.torchrun(2, per_node, "--call", call, job=DEPARTING, options=("--on-hang", "kill"), timeout=5)
+        for node in nodes:
+            node.process.wait(LONG_S)
+        said = [n.said() for n in nodes]
+        for node in nodes:
+            verdict = node.verdict()
+            self.assertEqual((verdict["ranks"], verdict["host"]), ([2 * per_node - 1], "h1"), said)
+            self.assertRegex(verdict["id"], r"mismatch", said)
+            self.assertRegex(verdict["sentence"], rf"rank {2 * per_node - 1} \(host h1\)", said)
+            self.assertRegex(verdict["sentence"], rf"{call} .*\(departing_job\.py:\d+\)", said)
+            self.assertRegex(verdict["sentence"], r"all_reduce .*\(departing_job\.py:12\)", said)
+        self.assertEqual(nodes[0].verdict()["sentence"], nodes[1].verdict()["sentence"])
+
+    def test_a_rank_of_the_second_node_makes_another_call(self):
+        self.departs(2, "broadcast")
+
+    @long
+    def test_one_of_two_ranks_makes_another_call(self):
+        self.departs(1, "broadcast")
+
+    @long
+    def test_a_rank_of_the_second_node_is_in_a_barrier(self):
+        self.departs(2, "barrier")
 
     @long
     def test_a_link_that_goes_down_while_training(self):

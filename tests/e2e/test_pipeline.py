@@ -25,6 +25,10 @@ class Pipeline(xpurun_test.Case):
         self.assertEqual(done.returncode, status, done.stderr)
         return done
 
+    def timeline(self, *args):
+        return subprocess.run([PROGRAM, "timeline", *args], capture_output=True, text=True, timeout=60, cwd=self.dir,
+                              check=False)
+
     def job(self, *options, how=()):
         env = self.env(RENDEZVOUS=str(self.dir / f"store{len(options)}{len(how)}"))
         result = self.run_xpurun(*options, "--", PYTHON, JOB, *how, env=env)
@@ -150,6 +154,16 @@ class Pipeline(xpurun_test.Case):
         self.assertEqual({e["tid"] for e in trace}, {"GPU0(machine:0)", "GPU0(machine:1)", "Step"})
         numbered = json.loads((self.dir / "logs" / "pipeline_profile_perfetto.json").read_text())["traceEvents"]
         self.assertEqual({e["tid"] for e in numbered}, {2333, 2334, 2335})
+        # Both files and the logs themselves become time lines: 2 machines, 2 steps, 3 jobs and the rows of the steps.
+        for operand in ("logs", "logs/pipeline_profile.json", "logs/pipeline_profile_perfetto.json"):
+            with self.subTest(operand):
+                drawn = self.timeline(operand, "-o", "trace.perfetto-trace")
+                self.assertEqual(drawn.returncode, 0, drawn.stderr)
+                self.assertRegex(drawn.stdout, r"^14 slices of 1 process")
+        refused = self.timeline("--format", "chrome", "logs")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--format paddle of xpurun pipeline", refused.stderr)
+        self.assertEqual(self.pipeline("--ranks", "0", "logs", status=1).stdout, "")
         report = json.loads(self.pipeline("--format", "json", "logs").stdout)
         self.assertEqual(report["pipelines"][0]["step_s"], 0.005)
         self.assertIn("GPU0(machine:1)", self.pipeline("logs").stdout)
@@ -158,6 +172,7 @@ class Pipeline(xpurun_test.Case):
 
     def test_wrong_usage_and_nothing_to_show(self):
         for wrong in (["--groups", "tp2"], ["--groups", "x"], ["--format", "html"], ["--steps", "3"],
+                      ["--ranks", "x"], ["--durations"],
                       ["--format", "svg", "--steps", "x"]):
             with self.subTest(wrong):
                 self.pipeline(*wrong, self.dir, status=2)

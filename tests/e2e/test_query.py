@@ -93,8 +93,10 @@ class Query(xpurun_test.Case):
             "tracks": tracks, "notes": []}))
         self.assertEqual(self.rows("SELECT capture, reason, seconds FROM captures"),
                          [{"capture": "captures/1", "reason": "slow", "seconds": 6}])
-        [read] = self.rows("SELECT kind, place, outliers, outliers_share, beta FROM captured WHERE name = 'read'")
+        [read] = self.rows("SELECT kind, place, outliers, outliers_share, beta, stack FROM captured "
+                           "WHERE name = 'read'")
         self.assertEqual((read["kind"], read["place"], read["outliers"]), ("python", "/job/data.py:40", "2"))
+        self.assertEqual(read["stack"], "train.train > data.read")
         self.assertAlmostEqual(read["outliers_share"], 0.5, places=2)
         self.assertAlmostEqual(read["beta"], 20 / 300, places=2)
         self.assertIn("read", {row["name"] for row in self.rows("--ask", "captured")})

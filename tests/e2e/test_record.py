@@ -65,6 +65,18 @@ class Record(xpurun_test.Case):
                 below[function] = below.get(function, 0) + int(count)
         return total, {function: count / total for function, count in below.items()}
 
+    def test_off_cpu(self):
+        process = self.start()
+        text = self.record("--format", "folded", "--off-cpu", "--threads", "all", "--pid", process.pid, "-d", "2s")
+        sleeping = [line for line in text.stdout.splitlines() if "waits" in line]
+        self.assertEqual(len(sleeping), 1, text.stdout)
+        self.assertRegex(sleeping[0], r"/ loader;.*waits \(job.py\);\[sleep\] \d+$")
+        # The main thread spins: it is on a CPU, or ready to run if this machine has other work.
+        for line in text.stdout.splitlines():
+            if "MainThread" in line:
+                self.assertIn("[run queue]", line)
+        self.assertRegex(text.stderr, r"\d+ of \d+ samples were on a CPU and are left out")
+
     def test_every_version(self):
         found = [(version, python) for version, python in sorted(PYTHONS.items()) if python is not None]
         for version, python in found if LONG else found[-1:]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import unittest
 
+import program_copy
 import xpurun_test
 from lane import LONG
 from xpurun_test import PROGRAM, PYTHON, SOURCE
@@ -24,6 +25,7 @@ def installed_tree(root):
     program = root / "bin" / "xpurun"
     program.parent.mkdir(parents=True)
     shutil.copy2(PROGRAM, program)
+    program_copy.copy_library(PROGRAM, root)
     for part, place in (("stackdump/xpurun-stackdump", "libexec/xpurun"),
                         ("preload/libxpurun_preload.so", "lib/xpurun")):
         (root / place).mkdir(parents=True, exist_ok=True)

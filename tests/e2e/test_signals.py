@@ -1,5 +1,6 @@
 """Signals from outside, the end of xpurun itself, and xpurun as PID 1."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -66,6 +67,30 @@ def train():
         time.sleep(0.1)
 train()
 """
+CATCHES = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+def read_image():
+    time.sleep(1000)
+read_image()
+"""
+PROCESSES = """
+import multiprocessing as mp, time
+def read_image():
+    time.sleep(1000)
+def train(rank, barrier):
+    if rank == 1:
+        read_image()
+    barrier.wait()
+if __name__ == "__main__":
+    barrier = mp.Barrier(3)
+    ranks = [mp.Process(target=train, args=(r, barrier)) for r in range(3)]
+    [r.start() for r in ranks]
+    try:
+        [r.join() for r in ranks]
+    except KeyboardInterrupt:
+        [r.terminate() for r in ranks]
+"""
 MANY = """
 import os, signal, subprocess, sys, time
 ranks = [subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(1000)"],
@@ -80,6 +105,55 @@ print("ready", flush=True)
 while True:
     signal.pause()
 """
+
+
+OUTLIVES = """
+import multiprocessing as mp, signal, sys, time
+def work(rank, ready):
+    if rank == 1:
+        for name in sys.argv[1:]:
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    ready.release()
+    while True:
+        time.sleep(0.1)
+if __name__ == "__main__":
+    ready = mp.Semaphore(0)
+    ps = [mp.Process(target=work, args=(rank, ready)) for rank in range(2)]
+    [p.start() for p in ps]
+    [ready.acquire() for p in ps]
+    print("ready", flush=True)
+    [p.join() for p in ps]
+"""
+
+
+class OutlivesTheCommand(xpurun_test.Case):
+    """Processes that multiprocessing has started do not end with their parent."""
+
+    def outlives(self, *ignored):
+        job = self.dir / "train.py"
+        job.write_text(OUTLIVES)
+        p = self.start_xpurun("--", PYTHON, job, *ignored)
+        self.assertEqual(p.stdout.readline(), "ready\n")
+        self.wait_for(lambda: len(self.rank_pids()) == 2, "two ranks", 60)
+        pids = self.rank_pids()
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(60), 143)
+        self.assertEqual([pid for pid in pids.values() if self.is_running(pid)], [])
+        return p.stderr.read()
+
+    @staticmethod
+    def is_running(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        except OSError:
+            return False
+
+    def test_ranks_get_the_signal_that_has_reached_their_parent_alone(self):
+        self.assertIn("ranks 0-1 have outlived the command: SIGTERM now, then SIGKILL", self.outlives())
+
+    def test_a_rank_that_ignores_the_signal_is_named_and_killed(self):
+        said = self.outlives("SIGTERM")
+        self.assertIn("ranks 0-1 (rank 1 ignores SIGTERM) have outlived the command: SIGTERM now", said)
 
 
 class Interrupted(xpurun_test.Case):
@@ -99,7 +173,32 @@ class Interrupted(xpurun_test.Case):
         self.assertRegex(said, r"interrupted: by SIGTERM after 1\d s, while rank 0 has been in read_image ")
         verdict = self.verdict()
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("interrupted", [0]))
-        self.assertEqual(self.manifest()["interrupt"], {"signal": signal.SIGTERM, "from_terminal": False})
+        interrupt = self.manifest()["interrupt"]
+        self.assertEqual((interrupt["signal"], interrupt["from_terminal"]), (signal.SIGTERM, False))
+        self.assertTrue(12 < interrupt["at_s"] < 20, interrupt)
+
+    def hung_and_ended_well(self, number, *command):
+        """The hang has been said, and the job ends with status 0 after the signal."""
+        p = self.start_xpurun("--hang-timeout", 3, "--", *command)
+        self.wait_for(lambda: (self.out / "run.json").exists() and [
+            s for s in self.manifest()["stalls"] if s["verdict"]["kind"] == "hang"], "hang", 60)
+        p.send_signal(number)
+        self.assertEqual(p.wait(60), 0)
+        verdict = self.verdict()
+        self.assertEqual(verdict["id"], "interrupted.while_hung", json.dumps(verdict))
+        return verdict
+
+    def test_a_hung_job_that_catches_the_signal_was_interrupted(self):
+        verdict = self.hung_and_ended_well(signal.SIGTERM, PYTHON, "-c", CATCHES)
+        self.assertRegex(verdict["sentence"], r"^interrupted: by SIGTERM after \d+ s, while rank 0 has been in "
+                                              r"read_image \(<string>:5(: time\.sleep)?\) for \d+ s")
+
+    def test_hung_processes_whose_parent_hides_the_keyboard_interrupt(self):
+        job = self.dir / "train.py"
+        job.write_text(PROCESSES)
+        verdict = self.hung_and_ended_well(signal.SIGINT, PYTHON, job)
+        self.assertRegex(verdict["sentence"], r"^interrupted: by SIGINT after \d+ s, while rank 1 has been in "
+                                              r"read_image \(train\.py:4: time\.sleep\) for \d+ s; ranks 0,2 wait ")
 
     def test_a_job_that_works_is_not_called_hung(self):
         said = self.interrupt(WORKS, signal.SIGTERM)

@@ -2,13 +2,13 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
 import time
 import unittest
 
+from program_copy import copy_alone
 from stackdump_live import STACKDUMP, Dump, Target, markers, names, need, on_every_python, python_frames, until
 
 NESTED = """
@@ -295,7 +295,7 @@ class Stopping(unittest.TestCase):
             self.skipTest("needs root to become somebody else")
         with Target(NESTED) as t, tempfile.TemporaryDirectory() as d:
             os.chmod(d, 0o777)
-            copy = shutil.copy(STACKDUMP, d)  # the build folder may not be readable for others
+            copy = copy_alone(STACKDUMP, d)  # the build folder may not be readable for others
             out = f"{d}/x.json"
             done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", copy, "--pid", str(t.pid),
                                    "--out", out], capture_output=True, text=True)

@@ -333,6 +333,54 @@ class Locating(unittest.TestCase):
         self.check("system", ANY_PYTHON, keep_sections=True)
 
 
+class Tasks(unittest.TestCase):
+    SCENE = """
+        import asyncio
+        async def leaf():
+            await asyncio.get_running_loop().create_future()
+        async def middle():
+            await leaf()
+        async def sync_weights(a, b):
+            async with a:
+                await asyncio.sleep(0.05)
+                async with b:
+                    pass
+        async def refresh_cache(a, b):
+            async with b:
+                await asyncio.sleep(0.05)
+                async with a:
+                    pass
+        async def follow(task):
+            await task
+        async def main():
+            a, b = asyncio.Lock(), asyncio.Lock()
+            deep = asyncio.ensure_future(middle())
+            deep.set_name("deep")
+            asyncio.get_running_loop().call_later(0.3, lambda: print("ready", flush=True))
+            await asyncio.gather(sync_weights(a, b), refresh_cache(a, b), follow(deep))
+        asyncio.run(main())
+        """
+
+    @on_every_python
+    def test_the_chains_of_the_tasks_and_who_awaits_whom(self, version, path):
+        with Target(self.SCENE, path) as t:
+            self.assertEqual(t.first_line, "ready")
+            d = Dump(t.pid)
+        tasks = {x["frames"][-1]["func"]: x for x in d.json["tasks"]}
+        chains = {name: [f["func"] for f in task["frames"]] for name, task in tasks.items()}
+        self.assertEqual(set(chains), {"main", "middle", "sync_weights", "refresh_cache", "follow"})
+        self.assertEqual(chains["middle"], ["leaf", "middle"])
+        self.assertEqual(tasks["middle"]["name"], "deep")
+        self.assertEqual([f["line"] for f in tasks["middle"]["frames"]], [4, 6])
+        self.assertEqual(tasks["follow"]["awaits"], tasks["middle"]["id"])
+        self.assertEqual(tasks["main"]["object"], "_GatheringFuture")
+        self.assertEqual(chains["sync_weights"][-1], "sync_weights")
+        self.assertIn("acquire", chains["sync_weights"][0])
+        if version.partition(" ")[0] in ("3.11", "3.12", "3.13", "3.14", "3.15"):
+            self.assertEqual(tasks["sync_weights"]["awaits"], tasks["refresh_cache"]["id"])
+            self.assertEqual(tasks["refresh_cache"]["awaits"], tasks["sync_weights"]["id"])
+
+
 class Locals(unittest.TestCase):
     @on_every_python
     def test_only_on_request_short_and_without_secrets(self, version, path):

@@ -60,6 +60,21 @@ class Timeline(xpurun_test.Case):
             self.assertEqual(sum(e.get("cat") == "kernel" for e in trace["traceEvents"]), 40)
         self.timeline("-o", "again.trace", self.dir / "json" / "rank-3.json")
 
+    def test_its_own_trace_is_read_again(self):
+        """With the same slices, and for diff as the run itself."""
+        trace = self.dir / "job.perfetto-trace"
+        self.timeline("-o", trace, self.run_dir)
+        told = self.timeline("-o", "again", trace).stdout.decode()
+        self.assertIn("200 slices of 4 processes", told)
+        self.assertIn("ends of 15 collectives differ by 0.0 us (median), 0.0 us (worst)", told)
+        (self.run_dir / "run.json").unlink()  # is empty
+        done = subprocess.run([PROGRAM, "diff", "--format", "json", self.run_dir, trace], capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        compared = json.loads(done.stdout)
+        self.assertEqual((compared["only_a"], compared["only_b"]), ([], []), compared)
+        self.assertIn("no significant difference", compared["sentence"])
+
     def test_damage_is_named_and_the_rest_is_shown(self):
         path = self.run_dir / "ranks" / "2" / "events-1.xev"
         path.write_bytes(path.read_bytes()[:-10])

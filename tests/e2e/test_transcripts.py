@@ -73,7 +73,8 @@ def without_details(text):
                           (r"; it (had [^;]* in RAM)?( and )?(was last seen in \S+ \([^)]*\))?", ""),
                           (r"crash: rank 1 was killed by SIGKILL( in \S+ \([^)]*\))? at TIME\nxpurun:   rank",
                            "crash: rank"),
-                          (r"xpurun: +the kernel killed .* of the memory control group .*\n", "")):
+                          (r"xpurun: +the kernel killed .* of the memory control group .*\n", ""),
+                          (r"xpurun: +at the last reading before, the control group .*\n", "")):
         text = re.sub(pattern, word, text)
     # Lines of source, which a narrow terminal wraps. Those of a killed rank depend on its last sample.
     text = re.sub(r"(?m)^xpurun: +(> +)?\d+ .*$", lambda line: " ".join(line[0].split()), text)

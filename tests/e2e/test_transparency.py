@@ -6,6 +6,7 @@ import pathlib
 import pty
 import re
 import select
+import signal
 import subprocess
 import time
 
@@ -96,6 +97,22 @@ print(json.dumps({
         result = self.run_xpurun("--", "bash", "-c", "sleep 60 >/dev/null 2>&1 & echo $!")
         self.assertLess(time.monotonic() - start, 20)
         self.assertTrue(pathlib.Path(f"/proc/{result.stdout.strip()}").exists(), "as without xpurun")
+
+    def test_ranks_that_outlive_the_command_are_named_and_left_alone(self):
+        rank = "RANK={0} LOCAL_RANK={0} WORLD_SIZE=2 python3 -c 'import time; time.sleep(60)' >/dev/null 2>&1 &"
+        for status in (0, 3):
+            with self.subTest(status=status):
+                self.out = self.dir / str(status)
+                script = "".join(rank.format(r) for r in (0, 1)) + f"echo $!; sleep 2; exit {status}"
+                result = self.run_xpurun("--", "bash", "-c", script)
+                self.assertEqual(result.returncode, status)
+                sentence = self.verdict()["sentence"]
+                self.assertRegex(sentence, r"ranks 0-1 go on \(pid \d+, \d+: \S*python3 -c import time; "
+                                           r"time.sleep\(60\)\), and xpurun neither waits for them nor ends them")
+                self.assertIn("neither waits for them", " ".join(result.stderr.split()))
+                for pid in self.rank_pids().values():
+                    self.assertTrue(pathlib.Path(f"/proc/{pid}").exists(), "as without xpurun")
+                    os.kill(pid, signal.SIGKILL)
 
 
 class Unreachable(xpurun_test.Case):

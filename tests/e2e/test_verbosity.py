@@ -1,10 +1,11 @@
 """The part of xpurun's log on standard error at -q, by default, at -v and at -vv; xpurun.log has everything."""
 
 import re
-import shutil
 import subprocess
+import tempfile
 
 import xpurun_test
+from program_copy import copy_alone
 
 # The job ends when the signal that it sent has been forwarded to it.
 TRAP = "trap 'exit 0' USR1; kill -USR1 $PPID; while :; do sleep 0.05; done"
@@ -14,7 +15,7 @@ LEVEL = re.compile(r"^xpurun: (debug|info|warning|error): ", re.M)
 class Verbosity(xpurun_test.Case):
     def levels_on_stderr(self, *options):
         # A program without its preload library causes only a warning.
-        alone = shutil.copy(xpurun_test.PROGRAM, self.dir)
+        alone = copy_alone(xpurun_test.PROGRAM, tempfile.mkdtemp(dir=self.dir))
         result = subprocess.run(
             [alone, "--out", str(self.out), *options, "--", "/bin/sh", "-c", TRAP],
             capture_output=True, text=True, timeout=90, cwd=self.dir, env=self.env())

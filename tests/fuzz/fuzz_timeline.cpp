@@ -1,14 +1,18 @@
 // Input of the time line, by the first byte: 'j' JSON of torch.profiler, 'x' a trace of xpu_timer (the names
-// of its kernels behind a byte 0xff), 's' records of a span file, else records of an event file. What is read
-// must be in order and go through both writers.
+// of its kernels behind a byte 0xff), 'm' matmuls of xpu_timer, 'p' a Perfetto trace, 'c' an execution trace
+// of Chakra, 'n' one of PyTorch, 's' records of a span file, else records of an event file. What is read must
+// be in order and go through both writers.
 #include "common/base/packing.h"
 #include "common/model/timing/event_encoder.h"
 #include "common/model/timing/event_records.h"
 #include "common/model/timing/span_encoder.h"
 #include "common/model/timing/span_file.h"
 #include "report/events/event_activity.h"
+#include "report/events/foreign/execution_trace.h"
+#include "report/events/foreign/perfetto/trace.h"
 #include "report/events/foreign/torch_profiler.h"
-#include "report/events/foreign/xpu_timer_trace.h"
+#include "report/events/foreign/xpu_timer/matmuls.h"
+#include "report/events/foreign/xpu_timer/trace.h"
 #include "report/events/groups.h"
 #include "report/events/job_clocks.h"
 #include "report/timeline/output/chrome_writer.h"
@@ -47,6 +51,19 @@ void read(Activity& out, std::string_view text) {
     const size_t end = rest.find('\xff');
     (void)parse_xpu_timer_trace(out, rest.substr(0, end),
                                 end == std::string_view::npos ? "" : rest.substr(end + 1));
+  } else if (form == 'm') {
+    (void)owners_in_xpu_timer_matmuls(rest);
+    (void)parse_xpu_timer_matmuls(out, rest);
+  } else if (form == 'p') {
+    std::istringstream owners{std::string(rest)};
+    (void)owners_in_perfetto_trace(*owners.rdbuf());
+    std::istringstream trace{std::string(rest)};
+    (void)parse_perfetto_trace(out, *trace.rdbuf());
+  } else if (form == 'c') {
+    (void)parse_chakra_trace(out, rest);
+  } else if (form == 'n') {
+    std::istringstream json{std::string(rest)};
+    (void)parse_execution_trace(out, json);
   } else if (form == 's') {
     if (const auto file =
             model::parse_span_file(framed(model::SpanEncoder::header({.rank = 1, .wall_ns = 5}), rest))) {

@@ -6,10 +6,11 @@ whole step in one CUDA graph), inference (no gradients and no optimizer; the out
 (the next batch is made on a stream of its own), loader (a DataLoader with a worker, whose samples have the causes of
 the host), sends (ddp whose ranks also send each other their losses), lightning (starts its second rank itself),
 pipeline (two stages of eight layers, four micro-batches), batched (the same by batch_isend_irecv), trainer (of
-transformers; its collate function tokenises).
+transformers; its collate function tokenises), jax (one jitted step, the batch sharded over both processes; its own
+durations are of the host, over EVERY steps).
 CAUSE is what rank 1 (CAUSE@0: rank 0) does from step SINCE on (spell: for 60 steps only; nth: 45 ms more in every
-eighth step). The loss is read every EVERY steps. DIR gets `steps-RANK.json`: the durations of the steps in ms, by CUDA
-events, and the mean of the host's clock.
+eighth step; stop: it sleeps for an hour). The loss is read every EVERY steps. DIR gets `steps-RANK.json`: the durations
+of the steps in ms, by CUDA events, and the mean of the host's clock.
 """
 
 import gc
@@ -76,6 +77,8 @@ class Cause:
             busy(0.045, tokenise)
         elif CAUSE == "input":
             time.sleep(0.040)
+        elif CAUSE == "stop":
+            time.sleep(3600)
         elif CAUSE == "lock":
             self.wait_for_lock()
         elif CAUSE == "gpu" and self.neighbour is None:
@@ -438,6 +441,48 @@ def trainer():
     cause.end()
 
 
+def jax_steps():
+    os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.4")
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    rank = int(os.environ["RANK"])
+    port = int(os.environ["MASTER_PORT"]) + 1000
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank, local_device_ids=[rank])
+    cause = Cause(rank)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+    same = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    weights = [jax.device_put(np.full((WIDTH, WIDTH), 1e-4, np.float32), same) for _ in range(LAYERS)]
+
+    def loss_of(weights, x):
+        for w in weights:
+            x = x @ w
+        return jnp.mean(x * x)
+
+    @jax.jit
+    def train(weights, x):
+        loss, gradients = jax.value_and_grad(loss_of)(weights, x)
+        return [w - 1e-6 * g for w, g in zip(weights, gradients)], loss
+
+    mine = np.random.rand(256, WIDTH).astype(np.float32)
+    began, durations, mark = time.perf_counter(), [], time.perf_counter()
+    for step in range(STEPS):
+        cause.before(step)
+        x = jax.make_array_from_process_local_data(rows, np.tile(mine, (ROWS // 256, 1)))
+        weights, loss = train(weights, x)
+        if step % EVERY == EVERY - 1:
+            float(loss)
+            now = time.perf_counter()
+            durations += [1e3 * (now - mark) / EVERY] * EVERY
+            mark = now
+    (DIR / f"steps-{rank}.json").write_text(json.dumps(
+        {"steps_ms": durations, "host_ms": 1e3 * (time.perf_counter() - began) / STEPS}))
+    cause.end()
+    jax.distributed.shutdown()
+
+
 def lightning():
     import lightning as L
 
@@ -472,4 +517,4 @@ def lightning():
 
 if __name__ == "__main__":
     {"lightning": lightning, "pipeline": pipeline, "batched": pipeline, "trainer": trainer, "gan": gan,
-     "graph": graph, "whole": whole, "inference": inference}.get(KIND, loop)()
+     "graph": graph, "whole": whole, "inference": inference, "jax": jax_steps}.get(KIND, loop)()

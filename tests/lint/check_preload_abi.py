@@ -8,9 +8,10 @@ import re
 import subprocess
 import sys
 
-# Symbols that show that the C++ runtime, a sanitizer or an allocation got into the library.
-FOREIGN = re.compile(
-    r"__(a|ub|t|l|m)san_|_Unwind_|__cxa_(throw|guard)|^_Zn[wa]|^(malloc|calloc|free)\b")
+# Symbols that show that the C++ runtime, a sanitizer or an allocation got into the library. The library provides
+# the functions of memory (preload/heap) and calls none.
+FOREIGN = re.compile(r"__(a|ub|t|l|m)san_|_Unwind_|__cxa_(throw|guard)|^_Zn[wa]")
+ALLOCATION = re.compile(r"^(malloc|calloc|realloc|free|posix_memalign|aligned_alloc|memalign)\b")
 
 
 def readelf(option, path):
@@ -81,7 +82,7 @@ def forbidden(path):
             yield f"{name} is GNU_UNIQUE: it would be shared with the program's own"
         elif binding == "WEAK" and section != "UND":
             yield f"{name} is weak: the program's own might replace it"
-        elif name != "__asan_default_options" and FOREIGN.search(name):
+        elif name != "__asan_default_options" and FOREIGN.search(name) or section == "UND" and ALLOCATION.search(name):
             yield f"{name} has no business in it"
 
 

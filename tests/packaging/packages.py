@@ -1,10 +1,12 @@
 """Shared code of the tests of packages: what is in dist/, a clean environment, and the short jobs that an installed
 xpurun must handle."""
 
+import ctypes
 import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -22,6 +24,36 @@ print("ready", flush=True)
 while True:
     time.sleep(0.05)  # pause() would sleep on if the signal came just before
 """
+# Rank 1 never comes to the meeting that rank 0 waits in.
+TWO = """
+import multiprocessing, os, time
+def read_shard():
+    time.sleep(1000)
+def work(rank, barrier):
+    os.environ["RANK"] = str(rank)
+    if rank == 1:
+        read_shard()
+    barrier.wait()
+if __name__ == "__main__":
+    barrier = multiprocessing.Barrier(2)
+    ranks = [multiprocessing.Process(target=work, args=(rank, barrier)) for rank in range(2)]
+    [rank.start() for rank in ranks]
+    [rank.join() for rank in ranks]
+"""
+
+
+def refuse_new_system_calls():
+    """In a child before exec: the kernel of RHEL 8 (Linux 4.18) knows no system call after number 334."""
+    steps = [(0x20, 0, 0, 0),  # the number
+             (0x35, 0, 1, 335),  # not below this one
+             (0x06, 0, 0, 0x00050000 | 38),  # ENOSYS
+             (0x06, 0, 0, 0x7FFF0000)]  # allowed
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = struct.pack("HxxxxxxQ", len(steps), ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    # PR_SET_NO_NEW_PRIVS, then PR_SET_SECCOMP with a filter.
+    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no filter of system calls")
 
 
 def only(pattern):
@@ -69,6 +101,16 @@ class Case(unittest.TestCase):
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
         self.check_signal(xpurun, python, runs / "signal")
         self.check_hang(xpurun, python, runs / "hang")
+
+    def check_hang_of_two(self, xpurun, run, **more):
+        """The rank that does not come is named, and its job is ended."""
+        script = self.dir / "two.py"
+        script.write_text(TWO)
+        done = self.run_in_dir(xpurun, "--out", run, "--hang-timeout", "2", "--on-hang", "kill", "--", "python3",
+                               script, **more)
+        self.assertEqual(done.returncode, 124, done.stderr)
+        verdict = json.loads((self.dir / run / "verdict.json").read_text())
+        self.assertEqual((verdict["kind"], verdict["where"]["function"]), ("hang", "read_shard"), verdict)
 
     def check_signal(self, xpurun, python, run):
         command = [xpurun, "--out", run, "--", python, "-c", ENDS_ON_SIGTERM]

@@ -37,6 +37,7 @@ Timed train(uint64_t& now, int steps, uint64_t step_ns, int collectives) {
   Timed out;
   for (int i = 0; i < steps; ++i) {
     for (int c = 0; c < collectives; ++c) {
+      collective_comes(c == 0 ? 3 : 4, now);
       out.first += is_first_of_step(kCollectiveDue) ? 1 : 0;
       if (are_all_collectives_timed()) {
         one_of_all_collectives();
@@ -52,14 +53,31 @@ Timed train(uint64_t& now, int steps, uint64_t step_ns, int collectives) {
   return out;
 }
 
+// `rounds` rounds of an inference: 9 equal collectives, then another one.
+Timed infer(uint64_t& now, int rounds, uint64_t round_ns) {
+  Timed out;
+  for (int i = 0; i < rounds; ++i) {
+    for (uint64_t c = 0; c < 10; ++c) {
+      collective_comes(c == 9 ? 77 : 5, now);
+      const bool first = is_first_of_step(kCollectiveDue);
+      expect("the first is the rarest", first && c != 9 ? 1 : 0, 0, 0);
+      out.first += first ? 1 : 0;
+      now += round_ns / 10;
+    }
+    out.whole += are_all_collectives_timed() ? 1 : 0;
+  }
+  return out;
+}
+
 }  // namespace
 
 int main() {
   uint64_t now = 1'000'000'000;
-  // Nobody has said where steps end.
-  expect("before the first step", is_first_of_step(kCollectiveDue) ? 1 : 0, 0, 0);
+  const Timed inferred = infer(now, 326, 30 * kNsPerMs);
+  expect("first collectives without marked steps", inferred.first, 319, 320);
+  expect("rounds that are timed as a whole", inferred.whole, 54, 60);
   const Timed usual = train(now, 320, 30 * kNsPerMs, 8);
-  expect("first collectives", usual.first, 319, 319);
+  expect("first collectives", usual.first, 319, 320);
   expect("steps that are timed as a whole", usual.whole, 54, 60);
   expect("their first works", usual.works, 54, 60);
   // 2 ms a step: an event each 10 ms, besides those that were saved up.

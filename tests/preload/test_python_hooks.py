@@ -54,6 +54,21 @@ TRACED = ("import atexit, os, sys\nfiles = set()\n"
           "    print(sorted(f for f in files if (f[0] != '<' or f == '<string>') and "
           "'_distutils_hack' not in f and not f.startswith(os.path.dirname(os.__file__))))\n"
           "atexit.register(told)\nsys.settrace(trace)\nsys.%s\n")
+# Who logs is the first caller outside of logging's file, as handlers that look for it find. A future that somebody
+# waits for, and a line that has been told of, are not told of.
+CAUGHT = (
+    "import concurrent.futures as cf, inspect, logging, sys, threading, traceback\n"
+    "class Handler(logging.Handler):\n    def emit(self, record):\n        frame = logging.currentframe()\n"
+    "        while frame.f_code.co_filename == logging.__file__: frame = frame.f_back\n"
+    "        print(record.funcName, frame.f_code.co_name, inspect.signature(logging.Logger.handle))\n"
+    "logging.getLogger().addHandler(Handler())\n"
+    "def lost():\n    try: {}['a']\n    except KeyError: logging.exception('lost')\n"
+    "for _ in range(3): lost()\n"
+    "go = threading.Event()\ndef divide():\n    go.wait()\n    1 / 0\n"
+    "pool = cf.ThreadPoolExecutor(1)\nwaited = pool.submit(divide)\n"
+    "threading.Timer(0.2, go.set).start()\nprint(type(waited.exception()))\n"
+    "kept = pool.submit(int, 'x')\npool.shutdown()\n"
+    "try: 1 / 0\nexcept ZeroDivisionError: traceback.print_exc(file=sys.stdout)\n")
 FORKED = "import os\nif os.fork() == 0:\n    %s\nprint(os.wait()[1])\n"
 # A signal comes in each of five collections, which take 20 ms and more.
 SIGNALS_IN_COLLECTIONS = (
@@ -193,6 +208,13 @@ class Hooks(unittest.TestCase):
             for source in (USERS_HOOK, CHAINED_HOOK):
                 told = self.one(self.both(python, "-c", source))
                 self.assertEqual((told["kind"], told["chain"][0]["type"]), ("raised", "ZeroDivisionError"))
+
+    def test_exceptions_that_were_caught(self):
+        path = self.script(CAUGHT)
+        for python, _ in self.each():
+            told = [(one["kind"], one["chain"][0]["type"]) for one in self.both(python, path)]
+            self.assertEqual(told, [("logged", "KeyError"), ("kept", "ValueError"), ("logged", "ZeroDivisionError")],
+                             python)
 
     def test_calls_that_end_the_process(self):
         for python, _ in self.each():

@@ -46,6 +46,8 @@ ProcStatus parse_status(std::string_view text) {
       out.thread_pending = parse_hex(value).value_or(0);
     } else if (key == "ShdPnd") {
       out.process_pending = parse_hex(value).value_or(0);
+    } else if (key == "SigIgn") {
+      out.ignored = parse_hex(value).value_or(0);
     }
   }
   return out;
@@ -82,6 +84,7 @@ Result<ProcStat> parse_proc_stat(std::string_view text) {
   out.num_threads = field(20);
   out.start_ticks = static_cast<uint64_t>(field(22));
   out.rss_pages = fields.size() > 21 ? static_cast<uint64_t>(field(24)) : 0;
+  out.processor = fields.size() >= 37 ? static_cast<int>(field(39)) : -1;
   // The kernel shows field 52 as 0 to a reader without permission to ptrace.
   out.exit_code = fields.size() >= 50 ? static_cast<int>(field(52)) : 0;
   return out;

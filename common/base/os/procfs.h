@@ -30,7 +30,8 @@ struct ProcStat {
   int64_t num_threads = 0;
   uint64_t start_ticks = 0;  // clock ticks after boot; together with the pid, a unique id of the process
   uint64_t rss_pages = 0;
-  int exit_code = 0;  // wait status; readable only for a zombie and with ptrace read permission
+  int processor = -1;  // CPU that it ran on last; -1: unknown
+  int exit_code = 0;   // wait status; readable only for a zombie and with ptrace read permission
 };
 
 // Clock ticks in seconds.
@@ -45,6 +46,7 @@ struct ProcStatus {
   uint64_t involuntary_switches = 0;
   uint64_t thread_pending = 0;   // SigPnd: signals queued for this thread, bit N-1 for signal N
   uint64_t process_pending = 0;  // ShdPnd: signals queued for the process
+  uint64_t ignored = 0;          // SigIgn
 };
 
 // /proc/PID/io; all zero if unreadable.

@@ -2,6 +2,7 @@
 
 #include "common/model/collectives.h"
 #include "common/model/dump_manifest.h"
+#include "common/model/evidence/gpu_health.h"
 #include "common/model/evidence/machine.h"
 #include "common/model/evidence/source_record.h"
 #include "common/model/job/nodes.h"
@@ -10,7 +11,6 @@
 #include "common/model/run_manifest.h"
 #include "common/model/speed/comparison.h"
 #include "common/model/speed/gpu_capture.h"
-#include "common/model/speed/gpu_health.h"
 #include "common/model/speed/pipeline.h"
 #include "common/model/speed/replay.h"
 #include "common/model/verdict.h"

@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view kReadingSchema = "xpurun.machine-reading/1";
 constexpr size_t kMostSeries = 400;
 constexpr size_t kMostSpells = 24;
+constexpr size_t kMostIntruders = 100;
 constexpr int kMostCpus = 4096;
 constexpr size_t kLongestLine = size_t{1} << 20;
 // A device that was reset counts from 0 again; a jump of more than this is damage.
@@ -35,14 +36,35 @@ Limit limit_of(MachineFact fact) {
     case MachineFact::pcie_corrected:
     case MachineFact::pcie_uncorrected:
     case MachineFact::cpu_throttled:
+    case MachineFact::nvlink_recoveries:
+    case MachineFact::nvlink_replays:
+    case MachineFact::ecc_corrected:
+    case MachineFact::ecc_uncorrected:
+    case MachineFact::rows_remapped:
+    case MachineFact::pages_retired:
+    case MachineFact::xid:
+    case MachineFact::oom_kills:
       return {};
+    // The link corrects some all the time.
+    case MachineFact::gpu_pcie_replays:
+      return {.least = 8};
     case MachineFact::retransmissions:
       return {.least = 10};
     case MachineFact::packets_dropped:
+    case MachineFact::port_discards:
+    case MachineFact::nvlink_crc:
       return {.least = 100};
     case MachineFact::congestion:
+    case MachineFact::pause_frames:
     case MachineFact::tcp_retransmissions:
     case MachineFact::tcp_segments:
+    case MachineFact::rank_read:
+    case MachineFact::rank_written:
+    case MachineFact::rank_io_calls:
+    case MachineFact::rank_page_faults:
+    case MachineFact::mount_read:
+    case MachineFact::mount_written:
+    case MachineFact::mount_operations:
       return {.least = kMostEvents};  // judged as parts of others
     case MachineFact::cpu_pressure:
       return {.unit = MachineUnit::time, .least = 0.2};
@@ -52,8 +74,14 @@ Limit limit_of(MachineFact fact) {
       return {.unit = MachineUnit::time, .least = 0.3};
     case MachineFact::interrupts:
       return {.unit = MachineUnit::time, .least = 0.5};
+    case MachineFact::throttled:
     case MachineFact::stolen:
+    case MachineFact::paused:
       return {.unit = MachineUnit::time, .least = 0.1};
+    case MachineFact::mount_time:
+      return {.unit = MachineUnit::time, .least = 2};  // a share, so never
+    case MachineFact::no_cpu:
+      return {.unit = MachineUnit::time, .least = 0.2};
     case MachineFact::storage_wait:
       return {.unit = MachineUnit::time, .least = 0.3};
     case MachineFact::space:
@@ -64,6 +92,11 @@ Limit limit_of(MachineFact fact) {
     case MachineFact::port_down:
     case MachineFact::mount_silent:
     case MachineFact::cpu_limited:
+    case MachineFact::nvlink_down:
+    case MachineFact::remap_pending:
+    case MachineFact::remap_failed:
+    case MachineFact::gpu_slowed:
+    case MachineFact::gpu_lost:
       break;
   }
   return {.unit = MachineUnit::state, .least = 1};
@@ -122,6 +155,30 @@ void add_value(MachineSeries& s, const MachineValue& v, int64_t before_ns, int64
   join_some(s.spells);
 }
 
+// Another process of the same command is the same intruder.
+void add_intruder(std::vector<Intruder>& known, const Intruder& fresh, int64_t now_ns) {
+  const int64_t from_ns = now_ns - static_cast<int64_t>(fresh.watched_s * 1e9);
+  const auto it = std::find_if(known.begin(), known.end(), [&](const Intruder& k) {
+    return k.rank == fresh.rank && k.relation == fresh.relation && k.owner == fresh.owner &&
+           k.command == fresh.command && k.group == fresh.group;
+  });
+  if (it == known.end()) {
+    if (known.size() < kMostIntruders) {
+      known.push_back(fresh);
+      known.back().begin_wall_ns = from_ns;
+      known.back().end_wall_ns = now_ns;
+    }
+    return;
+  }
+  it->pid = fresh.cpu_s > it->cpu_s ? fresh.pid : it->pid;
+  it->processes = std::max(it->processes, fresh.processes);
+  it->cpus = fresh.cpus;
+  it->watched_s += fresh.watched_s;
+  it->ready_s += fresh.ready_s;
+  it->cpu_s += fresh.cpu_s;
+  it->end_wall_ns = now_ns;
+}
+
 }  // namespace
 
 MachineUnit unit_of(MachineFact fact) {
@@ -145,11 +202,11 @@ void MachineHistory::add(const MachineReading& reading, int64_t wall_ns) {
       if (series.size() == kMostSeries) {
         continue;
       }
-      series.push_back(
-          {.fact = v.fact, .object = v.object, .first = v.value, .last = v.value, .rank = v.rank});
+      const double first = v.before >= 0 ? v.before : v.value;
+      series.push_back({.fact = v.fact, .object = v.object, .first = first, .last = first, .rank = v.rank});
       it = series.end() - 1;
     }
-    add_value(*it, v, fresh ? 0 : before_ns, wall_ns);
+    add_value(*it, v, fresh && v.before < 0 ? 0 : before_ns, wall_ns);
   }
   for (const RankPlace& place : reading.places) {
     auto it =
@@ -167,6 +224,12 @@ void MachineHistory::add(const MachineReading& reading, int64_t wall_ns) {
     const auto allowed = static_cast<int>(cpus_in(place.cpus).size());
     it->crowded = crowded + (allowed > 0 && place.runnable > allowed ? 1 : 0);
   }
+  use.add(reading.use, wall_ns);
+  for (const Intruder& one : reading.intruders) {
+    add_intruder(intruders, one, wall_ns);
+  }
+  std::stable_sort(intruders.begin(), intruders.end(),
+                   [](const Intruder& a, const Intruder& b) { return a.cpu_s > b.cpu_s; });
   for (const MissingSource& one : reading.missing) {
     if (std::find(missing.begin(), missing.end(), one) == missing.end()) {
       missing.push_back(one);
@@ -197,6 +260,7 @@ void fields(V& visit, M& m) {
   visit("value", m.value);
   visit("detail", m.detail, WhenEmpty::omit);
   visit.optional("rank", m.rank);
+  visit.optional("before", m.before);
 }
 
 template <typename V, Self<RankPlace> P>
@@ -214,10 +278,48 @@ void fields(V& visit, P& p) {
   visit("crowded", p.crowded, WhenEmpty::omit);
 }
 
+template <typename V, Self<Intruder> I>
+void fields(V& visit, I& i) {
+  visit("rank", i.rank);
+  visit("relation", i.relation);
+  visit.optional("owner", i.owner);
+  visit("pid", i.pid);
+  visit("command", i.command, WhenEmpty::omit);
+  visit("group", i.group, WhenEmpty::omit);
+  visit("processes", i.processes);
+  visit("cpus", i.cpus);
+  visit("watched_s", i.watched_s);
+  visit("ready_s", i.ready_s);
+  visit("cpu_s", i.cpu_s);
+  visit("begin_wall_ns", i.begin_wall_ns, WhenEmpty::omit);
+  visit("end_wall_ns", i.end_wall_ns, WhenEmpty::omit);
+}
+
 template <typename V, Self<MissingSource> M>
 void fields(V& visit, M& m) {
   visit("source", m.source);
   visit("reason", m.reason);
+}
+
+template <typename V, Self<UseValue> U>
+void fields(V& visit, U& u) {
+  visit("use", u.use);
+  visit("object", u.object, WhenEmpty::omit);
+  visit("value", u.value);
+}
+
+template <typename V, Self<UseTrack> T>
+void fields(V& visit, T& t) {
+  visit("use", t.use);
+  visit("object", t.object, WhenEmpty::omit);
+  visit("values", t.values);
+}
+
+template <typename V, Self<HostUseHistory> H>
+void fields(V& visit, H& h) {
+  visit("begin_wall_ns", h.begin_wall_ns);
+  visit("bin_s", h.bin_s);
+  visit("tracks", h.tracks);
 }
 
 template <typename V, Self<MachineReading> R>
@@ -225,6 +327,8 @@ void fields(V& visit, R& r) {
   visit("values", r.values);
   visit("places", r.places, WhenEmpty::omit);
   visit("missing", r.missing, WhenEmpty::omit);
+  visit("intruders", r.intruders, WhenEmpty::omit);
+  visit("use", r.use, WhenEmpty::omit);
 }
 
 template <typename V, Self<MachineSpell> S>
@@ -254,6 +358,8 @@ void fields(V& visit, H& h) {
   visit("series", h.series);
   visit("places", h.places, WhenEmpty::omit);
   visit("missing", h.missing, WhenEmpty::omit);
+  visit("intruders", h.intruders, WhenEmpty::omit);
+  visit("use", h.use, WhenEmpty::omit);
 }
 
 std::string line_of(const MachineReading& reading) {

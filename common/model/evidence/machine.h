@@ -5,6 +5,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/model/evidence/host_use.h"
 #include "common/model/names.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -37,13 +38,24 @@ enum class MachineFact {
   pcie_corrected,       // PCI device: "0000:3b:00.0 (mlx5_0)"
   pcie_uncorrected,     //
   cpu_throttled,        // by heat, package: "package 0"
+  // Totals that are no facts by themselves, in bytes and calls.
+  rank_read,         // by `rank`, from files, pipes and the page cache
+  rank_written,      //
+  rank_io_calls,     // read and write calls
+  rank_page_faults,  // pages that the rank had to wait for, because they were not in memory
+  mount_read,        // from the server of a network file system: "/data"
+  mount_written,     // to the server
+  mount_operations,  // requests to the server
   // Counters of time in microseconds; the fact is the share of the time between two readings.
   cpu_pressure,     // all threads of a control group, or some of the "host", wait for a CPU
   memory_pressure,  // all threads wait for memory
   io_pressure,      // all threads wait for a disk
   interrupts,       // one CPU handles interrupts: "cpu 3"
   stolen,           // the hypervisor has taken CPUs: "host"
+  no_cpu,           // a thread of `rank` is ready to run and has none of its CPUs: "cpus 2-3"
+  throttled,        // the CPU limit of its control groups keeps `rank` from running
   storage_wait,     // a process of `rank` is inside a call to a file system: "/data"
+  mount_time,       // of all these requests together, from the call to the answer; no fact by itself
   // Levels from 0 to 1.
   space,   // of a file system that is used: "/data"
   inodes,  //
@@ -53,15 +65,85 @@ enum class MachineFact {
   port_down,     // InfiniBand
   mount_silent,  // a question for the free space has had no answer for seconds: "/data"
   cpu_limited,   // the highest frequency is set below what the CPU can do, or the governor saves power
+  // By ethtool, of a network interface: frames that ask to pause (no fact by itself), the time of these
+  // pauses in microseconds, packets that the port had no room for.
+  pause_frames,
+  paused,
+  port_discards,
+  // Of a GPU, by NVML, kept in gpu-health.json. Counters of events of "GPU 3", its links "GPU 3 NVLink 5".
+  nvlink_recoveries,
+  nvlink_replays,
+  nvlink_crc,
+  gpu_pcie_replays,
+  ecc_corrected,
+  ecc_uncorrected,
+  rows_remapped,
+  pages_retired,
+  xid,  // "GPU 3 Xid 79"
+  // 1 while it holds.
+  nvlink_down,    // and the same link of most other GPUs is up, or this link was up before
+  remap_pending,  // the next reset replaces damaged rows or pages
+  remap_failed,   // no spare rows are left
+  gpu_slowed,     // by heat or power, not by its power limit
+  gpu_lost,
+  oom_kills,  // processes that the kernel killed for lack of memory, of a control group: "/job"
 };
 template <>
-inline constexpr std::array<std::string_view, 27> kNames<MachineFact> = {
-    "link_downed",     "link_recoveries", "symbol_errors",    "receive_errors",  "retransmissions",
-    "congestion",      "carrier_changes", "packet_errors",    "packets_dropped", "tcp_retransmissions",
-    "tcp_segments",    "pcie_corrected",  "pcie_uncorrected", "cpu_throttled",   "cpu_pressure",
-    "memory_pressure", "io_pressure",     "interrupts",       "stolen",          "storage_wait",
-    "space",           "inodes",          "pcie_narrow",      "pcie_slow",       "port_down",
-    "mount_silent",    "cpu_limited"};
+inline constexpr std::array<std::string_view, 55> kNames<MachineFact> = {"link_downed",
+                                                                         "link_recoveries",
+                                                                         "symbol_errors",
+                                                                         "receive_errors",
+                                                                         "retransmissions",
+                                                                         "congestion",
+                                                                         "carrier_changes",
+                                                                         "packet_errors",
+                                                                         "packets_dropped",
+                                                                         "tcp_retransmissions",
+                                                                         "tcp_segments",
+                                                                         "pcie_corrected",
+                                                                         "pcie_uncorrected",
+                                                                         "cpu_throttled",
+                                                                         "rank_read",
+                                                                         "rank_written",
+                                                                         "rank_io_calls",
+                                                                         "rank_page_faults",
+                                                                         "mount_read",
+                                                                         "mount_written",
+                                                                         "mount_operations",
+                                                                         "cpu_pressure",
+                                                                         "memory_pressure",
+                                                                         "io_pressure",
+                                                                         "interrupts",
+                                                                         "stolen",
+                                                                         "no_cpu",
+                                                                         "throttled",
+                                                                         "storage_wait",
+                                                                         "mount_time",
+                                                                         "space",
+                                                                         "inodes",
+                                                                         "pcie_narrow",
+                                                                         "pcie_slow",
+                                                                         "port_down",
+                                                                         "mount_silent",
+                                                                         "cpu_limited",
+                                                                         "pause_frames",
+                                                                         "paused",
+                                                                         "port_discards",
+                                                                         "nvlink_recoveries",
+                                                                         "nvlink_replays",
+                                                                         "nvlink_crc",
+                                                                         "gpu_pcie_replays",
+                                                                         "ecc_corrected",
+                                                                         "ecc_uncorrected",
+                                                                         "rows_remapped",
+                                                                         "pages_retired",
+                                                                         "xid",
+                                                                         "nvlink_down",
+                                                                         "remap_pending",
+                                                                         "remap_failed",
+                                                                         "gpu_slowed",
+                                                                         "gpu_lost",
+                                                                         "oom_kills"};
 
 enum class MachineUnit { events, time, level, state };
 MachineUnit unit_of(MachineFact fact);
@@ -73,6 +155,7 @@ struct MachineValue {
   double value = 0;                 // events, microseconds, share
   std::string detail;               // for people: "12 GiB of 1.8 TiB are free, ext4 /dev/sda1"
   base::Rank rank = base::kNoRank;  // of storage_wait
+  double before = -1;               // a counter that is told since it grows: what it was at the first reading
 };
 
 // Where a rank may run, and where its devices are. Lists of CPUs are the kernel's: "0-3,8".
@@ -90,6 +173,38 @@ struct RankPlace {
   uint64_t crowded = 0;   // readings with more runnable threads than allowed CPUs
 };
 
+// What a process is to a rank whose CPUs it had.
+enum class CpuRelation {
+  stranger,    // no process of this job
+  other_rank,  // another rank of the node, or a process that this rank started
+  own,         // a process that the rank itself started
+  job,         // the launcher, xpurun or another process of the job
+  unseen,      // processes outside of this container, which only the CPUs' counters show
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kNames<CpuRelation> = {"stranger", "other_rank", "own",
+                                                                        "job", "unseen"};
+
+// Processes of one command and control group that had the CPUs of a rank while its threads were ready to run.
+struct Intruder {
+  base::Rank rank = base::kNoRank;  // whose CPUs they are
+  CpuRelation relation = CpuRelation::stranger;
+  base::Rank owner = base::kNoRank;  // of other_rank
+  base::Pid pid = 0;                 // the one with the most CPU time; 0: unseen
+  std::string command;
+  std::string group;          // control group; empty: the root, or not known
+  uint64_t processes = 1;     // in one sample, the most
+  int cpus = 1;               // that the rank may use
+  double watched_s = 0;       // the time of these samples
+  double ready_s = 0;         // of it, a thread of the rank was ready without a CPU
+  double cpu_s = 0;           // CPU time that they had on the CPUs of the rank
+  int64_t begin_wall_ns = 0;  // first and last seen; set by the history
+  int64_t end_wall_ns = 0;
+
+  // Of the time of the rank's CPUs.
+  double share() const { return watched_s > 0 && cpus > 0 ? cpu_s / (watched_s * cpus) : 0; }
+};
+
 // A source that this process may not read, or that the host does not have.
 struct MissingSource {
   std::string source;  // "/proc/pressure"
@@ -101,6 +216,8 @@ struct MachineReading {
   std::vector<MachineValue> values;
   std::vector<RankPlace> places;
   std::vector<MissingSource> missing;
+  std::vector<Intruder> intruders = {};  // since the reading before
+  std::vector<UseValue> use = {};
 };
 
 // A time in which the fact passed its limit without a pause.
@@ -117,8 +234,8 @@ struct MachineSeries {
   double first = 0;
   double last = 0;
   std::vector<MachineSpell> spells;  // oldest first; neighbours are joined when there are too many
-  base::Rank rank = base::kNoRank;
-  int64_t times = 0;  // readings with events, or spells; also of those that were joined
+  base::Rank rank = base::kNoRank;   // of storage_wait; in reports also the rank on the GPU
+  int64_t times = 0;                 // readings with events, or spells; also of those that were joined
 };
 
 struct MachineHistory {
@@ -128,6 +245,8 @@ struct MachineHistory {
   std::vector<MachineSeries> series;
   std::vector<RankPlace> places;  // by rank
   std::vector<MissingSource> missing;
+  std::vector<Intruder> intruders = {};  // most CPU time first
+  HostUseHistory use = {};
 
   bool empty() const { return readings == 0; }
   void add(const MachineReading& reading, int64_t wall_ns);

@@ -28,10 +28,11 @@ enum class LookReason {
   peak,           // during a window of one of these: before a backward pass
   out_of_memory,  // the allocator found no memory
   snapshot,       // a file of PyTorch
+  heap,           // no look of the rank: the samples of its host memory (common/wire/heap_segment.h)
 };
 template <>
-inline constexpr std::array<std::string_view, 8> kNames<LookReason> = {
-    "first", "time", "request", "growth", "full", "peak", "out_of_memory", "snapshot"};
+inline constexpr std::array<std::string_view, 9> kNames<LookReason> = {
+    "first", "time", "request", "growth", "full", "peak", "out_of_memory", "snapshot", "heap"};
 
 enum class MemoryCategory {
   parameters,
@@ -48,12 +49,13 @@ enum class MemoryCategory {
   objects,        // of Python, allocated in the window
   pending,        // freed, but a stream still uses it
   unused,         // reserved by the allocator
+  heap,           // host memory by malloc() and its like, sampled
   outside,        // of the GPU, not by this allocator: context, NCCL, other libraries, other processes
 };
 template <>
-inline constexpr std::array<std::string_view, 15> kNames<MemoryCategory> = {
+inline constexpr std::array<std::string_view, 16> kNames<MemoryCategory> = {
     "parameters", "gradients", "optimizer", "activations", "buffers", "tensors", "communication", "workspace",
-    "graphs",     "pinned",    "shared",    "objects",     "pending", "unused",  "outside"};
+    "graphs",     "pinned",    "shared",    "objects",     "pending", "unused",  "heap",          "outside"};
 
 struct MemoryPlace {
   std::string file;  // as the interpreter has it
@@ -64,7 +66,7 @@ struct MemoryPlace {
 
 // Memory of one kind with one owner, allocated by one stack.
 struct MemoryHolder {
-  std::string device;  // "cuda:0", "cpu", "python"
+  std::string device;  // "cuda:0", "cpu", "host", "python"
   MemoryCategory category = MemoryCategory::tensors;
   std::string name;  // "GPT.layers.#.mlp.weight", "list losses of train() (train.py:55)"; empty: unknown
   int64_t bytes = 0;
@@ -80,7 +82,8 @@ struct MemoryDevice {
   int64_t total = 0;      // of the GPU
   int64_t free = 0;       // of the GPU
   int64_t reserved = 0;   // by the allocator
-  int64_t allocated = 0;  // by the allocator; "cpu": by all tensors; "python": in the window
+  int64_t allocated = 0;  // by the allocator; "cpu": by all tensors; "host": by all samples; "python": in the
+                          // window
   int64_t peak = 0;       // most that was allocated
   int64_t unused = 0;     // reserved and not allocated
   int64_t largest = 0;    // the largest block of that

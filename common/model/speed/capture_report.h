@@ -35,6 +35,20 @@ struct CapturedFunction {
   double path = -1;
   double ranks_path = -1;
   double path_spread = -1;
+  // "train.main > train.Trainer.step > model.Net.forward": the stack on which the function was seen most
+  // often in `ranks`, or in all, from the outermost function of the program on. Empty: the function only
+  // calls the program.
+  std::string stack;
+};
+
+// A thread besides the main one that held Python's GIL, for which the main thread may wait.
+struct GilHolder {
+  base::Rank rank = base::kNoRank;
+  std::string thread;
+  std::string function;  // in which it did so most often
+  std::string file;
+  int line = 0;
+  double share = 0;  // of the time of the rank
 };
 
 struct CaptureReport {
@@ -48,7 +62,8 @@ struct CaptureReport {
   // Those with ranks that stand out first, by their excess; but last those that wait, and workers that are
   // alike.
   std::vector<CapturedFunction> functions;
-  GpuCapture gpu;  // empty without a GPU
+  std::vector<GilHolder> gil_holders;  // the largest share first
+  GpuCapture gpu;                      // empty without a GPU
   std::vector<std::string> notes;
 };
 

@@ -75,6 +75,7 @@ struct CapturedWork {
   double share = 0;                     // of the captured time, mean of the ranks
   double path = 0;                      // the part of `share` in which nothing that goes before was running
   double mean_s = 0;                    // of one
+  double median_s = 0;                  // of one, exact to 1 %
   double spread_s = 0;                  // standard deviation of one
   RankSet ranks;                        // that differ from the others: longer, or shorter in a collective
   double ranks_share = 0;

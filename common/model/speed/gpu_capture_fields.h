@@ -63,6 +63,7 @@ void fields(V& visit, W& w) {
   visit("share", w.share);
   visit("path", w.path);
   visit("mean_s", w.mean_s);
+  visit("median_s", w.median_s);
   visit("spread_s", w.spread_s);
   visit("ranks", w.ranks);
   visit("ranks_share", w.ranks_share);

@@ -72,6 +72,16 @@ void fields(V& visit, F& f) {
   visit.optional("unanswered", f.unanswered);
 }
 
+template <typename V, Self<PolledFile> P>
+void fields(V& visit, P& p) {
+  visit("path", p.path);
+  visit("missing", p.missing);
+  visit("taken", p.taken, WhenEmpty::omit);
+  visit("made_s", p.made_s, WhenEmpty::omit);
+  visit("pids", p.pids, WhenEmpty::omit);
+  visit("lock", p.lock, WhenEmpty::omit);
+}
+
 template <typename V, Self<AsyncTask> T>
 void fields(V& visit, T& t) {
   visit.hex("id", t.id);
@@ -99,6 +109,9 @@ void fields(V& visit, T& t) {
   visit("syscall", t.syscall, WhenEmpty::omit);
   visit("syscall_file", t.syscall_file, WhenEmpty::omit);
   visit("target", t.target, WhenEmpty::omit);
+  visit("peers", t.peers, WhenEmpty::omit);
+  visit("polls", t.polls, WhenEmpty::omit);
+  visit("sharers", t.sharers, WhenEmpty::omit);
   visit("file_system", t.file_system, WhenEmpty::omit);
   visit("lock", t.lock, WhenEmpty::omit);
   visit("motion", t.motion, WhenEmpty::omit);

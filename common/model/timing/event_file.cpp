@@ -1,6 +1,7 @@
 #include "common/model/timing/event_file.h"
 
 #include "common/base/os/io.h"
+#include "common/model/timing/op_names.h"
 
 #include <algorithm>
 
@@ -12,14 +13,6 @@ using records::Fields;
 
 constexpr size_t kUsualEvent = 11;  // bytes
 constexpr size_t kMostReserved = size_t{1} << 20;
-
-// kApiCount for a function unknown to this version.
-uint16_t api_of(std::string_view function) {
-  const auto* const end = std::end(wire::kApis);
-  const auto* const found = std::find_if(std::begin(wire::kApis), end,
-                                         [&](const wire::ApiInfo& api) { return function == api.name; });
-  return static_cast<uint16_t>(found - std::begin(wire::kApis));
-}
 
 class EventFileParser {
  public:
@@ -105,7 +98,7 @@ class EventFileParser {
     EventKey& key = op.key;
     const auto byte = [&in] { return static_cast<uint8_t>(in.varint()); };
     op.function = in.text();
-    key.api = api_of(op.function);
+    key.api = api_number(op.function);
     key.op_class = byte();
     key.flags = byte();
     op.work = in.varint();

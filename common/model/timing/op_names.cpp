@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace xpurun::model {
 
@@ -112,6 +114,13 @@ std::string nccl_type_name(int type) {
                                                        "fp64",  "bf16",   "fp8_e4m3", "fp8_e5m2"};
   const auto index = static_cast<size_t>(type);
   return index < kNames.size() ? std::string(kNames[index]) : fmt::format("type{}", type);
+}
+
+uint16_t api_number(std::string_view function) {
+  const auto* const end = std::end(wire::kApis);
+  const auto* const found = std::find_if(std::begin(wire::kApis), end,
+                                         [&](const wire::ApiInfo& api) { return function == api.name; });
+  return static_cast<uint16_t>(found - std::begin(wire::kApis));
 }
 
 std::string_view copy_direction(const wire::OpKey& key) {

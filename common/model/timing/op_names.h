@@ -18,6 +18,8 @@ std::optional<wire::Level> level_from_name(std::string_view name);
 // "ncclAllReduce"; "other" for calls that found no free table entry; "unknown" for an unknown number.
 std::string_view api_name(const wire::OpKey& key);
 std::string_view api_name(const EventKey& key);
+// The other way round; kApiCount for a function unknown to this version.
+uint16_t api_number(std::string_view function);
 // "AllReduce", "SendRecv" for a collective.
 std::string_view collective_name(const wire::OpKey& key);
 std::string_view collective_name(const EventKey& key);

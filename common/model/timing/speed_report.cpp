@@ -60,6 +60,7 @@ void fields(V& visit, F& f) {
   visit("since_wall_ns", f.since_wall_ns);
   visit("until", f.until);
   visit("until_wall_ns", f.until_wall_ns);
+  visit("period", f.period, WhenEmpty::omit);
   visit("lost_s", f.lost_s);
   visit("share", f.share);
   visit("sentence", f.sentence);
@@ -154,6 +155,17 @@ void fields(V& visit, F& f) {
   visit("path", f.path);
   visit("ranks_path", f.ranks_path);
   visit("path_spread", f.path_spread);
+  visit("stack", f.stack);
+}
+
+template <typename V, Self<GilHolder> H>
+void fields(V& visit, H& h) {
+  visit("rank", h.rank);
+  visit("thread", h.thread);
+  visit("function", h.function);
+  visit("file", h.file);
+  visit("line", h.line);
+  visit("share", h.share);
 }
 
 template <typename V, Self<CaptureReport> C>
@@ -166,6 +178,7 @@ void fields(V& visit, C& c) {
   visit("ranks", c.ranks);
   visit("sentence", c.sentence);
   visit("functions", c.functions);
+  visit("gil_holders", c.gil_holders, WhenEmpty::omit);
   visit("gpu", c.gpu, WhenEmpty::omit);
   visit("notes", c.notes);
 }

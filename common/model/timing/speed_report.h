@@ -127,8 +127,9 @@ struct SpeedFinding {
   int64_t since_wall_ns = 0;  // begin of that step
   int64_t until = -1;         // the first step after it; negative: it lasts
   int64_t until_wall_ns = 0;
-  double lost_s = 0;  // of a usual step: share times step_s of the report
-  double share = 0;   // of a step: what would be won without these ranks or this cause
+  int64_t period = 0;  // one slow step in so many; 0: all steps
+  double lost_s = 0;   // of a usual step: share times step_s of the report
+  double share = 0;    // of a step: what would be won without these ranks or this cause
   std::string sentence;
   std::string next;
   std::string spoken;  // the sentence in the language of the page; not in the file

@@ -13,9 +13,9 @@ namespace xpurun::launcher {
 
 void MismatchWatch::look_after(double seconds) {
   timer_.after(seconds, [this] {
-    const base::MonoNs before = base::thread_cpu_ns();
+    const base::MonoNs before = loop_.cpu();
     look();
-    const double taken_s = base::ns_to_s(base::thread_cpu_ns() - before);
+    const double taken_s = base::ns_to_s(loop_.cpu() - before);
     look_after(seen_ ? kAgainS : std::max(kShortestS, kShare * taken_s));
   });
 }

@@ -26,7 +26,7 @@ class MismatchWatch {
   };
 
   MismatchWatch(EventLoop& loop, base::Language language, Hooks hooks)
-      : timer_(loop), language_(language), hooks_(std::move(hooks)) {}
+      : loop_(loop), timer_(loop), language_(language), hooks_(std::move(hooks)) {}
   MismatchWatch(const MismatchWatch&) = delete;
   MismatchWatch& operator=(const MismatchWatch&) = delete;
 
@@ -56,6 +56,7 @@ class MismatchWatch {
 
   void say(const report::CallFinding& found, const model::CollectiveFacts& calls);
 
+  EventLoop& loop_;
   Timer timer_;
   base::Language language_;
   Hooks hooks_;

@@ -27,6 +27,9 @@ void NoticeRouter::received(const wire::Notice& notice, base::Pid pid, base::Tid
     case wire::NoticeKind::mpi_attach:
       has_ended ? answer(-1) : hooks_.attach_mpi(pid, answer);
       return;
+    case wire::NoticeKind::heap_attach:
+      has_ended ? answer(-1) : hooks_.attach_heap(pid, answer);
+      return;
     case wire::NoticeKind::capture_attach:
       hooks_.attach_capture(pid, answer);
       return;

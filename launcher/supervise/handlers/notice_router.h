@@ -25,6 +25,7 @@ class NoticeRouter {
     std::function<void(base::Pid, const Answer&)> attach_timing;
     std::function<void(base::Pid, SpanWriter, const Answer&)> attach_spans;
     std::function<void(base::Pid, const Answer&)> attach_mpi;
+    std::function<void(base::Pid, const Answer&)> attach_heap;
     std::function<void(base::Pid, const Answer&)> attach_capture;
     std::function<void(base::Pid, int descriptor)> answer;
   };

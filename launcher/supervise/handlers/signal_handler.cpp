@@ -2,7 +2,9 @@
 
 #include "common/base/os/wait_status.h"
 #include "common/base/output/log.h"
+#include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/wording.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -72,7 +74,8 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
     return;
   }
   if (first_.signal == 0) {
-    first_ = {.signal = signal.number, .from_terminal = from_terminal};
+    first_ = {
+        .signal = signal.number, .from_terminal = from_terminal, .at_s = base::ns_to_s(now - parts_.started)};
     if (!parts_.job.has_ended()) {
       first_.elsewhere = hooks_.still_elsewhere(kStillS);
       hooks_.look_for_stall();
@@ -89,8 +92,50 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
   }
   if (from_terminal && parts_.table.multi_process() && parts_.options.verbosity >= 0) {
     const base::Speaking speaking(parts_.options.language);
-    hooks_.say(base::tr("interrupted; waiting for the job to end (Ctrl-C again kills it)"));
+    hooks_.say(base::tr("interrupted; waiting for the command to end (Ctrl-C before its end kills the job)"));
   }
+}
+
+LateRanks SignalHandler::late_ranks(double since_end_s) {
+  const bool by_user = first_.signal == SIGINT || first_.signal == SIGTERM;
+  if (!by_user || parts_.table.is_foreign() || parts_.options.grace_s >= kForever) {
+    return LateRanks::stay;
+  }
+  // The terminal signals all processes of the foreground, others signal xpurun alone.
+  const bool reached = first_.from_terminal;
+  if (!std::exchange(told_late_ranks_, true)) {
+    tell_late_ranks(reached);
+  }
+  if (reached && since_end_s < parts_.options.grace_s) {
+    return LateRanks::get_time;
+  }
+  parts_.ledger.we_are_ending_the_job();
+  return LateRanks::end;
+}
+
+// "rank 1 ignores SIGINT and has outlived the command: it gets 30 s, then SIGTERM and SIGKILL"
+void SignalHandler::tell_late_ranks(bool reached) {
+  const base::ProcFs proc;
+  const base::Speaking speaking(parts_.options.language);
+  model::RankSet late;
+  model::RankSet deaf;
+  for (const TrackedProcess* p : parts_.table.living_ranks()) {
+    late.insert(p->record.rank);
+    const auto status = proc.status(p->record.pid);
+    if (status && (status->ignored >> (first_.signal - 1) & 1) != 0) {
+      deaf.insert(p->record.rank);
+    }
+  }
+  const std::string who = report::rank_words(late);
+  const std::string why = deaf.empty() ? ""
+                                       : base::tr(" ({} {} {})", report::rank_words(deaf),
+                                                  report::pick({"ignores", "ignore"}, deaf.size()),
+                                                  base::signal_name(first_.signal));
+  const std::string_view have = report::pick({"has", "have"}, late.size());
+  hooks_.say(reached ? base::tr("{}{} {} outlived the command: SIGTERM follows in {}, then SIGKILL "
+                                "(Ctrl-C: at once)",
+                                who, why, have, base::human_duration(parts_.options.grace_s))
+                     : base::tr("{}{} {} outlived the command: SIGTERM now, then SIGKILL", who, why, have));
 }
 
 // The kernel sends SIGHUP of a closed terminal only to the leader of the session (tty_signal_session_leader).

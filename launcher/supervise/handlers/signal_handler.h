@@ -25,7 +25,8 @@ class SignalHandler {
     DeathLedger& ledger;
     const JobState& job;
     const RunOptions& options;
-    model::RunDir dir;  // of the run, as the user knows it
+    model::RunDir dir;         // of the run, as the user knows it
+    base::MonoNs started = 0;  // start of the run
   };
   struct Hooks {
     std::function<void()> child_ended;
@@ -53,17 +54,22 @@ class SignalHandler {
   bool was_interrupted() const { return last_interrupt_ != 0; }
   // The first of them.
   model::Interrupt first_interrupt() const { return first_; }
+  // About ranks that live this long after the command's end: those of a job that the user has ended must not
+  // stay behind. They get the grace time if the signal has reached them.
+  LateRanks late_ranks(double since_end_s);
 
  private:
   DumpRequest dump_request() const;
   void interrupt(const ReceivedSignal& signal);
   void hang_up();
   void stop_with_the_job();
+  void tell_late_ranks(bool reached);
 
   Parts parts_;
   Hooks hooks_;
   base::MonoNs last_interrupt_ = 0;
   model::Interrupt first_;
+  bool told_late_ranks_ = false;
 };
 
 }  // namespace xpurun::launcher

@@ -43,8 +43,11 @@ bool SlowdownHandler::steps_may_end() const {
 
 // The job may become slower again during a capture.
 void SlowdownHandler::capture_slow_steps() {
-  if (!steps_may_end() || hooks_.capture(capture_s(), kSlowReason) || loop_.now() >= try_until_) {
-    try_until_ = 0;
+  const bool begun = steps_may_end() && hooks_.capture(capture_s(), kSlowReason);
+  const bool given_up = !steps_may_end() || loop_.now() >= try_until_;
+  try_until_ = begun || given_up ? 0 : try_until_;
+  if (!begun && given_up) {
+    captured();  // an earlier capture may show it
   }
 }
 
@@ -83,7 +86,11 @@ void SlowdownHandler::look_for_straggler() {
     const auto seen = watch_.rank(rank);
     steps[rank] = {seen.steps, seen.step_s};
   }
-  if (const auto found = stragglers_.look(steps)) {
+  const auto found = stragglers_.look(steps);
+  if (const base::Rank over = stragglers_.take_over(); over != base::kNoRank) {
+    no_longer_slow(over);
+  }
+  if (found) {
     found_slow_rank(found->rank, found->share);
   }
 }
@@ -101,25 +108,93 @@ void SlowdownHandler::look_at_silence() {
 }
 
 void SlowdownHandler::found_slow_rank(base::Rank rank, double share) {
+  if (loop_.now() < quiet_until_) {
+    hooks_.was_chance();
+    stragglers_.forget();
+    return;
+  }
   slow_ranks_.insert(rank);
-  if (!timer_.running() || try_until_ > 0 || watch_.slow_events() > 0) {
+  if (!timer_.running() || try_until_ > 0 || slower_) {
     return;  // no captures are wanted, or a slowdown has started one
   }
+  alarm_ = {.rank = rank};
+  again_s_ = kFirstAgainS;
   const auto sentence = [&] {
     return base::tr("rank {} keeps the others waiting for {} of each step", rank, report::percent(share));
   };
   hooks_.slower(sentence(), slow_ranks_);
+  const bool begun = !captured_longer_ && steps_may_end() && hooks_.capture(capture_s(), kSlowReason);
   {
     const base::Speaking speaking(options_.language);
-    hooks_.say(
-        sentence() +
-        (captured_longer_ ? "" : base::tr("; the next {} are captured", base::human_duration(capture_s()))));
+    hooks_.say(sentence() +
+               (begun ? base::tr("; the next {} are captured", base::human_duration(capture_s())) : ""));
   }
   if (captured_longer_) {
+    captured();
+  } else if (!begun) {
+    try_until_ = loop_.now() + base::s_to_ns(kTryS);
+  }
+}
+
+void SlowdownHandler::no_longer_slow(base::Rank rank) {
+  slow_ranks_ = slow_ranks_.minus({rank});
+  if (!alarm_ || alarm_->rank != rank) {
     return;
   }
-  try_until_ = loop_.now() + base::s_to_ns(kTryS);
-  capture_slow_steps();
+  const base::Speaking speaking(options_.language);
+  const std::string line = base::tr("rank {} no longer keeps the others waiting", rank);
+  if (alarm_->confirmed) {
+    hooks_.say(line);
+    alarm_.reset();
+  } else {
+    take_back(line);
+  }
+}
+
+void SlowdownHandler::captured() {
+  if (alarm_ && !alarm_->confirmed) {
+    hooks_.judge();
+  }
+}
+
+// More steps may confirm what these do not. Else the rank is no longer slow one day, or the job ends.
+void SlowdownHandler::judged(const model::Verdict& verdict) {
+  if (!alarm_ || alarm_->confirmed) {
+    return;
+  }
+  const base::Speaking speaking(options_.language);
+  if (verdict.kind != model::VerdictKind::slow || verdict.ranks.empty()) {
+    judge_again_.after(again_s_, [this] { captured(); });
+    again_s_ *= 2;
+  } else if (verdict.ranks.contains(alarm_->rank)) {
+    alarm_->confirmed = true;
+    hooks_.say(base::tr("confirmed: {}", verdict.headline));
+  } else {
+    take_back(base::tr("not rank {}: {}", alarm_->rank, verdict.headline));
+    slow_ranks_ = verdict.ranks;
+  }
+}
+
+// A job that ended otherwise has a verdict of its own, and its steps were not judged.
+void SlowdownHandler::ended(const model::Verdict& verdict) {
+  const bool steps_judged =
+      verdict.kind == model::VerdictKind::none || verdict.kind == model::VerdictKind::slow;
+  if (alarm_ && !alarm_->confirmed && steps_judged && !verdict.ranks.contains(alarm_->rank)) {
+    const base::Speaking speaking(options_.language);
+    take_back(
+        base::tr("not confirmed: the steps of the whole run do not show that rank {} is slow", alarm_->rank));
+  }
+}
+
+void SlowdownHandler::take_back(const std::string& line) {
+  hooks_.say(line);
+  alarm_.reset();
+  judge_again_.stop();
+  slow_ranks_ = {};
+  hooks_.was_chance();
+  stragglers_.forget();
+  quiet_until_ = loop_.now() + base::s_to_ns(quiet_s_);
+  quiet_s_ *= 2;
 }
 
 // By too little to be told. A later analysis may find the rank, and only a capture shows where it spends the
@@ -147,6 +222,7 @@ void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin
     journal_.changed();
   }
   const std::string sentence = report::slower_sentence({}, change, {}, report::RanksCompared::not_compared);
+  slower_ = true;
   hooks_.say(sentence);
   hooks_.changed();
   hooks_.slower(sentence, {});
@@ -161,6 +237,10 @@ void SlowdownHandler::became_as_fast(const model::StepChange& change) {
       known.cleared_s = journal_.elapsed_s();
       known.cleared_step = change.step;
     }
+  }
+  slower_ = false;
+  if (alarm_) {
+    no_longer_slow(alarm_->rank);
   }
   slow_ranks_ = {};
   try_until_ = 0;

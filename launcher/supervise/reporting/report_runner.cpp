@@ -94,7 +94,9 @@ void ReportRunner::start() {
                                    options_.source ? "--source" : "--no-source",
                                    options_.shared ? "--share=group" : "--share=private",
                                    fmt::format("--lang={}", base::name_of(options_.language))};
-  if (!options_.page) {
+  if (options_.of_steps) {
+    argv.emplace_back("--steps-only");
+  } else if (!options_.page) {
     argv.emplace_back("--verdict-only");
   }
   auto helper = HelperProcess::start(argv, mask_, complaints_.fd());

@@ -49,9 +49,10 @@ class ReportRunner {
   // For tests: the program to run instead of our own. The other arguments follow.
   void set_program(std::string path) { program_ = std::move(path); }
   struct Options {
-    bool page = true;     // false: only the verdict is made
-    bool source = true;   // the report shows source lines
-    bool shared = false;  // the group of the files may read the report
+    bool page = true;       // false: only the verdict is made
+    bool source = true;     // the report shows source lines
+    bool shared = false;    // the group of the files may read the report
+    bool of_steps = false;  // no report: the verdict on the steps of a job that runs
     base::Language language = base::Language::english;
   };
   void set_options(Options options) { options_ = options; }

@@ -2,9 +2,9 @@
 
 #include "common/base/tr.h"
 #include "report/profile/captured_functions.h"
+#include "report/profile/gil_holders.h"
 #include "report/profile/throttling.h"
 #include "report/speed/primitives/statistics.h"
-#include "report/speed/wording.h"
 
 #include <algorithm>
 #include <limits>
@@ -22,14 +22,28 @@ using model::SpeedFinding;
 using model::SpeedProblem;
 using model::SpeedReport;
 
+// The captured part of the time that the finding is about; an alarm for another reason may have begun before.
 bool shows(const CaptureReport& capture, const SpeedFinding& finding) {
-  return finding.since < 0 || capture.wall_ns >= finding.since_wall_ns;
+  constexpr double kOfLasting = 0.5;
+  constexpr double kOfSpell = 0.3;  // which may be shorter than a capture
+  const int64_t end = capture.wall_ns + static_cast<int64_t>(capture.seconds * 1e9);
+  const int64_t from = finding.since < 0 ? capture.wall_ns : std::max(capture.wall_ns, finding.since_wall_ns);
+  const int64_t until = finding.until < 0 ? end : std::min(end, finding.until_wall_ns);
+  const double least = finding.until < 0 ? kOfLasting : kOfSpell;
+  return from == capture.wall_ns && until == end
+             ? true
+             : static_cast<double>(until - from) * 1e-9 >= least * capture.seconds;
+}
+
+// Before the finding's time only.
+bool precedes(const CaptureReport& capture, const SpeedFinding& finding) {
+  return finding.since >= 0 && capture.wall_ns < finding.since_wall_ns && !shows(capture, finding);
 }
 
 // The newest capture with clocks of the time before the change; nullptr if none.
 const model::GpuCapture* clocks_before(const SpeedReport& report, const SpeedFinding& finding) {
   for (auto c = report.captures.rbegin(); c != report.captures.rend(); ++c) {
-    if (!shows(*c, finding) && !c->gpu.clocks.empty()) {
+    if (precedes(*c, finding) && !c->gpu.clocks.empty()) {
       return &c->gpu;
     }
   }
@@ -81,7 +95,10 @@ void name_throttling(SpeedReport& report, SpeedFinding& finding, base::Language 
   }
   const model::GpuCapture* before = all ? clocks_before(report, finding) : nullptr;
   const double slowdown = finding.share < 1 ? finding.share / (1 - finding.share) : 0;
-  for (auto c = report.captures.rbegin(); c != report.captures.rend() && shows(*c, finding); ++c) {
+  for (auto c = report.captures.rbegin(); c != report.captures.rend(); ++c) {
+    if (!shows(*c, finding)) {
+      continue;
+    }
     const auto words = [&] {
       return all ? throttling_of_all_words(c->gpu, before, slowdown)
                  : throttling_words(c->gpu, finding.ranks, slowdown);
@@ -152,13 +169,39 @@ void name_void(SpeedReport& report, SpeedFinding& finding, base::Language langua
   }
 }
 
+// The main thread waits for the GIL in all of its functions.
+bool name_holder(SpeedReport& report, SpeedFinding& finding, const CaptureReport& capture,
+                 base::Language language) {
+  const bool of_program =
+      finding.cause == SlowCause::unknown || finding.cause == SlowCause::host_issue ||
+      finding.cause == SlowCause::cpu_contention;  // a thread that waits for the GIL lacks CPUs now and then
+  const model::GilHolder* holder = of_program ? blamed_holder(capture, finding.ranks) : nullptr;
+  if (holder == nullptr) {
+    return false;
+  }
+  if (finding.problem == SpeedProblem::slow_rank && finding.cause != SlowCause::host_issue) {
+    put_cause(report, finding, SlowCause::host_issue);
+  }
+  finding.function = place_of(*holder);
+  finding.where = {.function = holder->function, .file = holder->file, .line = holder->line};
+  append(finding, language, kInCapture, [holder] { return holder_words(*holder); });
+  return true;
+}
+
 // What the blamed ranks do more than the others, from the newest capture that shows it.
-void name_function(const SpeedReport& report, SpeedFinding& finding, base::Language language) {
-  if (finding.problem != SpeedProblem::slow_rank) {
+void name_function(SpeedReport& report, SpeedFinding& finding, base::Language language) {
+  const bool spell = finding.until >= 0 && !finding.ranks.empty();
+  const bool of_all = finding.problem == SpeedProblem::slower && finding.ranks.empty();
+  if (finding.problem != SpeedProblem::slow_rank && !spell && !of_all) {
     return;
   }
-  for (auto c = report.captures.rbegin(); c != report.captures.rend() && shows(*c, finding); ++c) {
-    if (const model::CapturedFunction* f = blamed_function(*c, finding.ranks)) {
+  for (auto c = report.captures.rbegin(); c != report.captures.rend(); ++c) {
+    if (shows(*c, finding) && name_holder(report, finding, *c, language)) {
+      return;
+    }
+    const bool compared = shows(*c, finding) && !of_all;
+    const model::CapturedFunction* f = compared ? blamed_function(*c, finding.ranks) : nullptr;
+    if (f != nullptr) {
       finding.function = place_of(*f);
       finding.where = {.function = f->function, .file = f->file, .line = f->line};
       append(finding, language, kInCapture, [f] { return ranks_excess(*f); });
@@ -169,11 +212,26 @@ void name_function(const SpeedReport& report, SpeedFinding& finding, base::Langu
 
 }  // namespace
 
-void name_from_captures(SpeedReport& report, base::Language language, const WatchedClocks& watched) {
+void name_from_captures(SpeedReport& report, base::Language language, const WatchedClocks& watched,
+                        JobState state) {
   for (SpeedFinding& finding : report.findings) {
     name_throttling(report, finding, language, watched);
     name_void(report, finding, language);
     name_function(report, finding, language);
+    if (finding.problem == SpeedProblem::slow_rank && finding.cause == SlowCause::unknown &&
+        finding.function.empty()) {
+      append(finding, language, kMeasured, [] { return base::tr("the cause is not known"); });
+    }
+  }
+  // The job is slower because of these ranks: what is known of them helps.
+  for (SpeedFinding& finding : report.findings) {
+    const auto of_ranks =
+        std::find_if(report.findings.begin(), report.findings.end(), [&finding](const SpeedFinding& other) {
+          return !finding.ranks.empty() && other.ranks == finding.ranks && !other.function.empty();
+        });
+    SpeedFinding known = finding;
+    known.function = of_ranks == report.findings.end() ? known.function : of_ranks->function;
+    finding.next = next_step(known, state);
   }
 }
 

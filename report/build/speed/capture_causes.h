@@ -5,6 +5,7 @@
 
 #include "common/base/language.h"
 #include "common/model/timing/speed_report.h"
+#include "report/speed/wording.h"
 
 #include <cstdint>
 #include <functional>
@@ -14,8 +15,9 @@ namespace xpurun::report {
 // The clocks of the ranks' GPUs between two moments, as far as they were watched.
 using WatchedClocks = std::function<model::GpuCapture(int64_t from_wall_ns, int64_t until_wall_ns)>;
 
-// `language` is that of SpeedFinding::spoken. `watched` may be empty.
+// `language` is that of SpeedFinding::spoken. `watched` may be empty. The next steps are such that can be
+// done in this state of the job.
 void name_from_captures(model::SpeedReport& report, base::Language language,
-                        const WatchedClocks& watched = {});
+                        const WatchedClocks& watched = {}, JobState state = JobState::runs);
 
 }  // namespace xpurun::report

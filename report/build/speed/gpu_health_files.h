@@ -1,7 +1,7 @@
 // Reads what was watched of the GPUs of all nodes of a run, and joins it with the ranks.
 #pragma once
 
-#include "common/model/speed/gpu_health.h"
+#include "common/model/evidence/gpu_health.h"
 #include "report/events/rank_record.h"
 #include "report/nodes/job_runs.h"
 

@@ -123,6 +123,36 @@ bool says(const PythonException& exception, std::string_view words) {
   });
 }
 
+// "yaml" in the message "No module named 'yaml'".
+std::string quoted_in(std::string_view message) {
+  const size_t begin = message.find('\'');
+  const size_t end = begin == std::string_view::npos ? begin : message.find('\'', begin + 1);
+  return end == std::string_view::npos ? std::string()
+                                       : base::sanitize(message.substr(begin + 1, end - begin - 1));
+}
+
+// Of exceptions whose reason is outside of the program.
+std::string advice_on_type(const ExceptionLink& link) {
+  const std::string name = quoted_in(link.message);
+  if (link.type == "ModuleNotFoundError" && !name.empty()) {
+    return tr("install {} for the Python that runs the job, or run the job with the Python that has it",
+              name.substr(0, name.find('.')));
+  }
+  if ((link.type == "FileNotFoundError" || link.type == "NotADirectoryError") && !name.empty()) {
+    return name.front() == '/' ? tr("see whether {} exists on this host", name)
+                               : tr("see whether {} exists below the working directory of the job", name);
+  }
+  if (link.type == "PermissionError" && !name.empty()) {
+    return tr("see who may use {}: ls -ld {}", name, base::shell_quote(name));
+  }
+  if (link.type == "ConnectionRefusedError") {
+    return tr(
+        "nobody takes connections at that address: see whether the server runs, and whether its port is "
+        "right");
+  }
+  return {};
+}
+
 std::string short_headline(const ExceptionLink& link) {
   if (const auto memory = model::out_of_memory(link)) {
     return tr("{}: CUDA out of memory ({})", base::sanitize(link.type), memory_words(*memory));
@@ -246,6 +276,9 @@ std::string advice_on(const PythonException& exception) {
   if (link.message.starts_with("DataLoader worker (pid") && says(exception, "Bus error")) {
     return tr("shared memory ran out: enlarge /dev/shm (docker run --shm-size), or use fewer workers");
   }
+  if (std::string words = advice_on_type(link); !words.empty()) {
+    return words;
+  }
   return whole_traceback_words("report.html");
 }
 
@@ -328,6 +361,13 @@ bool is_alike(const PythonException* a, const PythonException* b) {
     return a == b;
   }
   return a->kind == b->kind && model::headline(a->chain.front()) == model::headline(b->chain.front());
+}
+
+bool lacks_host_memory(const model::PythonException& exception) {
+  const model::ExceptionLink& front = exception.chain.front();
+  const bool by_type = front.type.ends_with("MemoryError") && !front.type.ends_with("OutOfMemoryError");
+  return by_type || front.message.find("DefaultCPUAllocator: can't allocate memory") != std::string::npos ||
+         front.message == "std::bad_alloc";
 }
 
 }  // namespace xpurun::report

@@ -47,4 +47,7 @@ bool says_backend_gave_up(const model::PythonException& exception);
 // Both are null, or both are of the same type with the same message.
 bool is_alike(const model::PythonException* a, const model::PythonException* b);
 
+// An allocation of host memory failed, of Python, NumPy, C++ or PyTorch.
+bool lacks_host_memory(const model::PythonException& exception);
+
 }  // namespace xpurun::report

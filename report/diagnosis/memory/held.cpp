@@ -21,7 +21,7 @@ using model::MemoryPlace;
 
 namespace {
 
-constexpr std::array<std::string_view, 15> kCategoryWords = {
+constexpr std::array<std::string_view, 16> kCategoryWords = {
     later("parameters"),
     later("gradients"),
     later("optimizer state"),
@@ -36,11 +36,13 @@ constexpr std::array<std::string_view, 15> kCategoryWords = {
     later("Python objects"),
     later("freed, but in use by a stream"),
     later("reserved and unused"),
+    later("allocated with malloc"),
     later("outside of PyTorch"),
 };
 
 std::string place_text(const MemoryPlace& place) {
-  const std::string at = fmt::format("{}:{}", base::base_name(place.file), place.line);
+  const std::string file(base::base_name(place.file));
+  const std::string at = place.line > 0 ? fmt::format("{}:{}", file, place.line) : file;
   return place.function.empty() ? at : fmt::format("{} ({})", at, place.function);
 }
 
@@ -99,7 +101,11 @@ std::vector<HeldBy> holders_of(const MemoryLook& look, std::string_view kind) {
     std::string where = place == nullptr ? std::string() : place_text(*place);
     HeldBy& sum = sums[{holder.device, holder.category, holder.name, where}];
     if (sum.bytes == 0) {
-      sum = {.device = holder.device, .category = holder.category, .name = holder.name, .place = where};
+      sum = {.device = holder.device,
+             .category = holder.category,
+             .name = holder.name,
+             .place = where,
+             .line = place == nullptr ? MemoryPlace{} : *place};
     }
     sum.bytes += holder.bytes;
     sum.count += holder.count;
@@ -127,6 +133,9 @@ std::string category_words(MemoryCategory category) {
 }
 
 std::string holder_words(const HeldBy& held) {
+  if (held.category == MemoryCategory::heap && !held.place.empty()) {
+    return held.place;
+  }
   const std::string what = held.name.empty() ? category_words(held.category)
                            : held.category == MemoryCategory::tensors
                                ? held.name
@@ -150,7 +159,7 @@ const MemoryLook* last_look(const std::vector<MemoryLook>& looks, base::Rank ran
   }
   const MemoryLook* found = nullptr;
   for (const MemoryLook& look : looks) {
-    if (look.rank == rank && look.why != LookReason::peak &&
+    if (look.rank == rank && look.why != LookReason::peak && look.why != LookReason::heap &&
         (found == nullptr || look.wall_ns > found->wall_ns)) {
       found = &look;
     }

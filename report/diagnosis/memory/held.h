@@ -32,8 +32,9 @@ const model::MemoryPlace* users_place(const model::MemoryLook& look, const model
 struct HeldBy {
   std::string device;
   model::MemoryCategory category = model::MemoryCategory::tensors;
-  std::string name;   // of the holder; may be empty
-  std::string place;  // of the allocation: "model.py:88 (attention)"; empty: not recorded
+  std::string name;           // of the holder; may be empty
+  std::string place;          // of the allocation: "model.py:88 (attention)"; empty: not recorded
+  model::MemoryPlace line{};  // the same
   int64_t bytes = 0;
   int64_t count = 0;
   int64_t grown = 0;
@@ -52,7 +53,7 @@ std::string holder_words(const HeldBy& held);
 const model::MemoryLook* look_of(const std::vector<model::MemoryLook>& looks, base::Rank rank,
                                  model::LookReason why);
 // What is known best of the rank at its end: when no memory was left, else the newest one. Looks before a
-// backward pass do not count.
+// backward pass, and samples of the host memory, do not count.
 const model::MemoryLook* last_look(const std::vector<model::MemoryLook>& looks, base::Rank rank);
 
 }  // namespace xpurun::report

@@ -2,8 +2,10 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/holders.h"
+#include "report/diagnosis/own_waits.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rules/storage.h"
 #include "report/diagnosis/vocabulary.h"
@@ -84,7 +86,12 @@ std::string lock_words(const RankView& v) {
     out += fmt::format("{}{} {} {}", i == 0 ? tr(": ") : tr(", "), thread_words(t),
                        i == 0 ? tr("waits for a lock in") : tr("in"), place(place_of(t.frames)));
   }
-  return out + tr(", each perhaps for a lock that the other holds");
+  const model::ThreadStack& one = *v.in_acquire[0];
+  const model::ThreadStack& other = *v.in_acquire[1];
+  const bool certain = one.lock.kind == "lock" && other.lock.kind == "lock" && one.lock.tid == other.tid &&
+                       other.lock.tid == one.tid;
+  return out + (certain ? tr(", each for a lock that the other holds")
+                        : tr(", each perhaps for a lock that the other holds"));
 }
 
 std::string main_place(const model::ProcessStacks& p) {
@@ -92,16 +99,20 @@ std::string main_place(const model::ProcessStacks& p) {
   return place(t != nullptr ? place_of(t->frames) : model::CodeLocation{});
 }
 
-// ": its child (pid 77) cannot write to a full pipe in main (child.py:2: print) and nobody reads"
+// ": its child (pid 77) cannot write to a full pipe in main (child.py:2: print), and the rank does not read"
 std::string pipe_words(const RankView& v) {
-  if (v.full_pipe == nullptr) {
-    return {};
+  if (v.full_program != nullptr) {
+    return tr(": its child {} (pid {}) cannot write to a full pipe, and the rank does not read",
+              base::sanitize(v.full_program->name), v.full_program->pid);
   }
   if (v.full_pipe == v.stacks) {
-    return tr(
-        ": it cannot write to a full pipe while its parent (pid {}) waits for its end in {} and does "
-        "not read",
-        v.pipe_reader->pid, main_place(*v.pipe_reader));
+    return waits_for_child(*v.pipe_reader) ? tr(": it cannot write to a full pipe while its parent (pid {}) "
+                                                "waits for its end in {} and does "
+                                                "not read",
+                                                v.pipe_reader->pid, main_place(*v.pipe_reader))
+                                           : tr(": it cannot write to a full pipe while its parent (pid {}) "
+                                                "stands in {} and does not read",
+                                                v.pipe_reader->pid, main_place(*v.pipe_reader));
   }
   return tr(": its child (pid {}) cannot write to a full pipe in {}, and the rank does not read",
             v.full_pipe->pid, main_place(*v.full_pipe));
@@ -110,7 +121,10 @@ std::string pipe_words(const RankView& v) {
 // The target of a wait inside the rank: a full pipe, locks of two threads, the position of the rank's helper,
 // or else, of a rank alone, those of its threads.
 std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
-  if (v.full_pipe != nullptr) {
+  if (v.wait && v.wait->kind == WaitKind::input) {
+    return {};
+  }
+  if (v.cut_off()) {
     return pipe_words(v);
   }
   std::string words = holder_words(scene, v);
@@ -121,13 +135,17 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
     words = lost_helper_clause(scene, v);
   }
   if (words.empty()) {
+    words = ended_workers_clause(scene, v);
+  }
+  if (words.empty()) {
     words = helper_clause(scene, v);
   }
   if (words.empty() && v.thread != nullptr && v.stacks != nullptr) {
     words = async_clause(*v.stacks, *v.thread);
   }
   words = words.empty() && alone ? thread_clause(v) : words;
-  return words + storage_clause(scene, v);
+  return words + poll_clause(scene, v) + fifo_clause(scene, v) + full_pipe_clause(scene, v) +
+         (words.empty() ? lonely_pipe_clause(v) : "") + storage_clause(scene, v);
 }
 
 // ", in a signal handler that has interrupted save (train.py:12)", ", at the end of the program". Empty in
@@ -165,10 +183,11 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
                 v.silent_reason.empty() ? tr("no stack could be read")
                                         : tr("no stack could be read ({})", base::sanitize(v.silent_reason)));
     case RankState::busy:
-      if (escalated(scene)) {
-        return tr("{} been busy in {} for {}", pick({"has", "have"}, n), at, seconds_words(waited));
-      }
-      return tr("{} still working in {} after {}", pick({"is", "are"}, n), at, seconds_words(waited));
+      return (escalated(scene)
+                  ? tr("{} been busy in {} for {}", pick({"has", "have"}, n), at, seconds_words(waited))
+                  : tr("{} still working in {} after {}", pick({"is", "are"}, n), at,
+                       seconds_words(waited))) +
+             caught_clause(v) + poll_clause(scene, v);
     case RankState::stuck:
     case RankState::waiting:
     case RankState::none:
@@ -179,7 +198,10 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
               how_long, thread_words(*last), at);
   }
   const std::string occasion = v.thread != nullptr ? occasion_words(*v.thread) : std::string();
-  const std::string details = occasion + exception_clause(scene, v) + own_wait_words(scene, v, n == 1);
+  const std::string raised = exception_clause(scene, v);
+  const std::string own = own_wait_words(scene, v, n == 1);
+  const std::string details =
+      occasion + raised + own + (raised.empty() && own.empty() && n == 1 ? nobody_clause(v) : "");
   if (v.wait) {
     return tr("{} been waiting for a {} in {} for {}{}", pick({"has", "have"}, n), tr(v.wait->what), at,
               how_long, details);
@@ -200,8 +222,14 @@ model::NextStep advice(const Scene& scene, const Group& group) {
   if (auto storage = storage_advice(scene, v); !storage.empty()) {
     return storage;
   }
+  if (auto own = own_wait_advice(scene, v); !own.empty()) {
+    return own;
+  }
   switch (group.state) {
     case RankState::dead:
+      if (const Ending* e = scene.ending_of(v); e != nullptr && e->raised()) {
+        return {.text = advice_on(*e->exception)};
+      }
       return {.text = tr("read the end of rank {}'s log to see why it left", v.rank)};
     case RankState::stopped:
       return v.debugged
@@ -239,7 +267,7 @@ model::NextStep advice(const Scene& scene, const Group& group) {
         .text = tr(
             "take everything from the queue before join(): a process ends only when its queues are written")};
   }
-  if (v.full_pipe != nullptr) {
+  if (v.cut_off()) {
     return {.text = tr(
                 "read the child's output before waiting for its end: subprocess's communicate() does both")};
   }
@@ -282,6 +310,32 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {.text =
                 tr("await the result (asyncio.wrap_future), or wait in another thread (asyncio.to_thread)")};
   }
+  if (helper && helper->seen != nullptr && v.wait && v.wait->kind == WaitKind::helper) {
+    return {.text =
+                tr("find out what {} (pid {}) waits for, or give the call a time limit: subprocess.run(..., "
+                   "timeout=...)",
+                   helper->name, helper->pid)};
+  }
+  if (model::NextStep cure = poll_advice(v); !cure.text.empty()) {
+    return cure;
+  }
+  if (!caught_clause(v).empty()) {
+    return {.text = tr("find out why {} is raised: a loop that catches it and goes on hides the reason",
+                       base::sanitize(v.thread->handling.type))};
+  }
+  if (v.waits_locally() && exception_clause(scene, v).starts_with(tr("; "))) {
+    return {.text = tr(
+                "mend the exception of that thread, and let the thread report its end to who waits for it")};
+  }
+  if (const model::ThreadStack* setter = v.waits_locally() ? likely_setter(v) : nullptr; setter != nullptr) {
+    return {.text = tr("find out why {} does not end the wait of rank {}, or wait with a time limit",
+                       thread_words(*setter), v.rank)};
+  }
+  if (nobody_is_left(v)) {
+    return {.text = tr(
+                "find out which thread should have ended the wait and has ended before, or wait with a time "
+                "limit")};
+  }
   const model::CodeLocation& where = helper && !helper->where.empty() ? helper->where : v.where;
   if (where.target.starts_with('/')) {
     return {.text = tr("see whether the path answers"),
@@ -317,7 +371,7 @@ Blamed finding_of(const Scene& scene, const Group& worst, size_t waiting) {
     case RankState::none:
       break;
   }
-  const bool lock = v.wait && v.wait->kind != WaitKind::kernel;
+  const bool lock = v.wait && v.wait->kind != WaitKind::kernel && v.wait->kind != WaitKind::input;
   const bool kernel = v.wait && v.wait->kind == WaitKind::kernel;
   return {.id = lock ? kHangLock : kernel ? kHangKernel : kHangStuck, .confidence = by_stacks};
 }
@@ -329,7 +383,7 @@ std::vector<Group> group_culprits(const Scene& scene, const Views& culprits) {
   for (const RankView* v : culprits) {
     std::string detail = v->state == RankState::dead ? death_words(scene, *v) : place(v->where);
     // The details of one rank's threads must not stand for another rank's.
-    detail += v->gil_holder != nullptr ? " GIL" : v->full_pipe != nullptr ? " pipe" : lock_words(*v);
+    detail += v->gil_holder != nullptr ? " GIL" : v->cut_off() ? " pipe" : lock_words(*v);
     detail += exception_clause(scene, *v);
     Group& g = groups[{v->state, detail}];
     g.state = v->state;

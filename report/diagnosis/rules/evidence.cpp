@@ -228,13 +228,21 @@ void add_exceptions(const Scene& scene, Verdict& verdict, std::vector<std::strin
   }
 }
 
-// Who held what a killed rank had gathered, if its memory had grown.
+// Who held what a killed rank had gathered, if its memory had grown; what ranks that ended well had gathered.
 void add_growers(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
-  for (const Ending& e : scene.endings) {
-    if (e.signal == SIGKILL && e.process->role == model::ProcessRole::rank &&
-        verdict.ranks.contains(e.process->rank)) {
-      const auto words = grower_words(scene.facts.memory, e.process->rank, false);
+  if (verdict.kind == VerdictKind::none || verdict.kind == VerdictKind::slow) {
+    for (const base::Rank rank : gathering_ranks(scene.facts.memory).ranks()) {
+      const auto words = grower_words(scene.facts.memory, rank, false);
       out.insert(out.end(), words.begin(), words.end());
+    }
+  }
+  for (const Ending& e : scene.endings) {
+    if ((e.signal == SIGKILL || verdict.memory.present()) && e.process->role == model::ProcessRole::rank &&
+        verdict.ranks.contains(e.process->rank)) {
+      for (const auto& words : {heap_words(scene.facts.memory, e.process->rank),
+                                grower_words(scene.facts.memory, e.process->rank, false)}) {
+        out.insert(out.end(), words.begin(), words.end());
+      }
     }
   }
 }

@@ -9,11 +9,23 @@
 
 namespace xpurun::report {
 
-// The spells that say something: one busy reading is no pressure.
-std::vector<model::MachineSpell> telling_spells(const model::MachineSeries& series);
+// The spells that say something: one busy reading is no pressure, and ranks that take CPUs from each other
+// are too many for the host, which other facts say.
+std::vector<model::MachineSpell> telling_spells(const model::MachineHistory& history,
+                                                const model::MachineSeries& series);
+// The spells that last, whoever is their cause.
+std::vector<model::MachineSpell> lasting_spells(const model::MachineSeries& series);
 
 // "mlx5_0/1, losses of the link: 3", "/data is 97 % full". `amount`: events or the largest share.
-std::string machine_words(const model::MachineSeries& series, double amount);
+std::string machine_words(const model::MachineHistory& history, const model::MachineSeries& series,
+                          double amount);
+
+// Who had most of the time of a rank's CPUs while its threads were ready to run: a stranger, if one had much
+// of it. Null: nobody was seen.
+const model::Intruder* main_intruder(const model::MachineHistory& history, base::Rank rank);
+bool is_stranger(const model::Intruder& intruder);
+// "stress-ng (pid 4711, /user.slice)", "rank 2 (pid 7)"
+std::string intruder_words(const model::Intruder& intruder);
 
 // "host b: " where the job has several; `node`: index into RunManifest::nodes.
 std::string on_host(const model::RunManifest& run, size_t node);

@@ -17,6 +17,9 @@ using model::MemoryLook;
 namespace {
 
 constexpr std::string_view kGpu = "cuda";
+constexpr std::string_view kHostMemory = "host";
+constexpr int64_t kLeastGrowth = int64_t{1} << 20;
+constexpr int64_t kLeastHeld = int64_t{64} << 20;
 constexpr size_t kMostCategories = 4;
 constexpr size_t kMostHolders = 2;
 constexpr double kMuch = 0.1;            // of all that is held
@@ -86,7 +89,113 @@ void add_differences(const std::vector<MemoryLook>& looks, const MemoryLook& own
   }
 }
 
+// By the samples of the host memory. Little growth is what any program does.
+void add_heap_growers(const std::vector<MemoryLook>& looks, base::Rank rank, std::vector<std::string>& out) {
+  const MemoryLook* look = look_of(looks, rank, model::LookReason::heap);
+  const double minutes = look == nullptr ? 0 : static_cast<double>(look->window_us) / 60e6;
+  if (minutes <= 0) {
+    return;
+  }
+  for (const HeldBy& held : growers_of(*look, kHostMemory)) {
+    if (held.place.empty() || held.grown < kLeastGrowth || out.size() >= kMostHolders) {
+      break;
+    }
+    out.push_back(look->steps > 0
+                      ? tr("rank {}: {} a step in {}", rank,
+                           size_words(held.grown / static_cast<int64_t>(look->steps)), holder_words(held))
+                      : tr("rank {}: {} a minute in {}", rank,
+                           size_words(static_cast<int64_t>(static_cast<double>(held.grown) / minutes)),
+                           holder_words(held)));
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> heap_words(const std::vector<MemoryLook>& looks, base::Rank rank) {
+  std::vector<std::string> out;
+  const MemoryLook* look = look_of(looks, rank, model::LookReason::heap);
+  const model::MemoryDevice* host = look == nullptr ? nullptr : look->device(kHostMemory);
+  if (host == nullptr || host->allocated == 0) {
+    return out;
+  }
+  for (const HeldBy& held : holders_of(*look, kHostMemory)) {
+    if (held.place.empty() || held.bytes < kLeastHeld || !is_share(held.bytes, kMuch, host->allocated) ||
+        out.size() >= kMostHolders) {
+      continue;
+    }
+    int64_t most = 0;
+    model::RankSet others;
+    for (const MemoryLook& other : looks) {
+      if (other.rank != rank && other.why == model::LookReason::heap) {
+        others.insert(other.rank);
+        for (const HeldBy& theirs : holders_of(other, kHostMemory)) {
+          most = std::max(most, theirs.place == held.place ? theirs.bytes : 0);
+        }
+      }
+    }
+    const std::string words =
+        tr("rank {} holds {} that were allocated at {}", rank, size_words(held.bytes), held.place);
+    out.push_back(others.empty() ? words
+                                 : tr("{}; the most that one of {} holds of this is {}", words,
+                                      rank_words(others), size_words(most)));
+  }
+  return out;
+}
+
+model::HeldMemory held_by_line(const std::vector<MemoryLook>& looks, base::Rank rank) {
+  const MemoryLook* look = look_of(looks, rank, model::LookReason::heap);
+  const model::MemoryDevice* host = look == nullptr ? nullptr : look->device(kHostMemory);
+  if (host == nullptr) {
+    return {};
+  }
+  const auto found = [&](const std::vector<HeldBy>& holders, double least_share, int64_t least_growth) {
+    return std::find_if(holders.begin(), holders.end(), [&](const HeldBy& held) {
+      return held.line.line > 0 && held.bytes >= kLeastHeld && held.grown >= least_growth &&
+             is_share(held.bytes, least_share, host->allocated);
+    });
+  };
+  const std::vector<HeldBy> growers = growers_of(*look, kHostMemory);
+  const std::vector<HeldBy> holders = holders_of(*look, kHostMemory);
+  auto it = found(growers, kMuchOfTensors, kLeastGrowth);
+  if (it == growers.end()) {
+    it = found(holders, kMuchOfModel, 0);
+    if (it == holders.end()) {
+      return {};
+    }
+  }
+  return {.where = {.function = it->line.function.empty() ? "<module>" : it->line.function,
+                    .file = it->line.file,
+                    .line = it->line.line},
+          .bytes = it->bytes,
+          .grown_a_step = look->steps > 0 && it->grown >= kLeastGrowth
+                              ? it->grown / static_cast<int64_t>(look->steps)
+                              : 0};
+}
+
+model::RankSet gathering_ranks(const std::vector<MemoryLook>& looks) {
+  constexpr uint64_t kFewestSteps = 50;
+  model::RankSet out;
+  for (const MemoryLook& look : looks) {
+    if (look.why != model::LookReason::heap || look.steps < kFewestSteps) {
+      continue;
+    }
+    for (const HeldBy& held : growers_of(look, kHostMemory)) {
+      if (held.line.line > 0 && held.grown >= kLeastHeld) {
+        out.insert(look.rank);
+      }
+    }
+  }
+  return out;
+}
+
+std::string held_by_line_words(const model::ProcessRecord& rank, const model::HeldMemory& held) {
+  const std::string at = place(held.where);
+  const std::string of_it = rank.rss_bytes > held.bytes
+                                ? tr("; it had {} in RAM, {} of them allocated at {}",
+                                     size_words(rank.rss_bytes), size_words(held.bytes), at)
+                                : tr("; it held {} that were allocated at {}", size_words(held.bytes), at);
+  return held.grown_a_step > 0 ? tr("{}, {} more in each step", of_it, size_words(held.grown_a_step)) : of_it;
+}
 
 std::string growth_words(const model::MemoryGrowth& growth) {
   const auto size = [](double bytes) {
@@ -246,6 +355,9 @@ std::string advice_on_exception(const model::PythonException& exception, const s
 
 std::vector<std::string> grower_words(const std::vector<MemoryLook>& looks, base::Rank rank, bool on_gpu) {
   std::vector<std::string> out;
+  if (!on_gpu) {
+    add_heap_growers(looks, rank, out);
+  }
   const MemoryLook* look = look_of(looks, rank, model::LookReason::growth);
   if (look == nullptr || look->steps == 0) {
     return out;
@@ -258,6 +370,34 @@ std::vector<std::string> grower_words(const std::vector<MemoryLook>& looks, base
     }
   }
   return out;
+}
+
+std::string group_use_words(const model::HostUseHistory& use, double until_s) {
+  using model::HostUse;
+  const auto track = [&](HostUse what) {
+    return std::find_if(use.tracks.begin(), use.tracks.end(),
+                        [&](const model::UseTrack& t) { return t.use == what; });
+  };
+  const auto processes = track(HostUse::group_processes);
+  const auto cache = track(HostUse::group_cache);
+  const auto shared = track(HostUse::group_shared);
+  if (processes == use.tracks.end() || cache == use.tracks.end() || shared == use.tracks.end()) {
+    return {};
+  }
+  for (size_t i = std::min({processes->values.size(), cache->values.size(), shared->values.size()});
+       i-- > 0;) {
+    const bool before = static_cast<double>(i) * use.bin_s <= until_s;
+    if (before && processes->values[i] >= 0 && cache->values[i] >= 0 && shared->values[i] >= 0) {
+      const auto size = [&](double bytes) { return size_words(static_cast<int64_t>(std::min(bytes, 1e18))); };
+      return tr(
+          "at the last reading before, the control group {} held {} of processes, {} of files (page cache) "
+          "and "
+          "{} of shared memory",
+          base::sanitize(processes->object), size(processes->values[i]), size(cache->values[i]),
+          size(shared->values[i]));
+    }
+  }
+  return {};
 }
 
 std::string group_words(const model::RunManifest& run) {

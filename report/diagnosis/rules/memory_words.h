@@ -1,6 +1,7 @@
 // What is known of the memory of a job when a rank was killed.
 #pragma once
 
+#include "common/model/evidence/host_use.h"
 #include "common/model/exception.h"
 #include "common/model/memory/memory_look.h"
 #include "common/model/run_manifest.h"
@@ -29,11 +30,25 @@ std::optional<std::string> advice_on_full_gpu(const model::OutOfMemory& full,
 // The same, or advice_on() the exception.
 std::string advice_on_exception(const model::PythonException& exception,
                                 const std::vector<model::MemoryLook>& looks, base::Rank rank);
-// What grew in the window that the rank recorded when its memory grew, on the GPU or on the host: "rank
-// 1: 3.1 MiB a step in list losses of train() (train.py:55)".
+// Ranks in which one line has gathered much memory over many steps until the end, by the samples of the host
+// memory.
+model::RankSet gathering_ranks(const std::vector<model::MemoryLook>& looks);
+// What grew by the samples of the host memory, and in the window that the rank recorded when its memory grew,
+// on the GPU or on the host: "rank 1: 3.1 MiB a step in list losses of train() (train.py:55)".
 std::vector<std::string> grower_words(const std::vector<model::MemoryLook>& looks, base::Rank rank,
                                       bool on_gpu);
+// Which lines have allocated most of the host memory that the rank holds, beside the other ranks. Empty: not
+// sampled.
+std::vector<std::string> heap_words(const std::vector<model::MemoryLook>& looks, base::Rank rank);
+// The line that has allocated what the rank keeps, if it grew, or if it is most of what the rank holds, by
+// the samples of the host memory.
+model::HeldMemory held_by_line(const std::vector<model::MemoryLook>& looks, base::Rank rank);
+// "; it had 726 MiB in RAM, 540 MiB of them allocated at train.py:8 (main), 1.0 MiB more in each step"
+std::string held_by_line_words(const model::ProcessRecord& rank, const model::HeldMemory& held);
 // What the job's memory control group says; whose process was killed is not known from that. Empty: unknown.
 std::string group_words(const model::RunManifest& run);
+// Whose the memory of the job's control group was at the last reading before a moment, in seconds since the
+// first reading. Empty: unknown.
+std::string group_use_words(const model::HostUseHistory& use, double until_s);
 
 }  // namespace xpurun::report

@@ -7,6 +7,7 @@
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/last_place.h"
+#include "report/diagnosis/rules/machine_words.h"
 #include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/several_nodes.h"
@@ -158,6 +159,13 @@ model::NextStep advice_on_memory(bool limit) {
                      .command = ""};
 }
 
+std::string advice_on_growth(const model::HeldMemory& held) {
+  return tr(
+      "find what keeps the memory that {} allocates: it grows in each step, so a higher limit only delays "
+      "the end",
+      place(held.where));
+}
+
 // If a thread without Python code ended the rank, the user needs the line of the main thread, which becomes
 // the verdict's place. Returns ", while its main thread was in all_reduce (train.py:44)", or nothing.
 std::string main_thread_words(const Scene& scene, const Ending& e, const ThreadStack* crashed, Verdict& v) {
@@ -201,6 +209,15 @@ std::string advice_on_signal(const Ending& e) {
                      : tr("find out who sent the signal: the scheduler's log, the cluster's limits");
 }
 
+std::string group_use_before(const Scene& scene, const Ending& e) {
+  const auto& machines = scene.facts.machines;
+  if (e.process->node >= machines.size()) {
+    return {};
+  }
+  const model::HostUseHistory& use = machines[e.process->node].use;
+  return group_use_words(use, e.at_s - seconds_in(scene.facts.run, use.begin_wall_ns));
+}
+
 void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kCrashLauncher;
   std::string how = how_it_ended(e);
@@ -225,16 +242,31 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   }
   const bool killed = e.signal == SIGKILL && e.process->role == model::ProcessRole::rank;
   if (killed && v.where.empty()) {
-    v.where = e.process->place;
-    if (std::string words = group_words(scene.facts.run); !words.empty()) {
+    // In a container only the counters of the control group are known.
+    const RunManifest& run = scene.facts.run;
+    if (oom != nullptr || (run.memory.oom_kills > 0 && run.nodes.size() <= 1)) {
+      v.memory = held_by_line(scene.facts.memory, e.process->rank);
+    }
+    v.where = v.memory.present() ? v.memory.where : e.process->place;
+    // The kernel's own line says more than that another group lost no process.
+    if (std::string words = group_words(run);
+        !words.empty() && (oom == nullptr || run.memory.oom_kills > 0)) {
+      v.evidence.push_back(std::move(words));
+    }
+    if (std::string words = group_use_before(scene, e); !words.empty()) {
       v.evidence.push_back(std::move(words));
     }
   }
   const std::string at = killed ? std::string() : in_place(v.where);
   const std::string main = main_thread_words(scene, e, crashed, v);
   say(v, tr("{} {}{}{} {}{}{}", subject(scene, e), how, at, main, after_words(scene.facts.run, e.at_s),
-            killed ? last_seen_words(e) : "", consequence(scene, e, v)));
-  if (oom != nullptr) {
+            v.memory.present() ? held_by_line_words(*e.process, v.memory)
+            : killed           ? last_seen_words(e)
+                               : "",
+            consequence(scene, e, v)));
+  if (v.memory.grown_a_step > 0) {
+    v.next.text = advice_on_growth(v.memory);
+  } else if (oom != nullptr) {
     v.next = advice_on_memory(oom->memory_limit);
   } else if (e.signal == SIGKILL) {
     v.next = {.text = tr("if nobody killed it, it was probably killed because memory ran out"),
@@ -269,9 +301,15 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
 
 void say_exception(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kExitLauncher;
+  if (e.process->role == model::ProcessRole::rank && lacks_host_memory(*e.exception)) {
+    v.memory = held_by_line(scene.facts.memory, e.process->rank);
+  }
+  const std::string held = v.memory.present() ? held_by_line_words(*e.process, v.memory) : "";
   say(v, tr("{} {} {}{}", subject(scene, e), how_it_ended(e), after_words(scene.facts.run, e.at_s),
-            consequence(scene, e, v)));
-  v.next.text = advice_on_exception(*e.exception, scene.facts.memory, e.process->rank);
+            held + consequence(scene, e, v)));
+  v.next.text = v.memory.grown_a_step > 0
+                    ? advice_on_growth(v.memory)
+                    : advice_on_exception(*e.exception, scene.facts.memory, e.process->rank);
 }
 
 // MPI has ended the process: " after MPI_Send had failed with MPI_ERR_RANK in halo (heat.c:40)".

@@ -3,9 +3,12 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/call_words.h"
+#include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/ends/interruption.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
+#include "report/diagnosis/waits/code_place.h"
 
 #include <fmt/format.h>
 
@@ -82,6 +85,26 @@ std::string elsewhere_words(const RunManifest& run) {
   return out;
 }
 
+// A thread of the program has raised, which only Python has said, on standard error. Threads of libraries
+// raise at the end of healthy programs.
+void name_dead_thread(const Scene& scene, const std::string& normally, Verdict& v) {
+  const auto& all = scene.facts.run.exceptions;
+  const auto dead = std::find_if(all.begin(), all.end(), [](const model::PythonException& x) {
+    return x.kind == model::ExceptionKind::thread && x.rank >= 0 && !x.chain.empty() &&
+           owner_of(place_of(x).file) == CodeOwner::user;
+  });
+  if (dead == all.end()) {
+    return;
+  }
+  v.id = kNoneThreadRaised;
+  v.ranks.insert(dead->rank);
+  v.pid = dead->pid;
+  v.where = place_of(*dead);
+  v.exception = for_verdict(*dead);
+  say(v, tr("{}, but thread {} of {} {}", normally, base::sanitize(dead->thread),
+            scene.names(RankSet::of({dead->rank})), raised_words(*dead)));
+}
+
 model::CalledBy row_of_request(const model::RequestsLeft& left) {
   const model::CollectiveCall& c = left.first;
   return {.sequence = 1,
@@ -114,9 +137,13 @@ std::optional<Verdict> not_started(const Scene& scene) {
 
 std::optional<Verdict> interrupted(const Scene& scene) {
   const RunManifest& run = scene.facts.run;
-  if (run.outcome != model::RunOutcome::interrupted) {
+  if (!ended_by_interrupt(run)) {
     return std::nullopt;
   }
+  const Ending* failure = scene.root_failure();
+  failure = failure != nullptr && failure->known ? failure : nullptr;
+  const bool failed_before = failure != nullptr && !by_sigint(*failure) && run.interrupt.at_s >= 0 &&
+                             !after_interrupt(run, *failure);
   const int signal = run.interrupt.signal != 0 ? run.interrupt.signal : ending_signal(run);
   const bool by_user = signal == 0 || (signal == SIGINT && run.interrupt.from_terminal);
   const std::string by = by_user ? tr("by the user") : tr("by {}", base::signal_name(signal));
@@ -129,6 +156,19 @@ std::optional<Verdict> interrupted(const Scene& scene) {
     v.signal = signal;
     say(v, tr("{} after {}, while {}", by, after, hang->headline) + elsewhere_words(run));
     return v;
+  }
+  if (run.child_status.succeeded() && run.outcome == model::RunOutcome::exit &&
+      (failure == nullptr || failed_before)) {
+    return std::nullopt;  // the job has caught the signal, and ended well or by an earlier failure
+  }
+  if (failed_before) {
+    if (auto failed = rank_failed(scene)) {
+      failed->id = kInterrupted;
+      failed->kind = VerdictKind::interrupted;
+      say(*failed,
+          tr("{} after {}; before the signal, {}", by, after, failed->headline) + elsewhere_words(run));
+      return failed;
+    }
   }
   Verdict v{
       .id = std::string(kInterrupted), .kind = VerdictKind::interrupted, .confidence = Confidence::high};
@@ -168,7 +208,11 @@ std::optional<Verdict> looked_at(const Scene& scene) {
     v.id = kRunningNow;
     v.kind = VerdictKind::running;
     v.level = std::min(v.level, model::VerdictLevel::suspected);
-    say(v, hang->headline);
+    const std::string look = scene.facts.run.attached
+                                 ? tr("; xpurun looked for {}, so that the stillness may be older",
+                                      seconds_words(scene.facts.run.elapsed_s))
+                                 : "";
+    say(v, hang->headline + look);
     return v;
   }
   v.host = scene.facts.run.host;
@@ -199,11 +243,16 @@ std::optional<Verdict> finished(const Scene& scene) {
   Verdict v{.id = std::string(kNoneFinished), .kind = VerdictKind::none, .confidence = Confidence::high};
   v.host = run.host;
   v.seconds = run.elapsed_s;
-  const std::string normally =
-      tr("{} finished normally in {}", count_of_ranks(run), base::human_duration(run.elapsed_s));
+  // Its processes may do the work: it is no job of one rank then.
+  const size_t started = scene.facts.measured ? 0 : started_by_only_rank(run);
+  const std::string who = started == 0   ? count_of_ranks(run)
+                          : started == 1 ? tr("the command and the process that it started")
+                                         : tr("the command and the {} processes that it started", started);
+  const std::string normally = tr("{} finished normally in {}", who, base::human_duration(run.elapsed_s));
   say(v, normally);
   const std::vector<model::RequestsLeft> left = model::requests_left(scene.facts.at_end);
   if (left.empty()) {
+    name_dead_thread(scene, normally, v);
     return v;
   }
   v.id = kNoneRequestsLeft;

@@ -352,7 +352,7 @@ Views locked_out(const Views& living) {
 Views cut_off(const Views& living) {
   Views out;
   std::copy_if(living.begin(), living.end(), std::back_inserter(out), [](const RankView* v) {
-    return v->state == RankState::stuck && v->full_pipe != nullptr && v->seen != nullptr &&
+    return v->state == RankState::stuck && v->cut_off() && v->seen != nullptr &&
            v->seen->helper_life == model::HelperLife::still;
   });
   return out;
@@ -463,11 +463,14 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
   Verdict v = begin_hang(scene, {.id = kHangLongCall, .level = level, .confidence = Confidence::low},
                          {{.state = state, .views = living}}, {});
   v.state = state;
+  const std::string polls = polls_words(living);
   say(v,
-      tr("{} have been in {} for {}{}; no rank waits for another",
+      tr("{} have been in {} for {}{}; {}",
          living.size() == scene.ranks.size() ? all_ranks(living.size(), "") : scene.names(ranks_of(living)),
          most == living.size() ? largest->first : different_places(by_place), seconds_words(longest(living)),
-         some_work ? tr(" and are working") : ""));
+         some_work ? tr(" and are working") : "",
+         polls.empty() ? tr("no rank waits for another")
+                       : tr("they look for files that do not exist: {}", polls)));
   v.next.text = raise_timeout_words(scene.facts.run.hang_timeout_s);
   return v;
 }
@@ -495,21 +498,22 @@ std::optional<Verdict> recorded(const Scene& scene) {
 }
 
 constexpr Rule kHangRules[] = {
-    gpu_failed,           // before the ranks that wait for it
-    lock_circle,          // before each of its ranks
-    locked,               // before the ranks that wait for it
-    not_all_joined,       // those that died of it included
-    died_in_call,         // before the dead, who are victims
-    held_or_outside,      // certain without the recorded calls
-    others_just_came,     // the recorded calls are those of ranks that stand in them
-    called_wrongly,       // from the recorded calls
-    somebody_is_missing,  // from here on by stacks alone
-    mismatch,             //
-    server_is_missing,    //
-    all_wait,             //
-    held_or_dead,         // no rank waits
-    nobody_waits,         //
-    recorded,             // no readable dump
+    gpu_failed,            // before the ranks that wait for it
+    lock_circle,           // before each of its ranks
+    looked_for_in_circle,  // likewise
+    locked,                // before the ranks that wait for it
+    not_all_joined,        // those that died of it included
+    died_in_call,          // before the dead, who are victims
+    held_or_outside,       // certain without the recorded calls
+    others_just_came,      // the recorded calls are those of ranks that stand in them
+    called_wrongly,        // from the recorded calls
+    somebody_is_missing,   // from here on by stacks alone
+    mismatch,              //
+    server_is_missing,     //
+    all_wait,              //
+    held_or_dead,          // no rank waits
+    nobody_waits,          //
+    recorded,              // no readable dump
 };
 
 // MPI spins while it waits, and with too few CPUs a rank may need long for the little that it has to do. Only

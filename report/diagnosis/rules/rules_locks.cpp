@@ -80,6 +80,27 @@ std::optional<Verdict> locked(const Scene& scene) {
   return v;
 }
 
+// Ranks that look for files of each other.
+std::optional<Verdict> looked_for_in_circle(const Scene& scene) {
+  const Views circle = poll_circle(scene);
+  if (circle.empty()) {
+    return std::nullopt;
+  }
+  Verdict out = begin_hang(scene, {.id = kHangStuck}, {{.state = RankState::stuck, .views = circle}},
+                           scene.in({RankState::waiting}));
+  std::string parts;
+  for (size_t i = 0; i < circle.size() && i < kMostClauses; ++i) {
+    parts += tr("{}{} in {} for {}", i == 0 ? "" : tr(", "), scene.names({circle[i]->rank}),
+                place(circle[i]->where), polled_name(*circle[i]));
+  }
+  const std::string others = waiting_clause(out.waiting, circle.size());
+  say(out,
+      tr("{} have looked for files of each other for {}, none of which exists: {}{}", rank_words(out.ranks),
+         seconds_words(longest(circle)), parts, others.empty() ? "" : tr("; ") + others));
+  out.next.text = tr("let each rank make its file before it waits for the file of another one");
+  return out;
+}
+
 // Locks of multiprocessing whose holders are not known.
 Verdict shared_locks(const Scene& scene, const Views& living, VerdictLevel level) {
   Verdict v = begin_hang(scene, {.id = kHangLock, .level = level, .confidence = Confidence::low},

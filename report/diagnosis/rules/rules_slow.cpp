@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace xpurun::report {
 
@@ -23,96 +24,210 @@ namespace {
 constexpr double kLeastShare = 0.1;
 // Where all ranks lose less of each step, other load of the machine explains that.
 constexpr double kLeastLostS = 1e-3;
+// Of the slow time, by what is wrong with the host.
+constexpr double kLeastCovered = 0.3;
+// Of the time of the run, by slow steps that are over.
+constexpr double kLeastOfRun = 0.01;
+
+bool is_certain(const SpeedFinding& f) {
+  return f.severity == model::SpeedSeverity::warning && f.confidence >= model::Confidence::medium &&
+         f.share >= kLeastShare;
+}
 
 // A warning about a rank or about the whole job that lasts. What costs all steps alike, such as waiting for
 // data, makes no job slower than it was.
-bool counts(const SpeedFinding& f) {
-  return f.severity == model::SpeedSeverity::warning && f.confidence >= model::Confidence::medium &&
-         f.problem != model::SpeedProblem::cause && f.until < 0 && f.share >= kLeastShare &&
+bool lasts(const SpeedFinding& f) {
+  return is_certain(f) && f.problem != model::SpeedProblem::cause && f.until < 0 &&
          (!f.ranks.empty() || f.lost_s >= kLeastLostS);
+}
+
+double lost_in_all(const SpeedFinding& f) {
+  return f.lost_s * static_cast<double>(f.until - f.since);
+}
+
+bool is_spell(const Scene& scene, const SpeedFinding& f) {
+  return is_certain(f) && f.until >= 0 && lost_in_all(f) >= kLeastOfRun * scene.facts.run.elapsed_s;
+}
+
+// The slow steps of now, else those that are over and cost most.
+const SpeedFinding* worst_of(const Scene& scene) {
+  const std::vector<SpeedFinding>& all = scene.facts.slow;
+  if (const auto now = std::find_if(all.begin(), all.end(), lasts); now != all.end()) {
+    return &*now;
+  }
+  const SpeedFinding* worst = nullptr;
+  for (const SpeedFinding& f : all) {
+    worst = is_spell(scene, f) && (worst == nullptr || lost_in_all(f) > lost_in_all(*worst)) ? &f : worst;
+  }
+  return worst;
+}
+
+// The pauses for checkpoints, if they take a large part of the time.
+const model::StagePause* costly_checkpoint(const Scene& scene) {
+  for (const model::StagePause& pause : scene.facts.pauses) {
+    if (pause.stage == model::Stage::checkpoint && pause.share >= kLeastShare) {
+      return &pause;
+    }
+  }
+  return nullptr;
 }
 
 const std::string& words_of(const SpeedFinding& f) {
   return base::spoken() == base::Language::english || f.spoken.empty() ? f.sentence : f.spoken;
 }
 
+// "rank 2 made 150 steps 58 % longer, from step 299 (11:25:38 UTC) to step 449 (11:25:43 UTC), in augment
+// (train.py:6): 1.80 s in all"
+std::string spell_headline(const Scene& scene, const SpeedFinding& f, const std::string& where) {
+  const auto at = [](int64_t step, int64_t wall_ns) {
+    return wall_ns > 0 ? fmt::format("{} ({})", grouped(step), time_of_day(wall_ns)) : grouped(step);
+  };
+  return tr("{} made {} steps {} longer, from step {} to step {}{}: {} in all", scene.names(f.ranks),
+            grouped(f.until - f.since), percent(f.share / (1 - f.share)), at(f.since, f.since_wall_ns),
+            at(f.until, f.until_wall_ns), where, short_seconds(lost_in_all(f)));
+}
+
 std::string headline_of(const Scene& scene, const SpeedFinding& f, const Verdict& v) {
-  if (f.problem != model::SpeedProblem::slow_rank) {
+  const std::string where = v.where.function.empty() ? "" : tr(", in {}", place(v.where));
+  if (f.until >= 0 && !f.ranks.empty() && f.share < 1) {
+    return spell_headline(scene, f, where);
+  }
+  if (f.problem != model::SpeedProblem::slow_rank || f.period > 0) {
     return words_of(f);
   }
   const std::string when = f.since_wall_ns > 0 ? fmt::format(" ({})", time_of_day(f.since_wall_ns)) : "";
   const std::string since =
       f.since < 0 ? tr(" from the first step on") : tr(" since step {}{}", grouped(f.since), when);
-  const std::string where = v.where.function.empty() ? "" : tr(", in {}", place(v.where));
   return tr("{} {} every step {} ({}){}{}", scene.names(f.ranks), pick({"costs", "cost"}, f.ranks.size()),
             percent(f.share), short_seconds(f.lost_s), since, where);
 }
 
+// The part of the slow time that the spell covers.
+double covered(const Scene& scene, const SpeedFinding& f, const model::MachineSpell& spell) {
+  const model::RunManifest& run = scene.facts.run;
+  const int64_t run_end = run.started_wall_ns + std::llround(run.elapsed_s * 1e9);
+  const int64_t end = f.until_wall_ns > 0 ? std::min(f.until_wall_ns, run_end) : run_end;
+  const int64_t begin = std::min(f.since_wall_ns > 0 ? f.since_wall_ns : run.started_wall_ns, end - 1);
+  const int64_t both = std::min(end, spell.end_wall_ns) - std::max(begin, spell.begin_wall_ns);
+  return static_cast<double>(std::max<int64_t>(both, 0)) / static_cast<double>(end - begin);
+}
+
 // "; rank 4 was in calls to the file system for 63 % of the time (read() of /data/x, /data
-// (nfs4 10.0.0.7:/ds))", of the slow ranks, or of any rank where the whole job is slow.
-std::string storage_words(const Scene& scene, const SpeedFinding& f) {
-  const model::MachineSeries* worst = nullptr;
+// (nfs4 10.0.0.7:/ds))", or who had its CPUs; of the slow ranks, or of any rank where the whole job is slow.
+// Where threads get no CPU, the other ranks may be what takes the CPUs. A spell of the start explains no
+// later steps.
+std::string host_words(const Scene& scene, const SpeedFinding& f) {
+  const bool no_cpu = f.cause == model::SlowCause::cpu_contention;
+  std::string words;
   double most = 0;
   for (const model::MachineHistory& machine : scene.facts.machines) {
     for (const model::MachineSeries& s : machine.series) {
-      if (s.fact != model::MachineFact::storage_wait || (!f.ranks.empty() && !f.ranks.contains(s.rank))) {
+      const bool of_cpu = s.fact == model::MachineFact::no_cpu;
+      if ((!of_cpu && (no_cpu || s.fact != model::MachineFact::storage_wait)) ||
+          (!f.ranks.empty() && !f.ranks.contains(s.rank))) {
         continue;
       }
-      for (const model::MachineSpell& spell : telling_spells(s)) {
-        worst = spell.amount > most ? &s : worst;
-        most = std::max(most, spell.amount);
+      for (const model::MachineSpell& spell : no_cpu ? lasting_spells(s) : telling_spells(machine, s)) {
+        const double part = covered(scene, f, spell);
+        const double weight = part < kLeastCovered ? 0 : part * spell.amount;
+        words = weight > most ? machine_words(machine, s, spell.amount) : words;
+        most = std::max(most, weight);
       }
     }
   }
-  return worst == nullptr ? std::string() : tr("; ") + machine_words(*worst, most);
+  return words.empty() ? std::string() : tr("; ") + words;
 }
 
-}  // namespace
-
-std::optional<Verdict> was_slow(const Scene& scene) {
-  const std::vector<SpeedFinding>& all = scene.facts.slow;
-  const auto worst = std::find_if(all.begin(), all.end(), counts);
-  if (worst == all.end()) {
-    return std::nullopt;
-  }
-  const auto ended = scene.facts.run.outcome == model::RunOutcome::interrupted
-                         ? std::optional<Verdict>(Verdict())
-                         : finished(scene);
-  if (!ended) {
-    return std::nullopt;
-  }
-  const SpeedFinding& f = *worst;
-  Verdict v = *ended;
-  v.id = f.ranks.empty() ? kSlowJob : kSlowRank;
+Verdict slow_verdict(const Scene& scene, const SpeedFinding& f, const Verdict& ended) {
+  Verdict v = ended;
+  v.id = f.until >= 0 ? kSlowSpell : f.ranks.empty() ? kSlowJob : kSlowRank;
   v.kind = model::VerdictKind::slow;
   v.level = model::VerdictLevel::suspected;
   v.confidence = f.confidence;
   v.ranks = f.ranks;
   v.where = f.where.empty() ? model::location_of(f.place) : f.where;
+  const auto moment = [](int64_t step, int64_t wall_ns) {
+    return step >= 0 && wall_ns > 0 ? base::utc_iso8601(wall_ns) : std::string();
+  };
   v.slow = {.cause = f.cause,
             .share = f.share,
             .lost_s = f.lost_s,
             .step = f.since,
-            .since = f.since >= 0 && f.since_wall_ns > 0 ? base::utc_iso8601(f.since_wall_ns) : ""};
+            .since = moment(f.since, f.since_wall_ns),
+            .until_step = std::max<int64_t>(f.until, 0),
+            .until = moment(f.until, f.until_wall_ns)};
   for (const RankView& rank : scene.ranks) {
     if (!f.ranks.empty() && rank.rank == f.ranks.lowest()) {
       v.host = rank.host;
       v.pid = rank.pid;
     }
   }
-  const std::string normally = ended->headline;
   const std::string headline = headline_of(scene, f, v);
-  say(v, headline + storage_words(scene, f));
-  for (const SpeedFinding& other : all) {
-    if (words_of(other) != headline && counts(other)) {
+  say(v, headline + host_words(scene, f));
+  for (const SpeedFinding& other : scene.facts.slow) {
+    if (words_of(other) != headline && (lasts(other) || is_spell(scene, other))) {
       v.evidence.push_back(words_of(other));
     }
   }
-  if (!normally.empty()) {
-    v.evidence.push_back(normally);
+  if (!ended.headline.empty()) {
+    v.evidence.push_back(ended.headline);
   }
-  v.next.text = next_step(f);
+  v.next.text = next_step(f, JobState::ended);
   return v;
+}
+
+Verdict checkpoint_verdict(const model::StagePause& pause, const Verdict& ended) {
+  Verdict v = ended;
+  v.id = kSlowPause;
+  v.kind = model::VerdictKind::slow;
+  v.level = model::VerdictLevel::suspected;
+  v.where = model::location_of(pause.place);
+  v.slow = {.cause = model::SlowCause::checkpoint, .share = pause.share};
+  say(v, pause_sentence(pause));
+  v.evidence.push_back(ended.headline);
+  v.next.text = next_step({.cause = model::SlowCause::checkpoint, .ranks = pause.slow}, JobState::ended);
+  return v;
+}
+
+// What all ranks lose alike is no fault of the job, but the next thing to improve.
+std::optional<Verdict> with_costs(const Scene& scene, const Verdict& ended) {
+  const std::vector<SpeedFinding>& all = scene.facts.slow;
+  const auto cost = std::find_if(all.begin(), all.end(), [](const SpeedFinding& f) {
+    return is_certain(f) && f.problem == model::SpeedProblem::cause;
+  });
+  if (cost == all.end()) {
+    return std::nullopt;
+  }
+  Verdict v = ended;
+  v.slow = {.cause = cost->cause, .share = cost->share, .lost_s = cost->lost_s};
+  // The first half is about all ranks already.
+  const bool of_stage = cost->cause == model::SlowCause::input || cost->cause == model::SlowCause::gc;
+  say(v, tr("{}; {}", ended.headline,
+            of_stage ? cause_sentence(*cost, RanksCompared::not_compared) : words_of(*cost)));
+  v.next.text = next_step(*cost, JobState::ended);
+  return v;
+}
+
+}  // namespace
+
+std::optional<Verdict> was_slow(const Scene& scene) {
+  const bool runs = scene.facts.steps_only && scene.facts.run.outcome == model::RunOutcome::running;
+  const auto ended = runs || scene.facts.run.outcome == model::RunOutcome::interrupted
+                         ? std::optional<Verdict>(Verdict())
+                         : finished(scene);
+  if (!ended) {
+    return std::nullopt;
+  }
+  if (const SpeedFinding* worst = worst_of(scene)) {
+    return slow_verdict(scene, *worst, *ended);
+  }
+  if (ended->id != kNoneFinished) {
+    return std::nullopt;
+  }
+  if (const model::StagePause* pause = costly_checkpoint(scene)) {
+    return checkpoint_verdict(*pause, *ended);
+  }
+  return with_costs(scene, *ended);
 }
 
 }  // namespace xpurun::report

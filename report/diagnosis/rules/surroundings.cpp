@@ -26,15 +26,18 @@ constexpr double kFullMemory = 0.99;
 // have its pid.
 constexpr double kOomBeforeDeathS = 60;
 constexpr double kOomAfterDeathS = 2;
+constexpr double kClocksDifferS = 2;  // the kernel's log has a clock of its own
 
 std::string process_words(const KernelEvent& e) {
   const std::string name = e.comm.empty() ? tr("a process") : base::sanitize(e.comm);
   return e.pid > 0 ? tr("{} (pid {})", name, e.pid) : name;
 }
 
-// A process that reached the limit of another control group, which takes no memory from this job.
+// A process that reached the limit of another control group, which takes no memory from this job. Where pids
+// of the kernel's log cannot be compared with the job's, at least one of before the job.
 bool is_of_another_job(const model::RunManifest& run, const KernelEvent& e) {
-  return e.kind == KernelEventKind::oom_kill && e.memory_limit && e.host_pid && e.pid > 0 &&
+  return e.kind == KernelEventKind::oom_kill && e.memory_limit && e.pid > 0 &&
+         (e.host_pid || e.at_s < kClocksDifferS) &&
          std::none_of(run.processes.begin(), run.processes.end(),
                       [&](const model::ProcessRecord& p) { return p.pid == e.pid && p.node == e.node; });
 }
@@ -99,15 +102,35 @@ bool is_broken(model::MachineFact fact) {
     case MachineFact::carrier_changes:
     case MachineFact::pcie_uncorrected:
     case MachineFact::memory_pressure:
+    case MachineFact::no_cpu:
     case MachineFact::storage_wait:
     case MachineFact::space:
     case MachineFact::inodes:
     case MachineFact::port_down:
     case MachineFact::mount_silent:
+    case MachineFact::nvlink_recoveries:
+    case MachineFact::nvlink_down:
+    case MachineFact::ecc_uncorrected:
+    case MachineFact::xid:
+    case MachineFact::gpu_lost:
+    case MachineFact::oom_kills:
       return true;
     default:
       return false;
   }
+}
+
+// At the dump, the rank's main thread slept and wanted no CPU: that it had none before is not why it stands.
+bool wants_no_cpu(const Scene& scene, base::Rank rank) {
+  constexpr double kLittle = 0.1;
+  if (!scene.facts.dump) {
+    return false;
+  }
+  const auto& seen = scene.facts.dump->ranks;
+  const auto found =
+      std::find_if(seen.begin(), seen.end(), [&](const model::RankObservation& o) { return o.rank == rank; });
+  return found != seen.end() && found->alive && found->state == 'S' && found->main_cpu_share < kLittle &&
+         found->main_queue_share < kLittle;
 }
 
 // Around the last progress: what had ended long before, or began after, is no cause.
@@ -118,13 +141,26 @@ void add_machine(const Scene& scene, std::vector<std::string>& out) {
                         : scene.facts.dump                      ? scene.facts.dump->at_s - kBeforeStallS
                                                                 : 0;
   std::vector<std::pair<double, std::string>> lines;
+  // The kernel log has the same Xids, with their processes.
+  const bool logged = std::any_of(scene.facts.kernel.events.begin(), scene.facts.kernel.events.end(),
+                                  [](const KernelEvent& e) { return e.kind == KernelEventKind::xid; });
   for (size_t node = 0; node < scene.facts.machines.size(); ++node) {
-    for (const model::MachineSeries& s : scene.facts.machines[node].series) {
-      for (const model::MachineSpell& spell : telling_spells(s)) {
+    const model::MachineHistory& machine = scene.facts.machines[node];
+    for (const model::MachineSeries& s : machine.series) {
+      if (s.fact == model::MachineFact::xid && logged) {
+        continue;
+      }
+      for (const model::MachineSpell& spell : telling_spells(machine, s)) {
         const double at_s = std::max(0.0, seconds_in(run, spell.begin_wall_ns));
-        if (is_broken(s.fact) && seconds_in(run, spell.end_wall_ns) >= from_s) {
-          lines.emplace_back(at_s, on_host(scene.facts.run, node) +
-                                       tr("{}: {}", moment_words(run, at_s), machine_words(s, spell.amount)));
+        const double end_s = seconds_in(run, spell.end_wall_ns);
+        // A start-up, in which all ranks import, explains no later stall.
+        const bool matters =
+            s.fact != model::MachineFact::no_cpu ||
+            (stall != nullptr && end_s >= std::max(stall->since_s, 0.0) && !wants_no_cpu(scene, s.rank));
+        if (is_broken(s.fact) && matters && end_s >= from_s) {
+          lines.emplace_back(
+              at_s, on_host(scene.facts.run, node) +
+                        tr("{}: {}", moment_words(run, at_s), machine_words(machine, s, spell.amount)));
         }
       }
     }

@@ -54,6 +54,11 @@ bool blocks_loop(const ThreadStack& thread) {
   return runs_loop(thread) && !loop_waits(thread);
 }
 
+std::string exception_of(const AsyncTask& task) {
+  constexpr std::string_view kRaised = "raised ";
+  return task.object.starts_with(kRaised) ? task.object.substr(kRaised.size()) : std::string();
+}
+
 bool waits_for_task_lock(const AsyncTask& task) {
   return task.object == "lock";
 }
@@ -64,7 +69,7 @@ std::vector<const AsyncTask*> last_tasks(const model::ProcessStacks& process) {
     const bool of_another =
         !waits_for_task_lock(task) && std::any_of(process.tasks.begin(), process.tasks.end(),
                                                   [&](const AsyncTask& t) { return t.id == task.awaits; });
-    if (!of_another && !gathers(task)) {
+    if (!of_another && !gathers(task) && exception_of(task).empty()) {
       out.push_back(&task);
     }
   }

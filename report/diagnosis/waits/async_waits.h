@@ -17,6 +17,9 @@ bool blocks_loop(const model::ThreadStack& thread);
 // The line of the user's code that the task is in, with the innermost coroutine as the called function.
 model::CodeLocation place_of(const model::AsyncTask& task);
 
+// The type of the exception that has ended the task, "ValueError"; empty: the task goes on.
+std::string exception_of(const model::AsyncTask& task);
+
 // The task waits for a lock that a task of the list holds.
 bool waits_for_task_lock(const model::AsyncTask& task);
 

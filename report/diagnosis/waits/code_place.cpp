@@ -168,7 +168,7 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
   if (best != nullptr) {
     std::string callee = best->callee;
     if (callee.empty() && called != nullptr) {
-      callee = called->func;
+      callee = called->file.starts_with("<frozen importlib.") ? "import" : called->func;
     }
     model::CodeLocation out{
         .function = best->func, .file = best->file, .line = best->line, .callee = std::move(callee)};

@@ -1,5 +1,6 @@
 #include "report/diagnosis/waits/thread_waits.h"
 
+#include "common/base/os/system_call.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -86,8 +87,13 @@ std::vector<const ThreadStack*> threads_in_acquire(const ProcessStacks& process)
 
 bool writes_to_full_pipe(const ThreadStack& thread) {
   // A write to a pipe with room returns at once, so a thread that sleeps in the call has met a full pipe.
-  return thread.state == 'S' && (thread.syscall == "write" || thread.syscall == "writev") &&
-         thread.syscall_file.starts_with("pipe:");
+  return thread.state == 'S' && is_full(thread.syscall, thread.syscall_file, thread.peers);
+}
+
+bool is_full(std::string_view syscall, std::string_view file, const std::vector<base::Pid>& peers) {
+  const bool writes = base::kind_of_name(syscall) == base::CallKind::send;
+  // Of other sockets no peer is known: the network may be slow.
+  return writes && (file.starts_with("pipe:") || (file.starts_with("socket:") && !peers.empty()));
 }
 
 std::string pool_name(const ThreadStack& thread) {
@@ -113,6 +119,41 @@ std::vector<const ThreadStack*> pool_of_waiters(const ProcessStacks& process) {
   const auto full = std::find_if(pools.begin(), pools.end(),
                                  [&](const auto& pool) { return !with_others.contains(pool.first); });
   return full == pools.end() ? std::vector<const ThreadStack*>() : full->second;
+}
+
+namespace {
+
+bool is_of_import(const Frame& f) {
+  return f.kind == FrameKind::python && f.file.starts_with("<frozen importlib.");
+}
+
+// The innermost module whose top level the thread runs because of an import; null: none.
+const Frame* imported_module(const ThreadStack& thread) {
+  const Frame* module = nullptr;
+  for (const Frame& f : thread.frames) {
+    if (module != nullptr && is_of_import(f)) {
+      return module;
+    }
+    module = module == nullptr && f.kind == FrameKind::python && f.func == "<module>" ? &f : module;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Import awaited_import(const ProcessStacks& process, const ThreadStack& waiter) {
+  const auto inner = std::find_if(waiter.frames.begin(), waiter.frames.end(),
+                                  [](const Frame& f) { return f.kind == FrameKind::python; });
+  if (inner == waiter.frames.end() || !is_of_import(*inner) ||
+      (last_component(inner->func) != "acquire" && inner->func != "_lock_unlock_module")) {
+    return {};
+  }
+  for (const ThreadStack& t : process.threads) {
+    if (const Frame* module = &t == &waiter ? nullptr : imported_module(t)) {
+      return {.thread = &t, .module = module};
+    }
+  }
+  return {};
 }
 
 std::vector<Frame> interrupted_frames(const ThreadStack& thread) {

@@ -7,6 +7,7 @@
 #include "common/model/verdict.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::report {
@@ -21,14 +22,24 @@ bool acquires_lock(const model::ThreadStack& thread);
 bool waits_for_shared_lock(const model::ThreadStack& thread);
 std::vector<const model::ThreadStack*> threads_in_acquire(const model::ProcessStacks& process);
 
-// Blocked in a write to a pipe: the pipe is full and no process reads.
+// Blocked in a write to a pipe, or to a local socket: it is full and no process reads.
 bool writes_to_full_pipe(const model::ThreadStack& thread);
+// The same of a call of any thread that sleeps in it.
+bool is_full(std::string_view syscall, std::string_view file, const std::vector<base::Pid>& peers);
 
 // The threads of a pool of concurrent.futures of which all wait for a result themselves, so that no thread is
 // left for the tasks that they wait for. Empty if there is no such pool.
 std::vector<const model::ThreadStack*> pool_of_waiters(const model::ProcessStacks& process);
 // "ThreadPoolExecutor-0": the name of a pool's thread without its number.
 std::string pool_name(const model::ThreadStack& thread);
+
+// A module that a thread is importing, and the thread.
+struct Import {
+  const model::ThreadStack* thread = nullptr;
+  const model::Frame* module = nullptr;
+};
+// What the thread waits for, if it waits until another thread has imported a module; empty otherwise.
+Import awaited_import(const model::ProcessStacks& process, const model::ThreadStack& waiter);
 
 // The frames that a signal handler of Python has interrupted; empty outside of one.
 std::vector<model::Frame> interrupted_frames(const model::ThreadStack& thread);

@@ -36,6 +36,9 @@ struct NativePattern {
   std::string_view what;  // empty: see native_name()
 };
 
+constexpr std::string_view kInput = later("line on its standard input");
+constexpr std::string_view kDebuggerInput = later("command on its standard input (pdb)");
+
 constexpr PythonPattern kPython[] = {
     // torch
     {"torch/distributed/distributed_c10d.py",
@@ -98,6 +101,10 @@ constexpr PythonPattern kPython[] = {
      "all_reduce all_gather* reduce_scatter* broadcast* barrier reduce gather scatter* all_to_all* alltoall*",
      WaitKind::collective, ""},
     {"paddle/distributed/communication/", "send recv", WaitKind::point_to_point, ""},
+    // prompts
+    {"/cmd.py", "cmdloop", WaitKind::input, kDebuggerInput},
+    {"/getpass.py", "getpass unix_getpass fallback_getpass", WaitKind::input, kInput},
+    {"debugpy/", "wait_for_client", WaitKind::input, later("debugger that attaches (debugpy)")},
     // Helper processes come before the locks that they are built from.
     {"torch/utils/data/dataloader.py", "_try_get_data _get_data _shutdown_workers", WaitKind::helper,
      later("dataloader worker")},
@@ -111,6 +118,7 @@ constexpr PythonPattern kPython[] = {
     {"/threading.py", "wait wait_for acquire __enter__", WaitKind::lock, later("lock")},
     {"/queue.py", "get put join", WaitKind::lock, later("queue")},
     {"/multiprocessing/queues.py", "get put join", WaitKind::lock, later("queue")},
+    {"/multiprocessing/managers.py", "_callmethod", WaitKind::lock, later("manager")},
     {"/multiprocessing/connection.py", "wait", WaitKind::lock, later("pipe")},
     {"/multiprocessing/synchronize.py", "*", WaitKind::lock, later("lock")},
     {"/multiprocessing/pool.py", "get wait join", WaitKind::lock, later("pool")},
@@ -175,6 +183,7 @@ constexpr NativePattern kNative[] = {
     {"hipMemcpy", WaitKind::gpu, later("GPU copy")},
     {"PyThread_acquire_lock", WaitKind::lock, later("lock")},
     {"lock_PyThread_acquire_lock", WaitKind::lock, later("lock")},
+    {"builtin_input", WaitKind::input, kInput},
     {"rlock_acquire", WaitKind::lock, later("lock")},
     {"PyMutex_Lock", WaitKind::lock, later("lock")},
     {"_PyMutex_Lock", WaitKind::lock, later("lock")},
@@ -357,6 +366,11 @@ std::optional<Wait> find_called_wait(const std::vector<Frame>& frames) {
       std::find_if(frames.begin(), frames.end(), [](const Frame& f) { return f.kind == FrameKind::python; });
   if (innermost == frames.end()) {
     return std::nullopt;
+  }
+  const std::string& callee = innermost->callee;
+  if (callee == "input" || callee.ends_with("stdin.readline") || callee.ends_with("stdin.read") ||
+      callee.ends_with("stdin.buffer.read")) {
+    return Wait{.kind = WaitKind::input, .what = std::string(kInput), .where = place_of(frames)};
   }
   if (innermost->callee.ends_with(".acquire")) {
     return Wait{.kind = WaitKind::lock, .what = "lock", .where = place_of(frames)};

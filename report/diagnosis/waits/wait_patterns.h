@@ -20,11 +20,13 @@ enum class WaitKind {
   kernel,          // a kernel that is known to wait for no peer
   lock,            // lock, condition, thread or queue of the same process
   helper,          // dataloader worker or child process
+  input,           // a person at the prompt of the program or of its debugger
 };
 
 // Waits of the first four kinds end when other ranks act; the other kinds concern the rank alone.
 constexpr bool waits_for_peers(WaitKind kind) {
-  return kind != WaitKind::lock && kind != WaitKind::helper && kind != WaitKind::kernel;
+  return kind != WaitKind::lock && kind != WaitKind::helper && kind != WaitKind::kernel &&
+         kind != WaitKind::input;
 }
 
 struct Wait {

@@ -1,13 +1,18 @@
 #include "report/events/files/importers.h"
 
 #include "common/base/os/io.h"
+#include "common/base/strings.h"
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
+#include "report/events/foreign/execution_trace.h"
 #include "report/events/foreign/nccl_inspector.h"
 #include "report/events/foreign/nsys_export.h"
 #include "report/events/foreign/otlp_trace.h"
+#include "report/events/foreign/perfetto/trace.h"
 #include "report/events/foreign/torch_profiler.h"
-#include "report/events/foreign/xpu_timer_trace.h"
+#include "report/events/foreign/trace_text.h"
+#include "report/events/foreign/xpu_timer/matmuls.h"
+#include "report/events/foreign/xpu_timer/trace.h"
 
 #include <fmt/format.h>
 
@@ -25,11 +30,44 @@ constexpr std::array<std::string_view, 1> kXpuTimer{".timeline"};
 constexpr std::array<std::string_view, 2> kTorch{".pt.trace.json", ".pt.trace.json.gz"};
 constexpr std::array<std::string_view, 1> kNsys{".sqlite"};
 constexpr std::array<std::string_view, 1> kOtlp{".otlp.json"};
+constexpr std::array<std::string_view, 1> kChakra{".et"};
+constexpr size_t kJsonHead = size_t{16} << 10;
 
 base::Result<RecordOwner> owner_of_ours(const std::string& path) {
   XPURUN_TRY_ASSIGN(const model::EventFileHeader header, read_record_header(path));
   const base::Rank rank = std::max(header.rank, base::kNoRank);
   return RecordOwner{rank, header.host, rank == base::kNoRank ? header.pid : 0};
+}
+
+// Files of several kinds end in ".json"; their first bytes tell.
+bool is_execution_trace(const std::string& path) {
+  const auto text = TraceText::open(path);
+  std::string head(kJsonHead, '\0');
+  head.resize(
+      !text ? 0
+            : static_cast<size_t>((*text)->sgetn(head.data(), static_cast<std::streamsize>(head.size()))));
+  return begins_execution_trace(head);
+}
+
+base::Result<RecordOwner> owner_of_json(const std::string& path) {
+  return is_execution_trace(path) ? owner_of_execution_trace(path) : owner_of_torch_file(path);
+}
+
+base::Status add_json(Activity& out, const std::string& path) {
+  return is_execution_trace(path) ? add_execution_trace(out, path) : add_torch_trace(out, path);
+}
+
+// Of xpu_timer's xpu_timer_gen_trace_timeline: "matmul_dp2.bin", and "trace_dp2.bin" for Perfetto.
+bool is_matmul_file(const std::string& path) {
+  return base::base_name(path).starts_with("matmul");
+}
+
+base::Result<std::vector<RecordOwner>> owners_of_bin(const std::string& path) {
+  return is_matmul_file(path) ? owners_of_xpu_timer_matmuls(path) : owners_of_perfetto_trace(path);
+}
+
+base::Status add_bin(Activity& out, const std::string& path) {
+  return is_matmul_file(path) ? add_xpu_timer_matmuls(out, path) : add_perfetto_trace(out, path);
 }
 
 constexpr std::array kImporters{
@@ -42,13 +80,20 @@ constexpr std::array kImporters{
     Importer{.name = "torch.profiler",
              .endings = kTorch,
              .named_ending = ".json",
-             .owner = owner_of_torch_file,
-             .read = add_torch_trace},
+             .owner = owner_of_json,
+             .read = add_json},
+    Importer{
+        .name = "Chakra", .endings = kChakra, .owner = owner_of_execution_trace, .read = add_chakra_trace},
     Importer{.name = "nsys", .endings = kNsys, .owner = owner_of_nsys_export, .read = add_nsys_export},
     Importer{.name = "NCCL inspector",
              .named_ending = ".log",
              .owner = owner_of_inspector_log,
              .read = add_inspector_log},
+    Importer{.name = "Perfetto",
+             .named_ending = ".perfetto-trace",
+             .read = add_perfetto_trace,
+             .owners = owners_of_perfetto_trace},
+    Importer{.name = "xpu_timer", .named_ending = ".bin", .read = add_bin, .owners = owners_of_bin},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace xpurun::report {
 
@@ -19,8 +20,11 @@ struct Importer {
   std::span<const std::string_view> endings;
   std::string_view named_ending;
   base::Result<RecordOwner> (*owner)(const std::string& path) = nullptr;
-  // Adds the file; null for our files, which hold more than slices.
+  // Adds the file; null for our files, which hold more than slices. Of a file of several processes it adds
+  // the one with the rank of `out`, or without a rank the one with its pid.
   base::Status (*read)(Activity& out, const std::string& path) = nullptr;
+  // Of a file of several processes, instead of `owner`.
+  base::Result<std::vector<RecordOwner>> (*owners)(const std::string& path) = nullptr;
 
   bool is_ours() const { return read == nullptr; }
 };

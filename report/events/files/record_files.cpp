@@ -76,17 +76,24 @@ RecordFiles record_files(const std::string& place) {
   return out;
 }
 
-base::Result<RecordOwner> owner_of(const RecordFile& file) {
+base::Result<std::vector<RecordOwner>> owners_of(const RecordFile& file) {
   if (file.importer == nullptr) {
     return base::fail(
-        fmt::format("{} is not a file of a known form (.xev, .xsp, .timeline, .json, .json.gz)", file.path));
+        fmt::format("{} is not a file of a known form (.xev, .xsp, .timeline, .json, .json.gz, .et, .sqlite, "
+                    ".perfetto-trace)",
+                    file.path));
   }
-  return file.importer->owner(file.path);
+  if (file.importer->owners != nullptr) {
+    return file.importer->owners(file.path);
+  }
+  XPURUN_TRY_ASSIGN(RecordOwner owner, file.importer->owner(file.path));
+  return std::vector<RecordOwner>{std::move(owner)};
 }
 
-base::Status add_to_record(RankRecord& record, const RecordFile& file, bool& complete) {
+base::Status add_to_record(RankRecord& record, const RecordFile& file, const RecordOwner& owner,
+                           bool& complete) {
   if (!file.importer->is_ours()) {
-    Activity activity;
+    Activity activity{.rank = owner.rank, .pid = owner.pid, .host = owner.host};
     XPURUN_TRY(file.importer->read(activity, file.path));
     complete = activity.complete;
     add_foreign(record, activity);

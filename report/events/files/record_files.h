@@ -24,11 +24,12 @@ struct RecordFiles {
 // counts. Links in directories are not followed: "latest" would give the calls twice.
 RecordFiles record_files(const std::string& place);
 
-// Whose file it is. An error says why it is left out.
-base::Result<RecordOwner> owner_of(const RecordFile& file);
+// Whose file it is; some forms hold several processes. An error says why it is left out.
+base::Result<std::vector<RecordOwner>> owners_of(const RecordFile& file);
 
-// Adds the file to the record of its process; `record.whole` is set if the file holds every call. Says in
-// `complete` whether the end was there.
-base::Status add_to_record(RankRecord& record, const RecordFile& file, bool& complete);
+// Adds what the file has of `owner` to its record; `record.whole` is set if the file holds every call. Says
+// in `complete` whether the end was there.
+base::Status add_to_record(RankRecord& record, const RecordFile& file, const RecordOwner& owner,
+                           bool& complete);
 
 }  // namespace xpurun::report

@@ -12,6 +12,17 @@ namespace {
 // The GPU of a tool that does not say which one it is.
 constexpr std::string_view kSomeGpu = "GPU";
 
+// Calls that xpurun timed itself, read again from its Perfetto trace: they may have been sampled. What CUPTI
+// recorded is all of the work.
+bool is_timed_by_us(const Activity& activity) {
+  return std::any_of(activity.calls.begin(), activity.calls.end(), [](const Call& call) {
+    return std::any_of(call.arguments.begin(), call.arguments.end(), [](const Argument& a) {
+      const auto* text = std::get_if<std::string>(&a.value);
+      return a.name == "source" && text != nullptr && *text != "cupti";
+    });
+  });
+}
+
 class Translator {
  public:
   Translator(RankRecord& record, const Activity& from) : record_(record), from_(from) {}
@@ -80,14 +91,14 @@ class Translator {
                             .stage = call.stage,
                             .name = name->second,
                             .thread = thread});
-    if (call.stage == model::Stage::mark && slice.end_ns() >= last_step_.begin_ns) {
+    // A step of another tool has a begin and an end; a mark of ours stands between two steps.
+    if (call.stage == model::Stage::mark && slice.duration_ns > 0 && slice.end_ns() >= last_step_.begin_ns) {
       last_step_ = spans_.spans.back();
       last_step_.begin_ns = slice.end_ns();
     }
   }
 
   void finish() {
-    // A step of another tool has a begin and an end; our mark stands between two steps.
     if (last_step_.begin_ns > 0) {
       spans_.spans.push_back(last_step_);
     }
@@ -102,7 +113,7 @@ class Translator {
     if (!spans_.spans.empty()) {
       record_.spans.push_back(std::move(spans_));
     }
-    record_.whole = true;
+    record_.whole = !from_.placed && !is_timed_by_us(from_);
   }
 
   RankRecord& record_;

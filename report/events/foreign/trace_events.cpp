@@ -216,7 +216,8 @@ class Buffer {
 
 class EventReader {
  public:
-  EventReader(std::istream& text, const TraceEvents::Handler& handler) : buffer_(text), handler_(handler) {}
+  EventReader(std::istream& text, const TraceEvents::Handler& handler, std::string_view list)
+      : buffer_(text), handler_(handler), list_(list) {}
 
   TraceEvents::End read() {
     const char first = peek();
@@ -294,7 +295,7 @@ class EventReader {
       if (found != Found::yes) {
         return end(false);
       }
-      if (key == "traceEvents" && peek() == '[') {
+      if (key == list_ && peek() == '[') {
         take();
         has_list = true;
         if (!list()) {
@@ -363,6 +364,7 @@ class EventReader {
 
   Buffer buffer_;
   const TraceEvents::Handler& handler_;
+  std::string_view list_;
 };
 
 constexpr std::string_view kEscapes = "\"\\/bfnrt";
@@ -392,8 +394,8 @@ uint32_t code_at(std::string_view text, size_t at) {
 
 }  // namespace
 
-TraceEvents::End TraceEvents::read(std::istream& text, const Handler& handler) {
-  return EventReader(text, handler).read();
+TraceEvents::End TraceEvents::read(std::istream& text, const Handler& handler, std::string_view list) {
+  return EventReader(text, handler, list).read();
 }
 
 std::string unescaped(std::string_view text) {

@@ -1,6 +1,7 @@
 // TraceEvents: the events of a Chrome trace in JSON, one after the other, as text. The file is an object with
-// a list "traceEvents", or the list itself. Tolerant: what is wrong with one event concerns this event alone.
-// About ten times as fast as a reader that makes a tree or calls back for each value.
+// a list "traceEvents", or the list itself. Other files that are one list of objects are read in the same
+// way. Tolerant: what is wrong with one event concerns this event alone. About ten times as fast as a reader
+// that makes a tree or calls back for each value.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +46,8 @@ class TraceEvents {
     too_long,  // one event is longer than kLongestTraceEvent
     no_list,   // there is no list of events
   };
-  static End read(std::istream& text, const Handler& handler);
+  // `list`: the name of the list.
+  static End read(std::istream& text, const Handler& handler, std::string_view list = "traceEvents");
 };
 
 // Without escapes; a wrong escape stays as it is written.

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/model/speed/idle_time.h"
-#include "report/speed/rank_roles.h"
+#include "report/speed/roles/rank_roles.h"
 
 namespace xpurun::report {
 

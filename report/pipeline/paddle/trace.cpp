@@ -44,8 +44,8 @@ std::string row_name(const model::PipelineStage& stage, std::string_view separat
 
 class Writer {
  public:
-  Writer(OutputFile& out, const model::PipelineReport& report, PaddleTrace form)
-      : out_(out), report_(report), form_(form) {}
+  Writer(OutputFile& out, const model::PipelineReport& report, PaddleTrace form, JobNames names)
+      : out_(out), report_(report), form_(form), names_(names) {}
 
   void write() {
     out_.write("{\"traceEvents\": [");
@@ -75,7 +75,9 @@ class Writer {
 
   void put_pair(const std::string& name, std::string_view category, const Json& row, int64_t begin_ns,
                 int64_t end_ns, std::string_view colour) {
-    Json event{{"name", name}, {"cat", category}, {"ph", "B"}, {"pid", 0}, {"tid", row}};
+    const auto ms = static_cast<double>(end_ns - begin_ns) / 1e6;
+    const std::string shown = names_ == JobNames::plain ? name : fmt::format("{} ({:.3f} ms)", name, ms);
+    Json event{{"name", shown}, {"cat", category}, {"ph", "B"}, {"pid", 0}, {"tid", row}};
     if (!colour.empty()) {
       event["cname"] = colour;
     }
@@ -145,13 +147,15 @@ class Writer {
   OutputFile& out_;
   const model::PipelineReport& report_;
   PaddleTrace form_;
+  JobNames names_;
   bool first_ = true;
 };
 
 }  // namespace
 
-void write_paddle_trace(OutputFile& out, const model::PipelineReport& report, PaddleTrace form) {
-  Writer(out, report, form).write();
+void write_paddle_trace(OutputFile& out, const model::PipelineReport& report, PaddleTrace form,
+                        JobNames names) {
+  Writer(out, report, form, names).write();
 }
 
 }  // namespace xpurun::report

@@ -11,11 +11,14 @@
 namespace xpurun::report {
 
 enum class PaddleTrace { chrome, perfetto };
+// "forward_3", as Paddle's tool writes, or "forward_3 (12.250 ms)", as its document says.
+enum class JobNames { plain, with_durations };
 
 inline constexpr std::string_view kPaddleChromeFile = "pipeline_profile.json";
 inline constexpr std::string_view kPaddlePerfettoFile = "pipeline_profile_perfetto.json";
 
 // Without finish().
-void write_paddle_trace(OutputFile& out, const model::PipelineReport& report, PaddleTrace form);
+void write_paddle_trace(OutputFile& out, const model::PipelineReport& report, PaddleTrace form,
+                        JobNames names = JobNames::plain);
 
 }  // namespace xpurun::report

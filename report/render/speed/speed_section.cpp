@@ -123,6 +123,7 @@ data function_data(const model::CapturedFunction& f) {
   data d;
   d.set("culprit", stands_out && !f.waits && f.ranks_own > f.own);
   d.set("name", (f.worker ? tr("worker: ") : "") + place_of(f));
+  put_text(d, "stack", stands_out ? base::sanitize(f.stack) : "");
   d.set("own", share(f.own));
   d.set("total", share(f.total));
   d.set("ranks", f.ranks.brief());
@@ -142,6 +143,7 @@ data work_data(const model::CapturedWork& w) {
   d.set("path", share(w.path));
   d.set("total", share(w.share));
   d.set("count", grouped(static_cast<int64_t>(w.count)));
+  d.set("median", work_duration(w.median_s));
   d.set("mean", work_duration(w.mean_s));
   d.set("spread", work_duration(w.spread_s));
   d.set("ranks", w.ranks.brief());

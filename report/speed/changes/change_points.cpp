@@ -32,6 +32,7 @@ constexpr double kPartSpreads = 4.5;
 constexpr double kRampSlack = 0.01;
 constexpr double kRampSum = 0.5;
 constexpr double kStepFitsBetter = 0.85;
+constexpr double kNoRamp = 0.93;     // of the sum of squared residues, of a change of level over a slope
 constexpr int64_t kRampParts = 400;  // steps; two ramps that are not further apart are one
 
 std::vector<double> numbers(const auto& values) {
@@ -291,6 +292,16 @@ std::optional<model::StepChange> ChangeDetector::ramp() {
   const auto latest = std::span(values_).last(std::min(values_.size(), kRampWindow));
   if (latest.front().step <= reference_.back().step || !differs(start_, latest, settings_.least_ramp)) {
     return {};
+  }
+  const Fit all = fit(numbers(values_));
+  const double after = median(numbers(std::span(values_).subspan(all.split)));
+  if (all.split >= kLeastBefore && all.step < kNoRamp * all.line &&
+      values_[all.split].step > reference_.back().step && after - start_.level >= std::log1p(kVeryLarge)) {
+    // Steps that vary much, as those of a loader with workers, hide one change from the other tests.
+    const size_t step = values_[all.split].step;
+    const auto shift = change_of(model::ChangeKind::level_shift, step, next_ - 1, start_.level, after);
+    forget_before(step);
+    return shift;
   }
   const auto change = change_of(model::ChangeKind::ramp, risen_ > fallen_ ? rise_step_ : fall_step_,
                                 next_ - 1, start_.level, median(numbers(latest)));

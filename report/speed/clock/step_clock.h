@@ -33,6 +33,7 @@ struct GpuStart {
   bool collective = false;
   // The call was the first of this kind since the step before had ended on the host.
   bool first_of_step = false;
+  uint64_t number = 0;  // of a collective, in its communicator; 0: unknown
 };
 
 // Whether a timed call tells when the GPU began it; `flags` are of wire::EventFlag.

@@ -111,6 +111,17 @@ double rank_sum_probability(std::span<const double> a, std::span<const double> b
   return a.size() < 2 || b.size() < 2 ? 1 : std::erfc(rank_sum(a, b).z / std::sqrt(2.0));
 }
 
+double binomial_tail(size_t trials, size_t least, double p) {
+  const auto n = static_cast<double>(trials);
+  double out = 0;
+  for (size_t i = least; i <= trials; ++i) {
+    const auto k = static_cast<double>(i);
+    out += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(p) +
+                    (n - k) * std::log1p(-p));
+  }
+  return out;
+}
+
 int64_t median_of_others(std::span<const int64_t> sorted, int64_t own) {
   const auto at = static_cast<size_t>(std::lower_bound(sorted.begin(), sorted.end(), own) - sorted.begin());
   const auto other = [&](size_t i) { return sorted[i < at ? i : i + 1]; };

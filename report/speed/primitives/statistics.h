@@ -23,6 +23,9 @@ int64_t median_of_others(std::span<const int64_t> sorted, int64_t own);
 // least the usual one. `residues` are the distances from the mean, in the order of time.
 double lasting_variance(std::span<const double> residues);
 
+// The probability of at least `least` successes in `trials`, each of probability p, 0 < p < 1.
+double binomial_tail(size_t trials, size_t least, double p);
+
 // Mann-Whitney, by the normal approximation with correction for ties.
 struct RankSum {
   double superiority = 0.5;  // probability that a value of `b` is larger than one of `a`; ties count half

@@ -3,10 +3,10 @@
 #include "report/speed/primitives/statistics.h"
 #include "report/speed/ranks/call_counts.h"
 #include "report/speed/ranks/launches.h"
+#include "report/speed/ranks/matmul_shapes.h"
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <optional>
 
 namespace xpurun::report {
@@ -16,18 +16,20 @@ namespace {
 using model::SlowCause;
 using model::Stage;
 
-constexpr double kSlowShapes = 0.08;  // slowdown of equal matmuls that is a cause
-constexpr size_t kLeastOfShape = 3;   // samples
-constexpr double kMostOfMedian = 20;  // a sample counts as at most 20 times the median
 constexpr double kLeastFaults = 1;    // major page faults of a step
 constexpr double kStarved = 20e-6;    // s from call to start: the GPU had waited for the call
 constexpr double kLostByOthers = 2;   // times the CPU time that the ranks use more than others
 constexpr double kAlsoLost = 0.2;     // of what the blamed ranks lose
+constexpr double kMostBetween = 0.8;  // of the excess
+constexpr double kLongerBetween = 3;  // times the time of the others
 constexpr double kOtherShapes = 0.3;
-constexpr double kMoreCalls = 1.03;    // times as many as usual
-constexpr double kLeastReads = 5;      // of a step
-constexpr double kMoreReads = 4;       // times as many as on another rank
-constexpr double kIdleUntil = 100e-6;  // s from call to start: the GPU was idle at the call
+constexpr double kMoreCalls = 1.03;       // times as many as usual
+constexpr double kMoreCollectives = 1.5;  // times as many as before
+constexpr double kMoreCpu = 1.3;          // times the CPU time of the others
+constexpr double kBusy = 0.8;             // of the own time
+constexpr double kLeastReads = 5;         // of a step
+constexpr double kMoreReads = 4;          // times as many as on another rank
+constexpr double kIdleUntil = 100e-6;     // s from call to start: the GPU was idle at the call
 constexpr double kHalf = 0.5;
 constexpr double kMostRanks = 0.75;   // share of the ranks from which on a change is one of the job
 constexpr double kSlowFault = 10e-3;  // s of one page fault: a read of a slow disk
@@ -84,87 +86,6 @@ void name_taker(const std::vector<RankMeans>& means, const std::vector<bool>& ra
   });
 }
 
-std::vector<double> within(const std::vector<TimedSample>& samples, const JobSteps& job, size_t rank,
-                           StepWindow window) {
-  std::vector<double> out;
-  for (const TimedSample& one : samples_within(samples, job, rank, window)) {
-    out.push_back(one.seconds);
-  }
-  return out;
-}
-
-// The mean: on a GPU that is shared, most kernels are as fast as ever.
-double capped_mean(std::vector<double>& values) {
-  const double most = kMostOfMedian * quantile(values, 0.5);
-  double sum = 0;
-  for (const double one : values) {
-    sum += std::min(one, most);
-  }
-  return sum / static_cast<double>(values.size());
-}
-
-// Mean over the matmul shapes, weighted by their time, of: the blamed ranks' time over the others' time.
-double slower_shapes(const JobSteps& job, const std::vector<bool>& blamed, StepWindow window) {
-  std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> times;
-  for (size_t r = 0; r < job.ranks(); ++r) {
-    for (const auto& [shape, samples] : job.rank(r).shapes) {
-      std::vector<double> seconds = within(samples, job, r, window);
-      if (seconds.size() >= kLeastOfShape) {
-        auto& [slow, others] = times[shape];
-        (blamed[r] ? slow : others).push_back(capped_mean(seconds));
-      }
-    }
-  }
-  double slow_s = 0;
-  double usual_s = 0;
-  for (auto& [shape, both] : times) {
-    auto& [slow, others] = both;
-    if (!slow.empty() && !others.empty()) {
-      slow_s += quantile(slow, 0.5);
-      usual_s += quantile(others, 0.5);
-    }
-  }
-  return usual_s > 0 ? slow_s / usual_s - 1 : 0;
-}
-
-// The share of the blamed ranks' matmuls, by time, whose shape no other rank has.
-double other_shapes(const JobSteps& job, const std::vector<bool>& blamed, StepWindow window) {
-  std::map<std::string, bool> known;
-  for (size_t r = 0; r < job.ranks(); ++r) {
-    for (const auto& [shape, samples] : job.rank(r).shapes) {
-      if (!blamed[r] && !samples.empty()) {
-        known[shape] = true;
-      }
-    }
-  }
-  size_t count = 0;
-  double all = 0;
-  double other = 0;
-  for (size_t r = 0; r < job.ranks(); ++r) {
-    for (const auto& [shape, samples] : job.rank(r).shapes) {
-      const std::vector<double> seconds = blamed[r] ? within(samples, job, r, window) : std::vector<double>();
-      const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
-      count += seconds.size();
-      all += sum;
-      other += known.contains(shape) ? 0 : sum;
-    }
-  }
-  return !known.empty() && count >= kLeastOfShape && all > 0 ? other / all : 0;
-}
-
-// Whether replays of graphs take more of the blamed ranks' timed work than matmuls do.
-bool mostly_graphs(const JobSteps& job, const std::vector<bool>& blamed, StepWindow window) {
-  double graphs = 0;
-  for (size_t r = 0; r < job.ranks(); ++r) {
-    for (const auto& [shape, samples] : job.rank(r).shapes) {
-      const std::vector<double> seconds = blamed[r] ? within(samples, job, r, window) : std::vector<double>();
-      const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
-      graphs += shape.starts_with(kGraphShape) ? sum : -sum;
-    }
-  }
-  return graphs > 0;
-}
-
 // From the call to the start on the GPU, of the blamed ranks and of the others; medians of the ranks'
 // medians.
 struct Delays {
@@ -192,32 +113,6 @@ Delays launch_delays(const JobSteps& job, const std::vector<bool>& blamed, StepW
   Delays out{.blamed_s = quantile(slow, 0.5), .others_s = quantile(others, 0.5)};
   out.starved = stand_out || (shortest <= kStarved && out.others_s > 2 * kStarved);
   return out;
-}
-
-// How much longer the same matmuls take than before: the median of the ranks, most of which have to show it;
-// else 0.
-double slower_than_before(const JobSteps& job, StepWindow before, StepWindow after) {
-  std::vector<double> ratios;
-  size_t slow = 0;
-  for (size_t r = 0; r < job.ranks(); ++r) {
-    double before_s = 0;
-    double after_s = 0;
-    for (const auto& [shape, samples] : job.rank(r).shapes) {
-      std::vector<double> earlier = within(samples, job, r, before);
-      std::vector<double> later = within(samples, job, r, after);
-      if (std::min(earlier.size(), later.size()) >= kLeastOfShape) {
-        before_s += capped_mean(earlier);
-        after_s += capped_mean(later);
-      }
-    }
-    if (before_s > 0) {
-      ratios.push_back(after_s / before_s - 1);
-      slow += ratios.back() >= kSlowShapes ? 1 : 0;
-    }
-  }
-  const bool most =
-      !ratios.empty() && static_cast<double>(slow) >= kMostRanks * static_cast<double>(ratios.size());
-  return most ? quantile(ratios, 0.5) : 0;
 }
 
 // Launch latencies now and before, if the queues of most GPUs were full before and are empty now; else
@@ -303,6 +198,27 @@ std::optional<Cause> more_work(const JobSteps& job, const std::vector<bool>& bla
   return out;
 }
 
+// Whether the passes themselves compute longer, as with a larger batch: of that, CPU times are the only sign
+// without a GPU.
+void look_at_passes(const std::vector<RankMeans>& means, const std::vector<bool>& blamed,
+                    const std::vector<bool>& others, Cause& cause) {
+  const Part passes = [](const RankMeans& m) { return m.backward_cpu_s; };
+  const Part cpu = [](const RankMeans& m) { return known_or_zero(m.cpu_s); };
+  const double here = median_of(means, blamed, cpu);
+  const double usual = median_of(means, others, cpu);
+  const bool longer = usual > 0 && here >= kMoreCpu * usual &&
+                      median_of(means, blamed, passes) >= kMoreCpu * median_of(means, others, passes);
+  // Who computes longer also waits longer for a CPU.
+  const double more_s =
+      here + median_of(means, blamed, lost_cpu) - usual - median_of(means, others, lost_cpu);
+  if (!longer || more_s < kHalf * cause.excess_s) {
+    return;
+  }
+  cause.computes = here / usual;
+  cause.cpu_busy = here + median_of(means, blamed, lost_cpu) >=
+                   kBusy * median_of(means, blamed, [](const RankMeans& m) { return m.own_s; });
+}
+
 Cause cause_by_times(const JobSteps& job, const MeansOfWindow& now, const Blame& blame,
                      const MeansOfWindow* before) {
   const std::vector<RankMeans>& means = now.means;
@@ -334,7 +250,11 @@ Cause cause_by_times(const JobSteps& job, const MeansOfWindow& now, const Blame&
                      [usual](const RankMeans& m) { return lost_cpu(m) - usual * known_or_zero(m.cpu_s); });
   };
   const double alone = unexplained(means) - (before != nullptr ? unexplained(before->means) : 0);
-  const double delay = lost >= kLostByOthers * used ? std::min(lost, alone) : 0;
+  // A rank that other programs keep from the CPU lacks it in all stages, not between them only.
+  const bool between_only = stage_excess(Stage::other) >= kMostBetween * total &&
+                            median_of(means, blamed, stage_part(Stage::other)) >=
+                                kLongerBetween * median_of(means, others, stage_part(Stage::other));
+  const double delay = lost >= kLostByOthers * used && !between_only ? std::min(lost, alone) : 0;
   // Threads other than the main one may lack a CPU at the same time.
   const double contention = std::min(delay, total - data - garbage);
   const double rest = total - data - garbage - std::max(contention, 0.0);
@@ -391,7 +311,8 @@ Cause cause_by_times(const JobSteps& job, const MeansOfWindow& now, const Blame&
   }
   // Without a GPU the host does the work itself; with a GPU, times of the host show the work's issue.
   const bool seen = stage_excess(out.stage) >= kHalf * rest;
-  if (!gpu && !seen) {
+  const double in_backward = excess([](const RankMeans& m) { return m.backward_cpu_s; });
+  if (!gpu && !seen && in_backward > kHalf * stage_excess(out.stage)) {
     out.stage = Stage::backward;  // there the others wait as long
   }
   if (delays.starved) {
@@ -401,6 +322,10 @@ Cause cause_by_times(const JobSteps& job, const MeansOfWindow& now, const Blame&
   out.kind = delays.starved || !gpu || (seen && (out.stage == Stage::other || out.stage == Stage::forward))
                  ? SlowCause::host_issue
                  : SlowCause::unknown;
+  if (out.kind == SlowCause::host_issue && !gpu &&
+      (out.stage == Stage::forward || out.stage == Stage::backward)) {
+    look_at_passes(means, blamed, others, out);
+  }
   return out;
 }
 
@@ -423,6 +348,19 @@ void look_at_reads(const JobSteps& job, const MeansOfWindow& now, const Blame& b
   }
 }
 
+// Whether most ranks call more collectives in a step than before.
+bool more_collectives(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after) {
+  size_t known = 0;
+  size_t more = 0;
+  for (size_t r = 0; r < after.size(); ++r) {
+    if (before[r].steps > 0 && after[r].steps > 0) {
+      ++known;
+      more += after[r].calls >= std::max(kMoreCollectives * before[r].calls, before[r].calls + 1) ? 1 : 0;
+    }
+  }
+  return known > 0 && static_cast<double>(more) >= kMostRanks * static_cast<double>(known);
+}
+
 }  // namespace
 
 Cause cause_of(const JobSteps& job, const MeansOfWindow& now, const Blame& blame,
@@ -430,6 +368,32 @@ Cause cause_of(const JobSteps& job, const MeansOfWindow& now, const Blame& blame
   Cause out = cause_by_times(job, now, blame, before);
   look_at_reads(job, now, blame, out);
   return out;
+}
+
+bool seen_on_host(const Cause& cause) {
+  return cause.kind == SlowCause::input || cause.kind == SlowCause::gc ||
+         (cause.kind == SlowCause::host_issue && cause.stage != Stage::backward);
+}
+
+bool only_leave_collectives_late(const std::vector<RankMeans>& means, const Blame& blame) {
+  constexpr double kManyCalls = 8;  // of a step
+  constexpr double kSome = 0.3;     // of what the ranks cost
+  std::vector<bool> blamed(means.size(), false);
+  for (const size_t r : blame.ranks) {
+    blamed[r] = true;
+  }
+  std::vector<bool> others = blamed;
+  others.flip();
+  const auto excess = [&](const Part& part) {
+    return median_of(means, blamed, part) - median_of(means, others, part);
+  };
+  double own_s = excess([](const RankMeans& m) { return m.backward_cpu_s; });
+  for (size_t s = 0; s < model::kStepStages; ++s) {
+    const auto stage = static_cast<Stage>(s);
+    own_s = stage == Stage::communication ? own_s : std::max(own_s, excess(stage_part(stage)));
+  }
+  return median_of(means, blamed, [](const RankMeans& m) { return m.calls; }) >= kManyCalls &&
+         own_s < kSome * blame.lost_s;
 }
 
 Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const MeansOfWindow& after) {
@@ -449,6 +413,14 @@ Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const Me
   }
   if (const double part = stage_excess(Stage::garbage); explains(part)) {
     return {.kind = SlowCause::gc, .stage = Stage::garbage, .excess_s = part};
+  }
+  if (explains(stage_excess(Stage::communication)) && more_collectives(before.means, after.means)) {
+    const Part calls = [](const RankMeans& m) { return m.calls; };
+    out.kind = SlowCause::more_work;
+    out.stage = Stage::communication;
+    out.calls = median_of(after.means, all, calls);
+    out.usual_calls = median_of(before.means, all, calls);
+    return out;
   }
   if (const double part = excess(lost_cpu); explains(part)) {
     out.kind = SlowCause::cpu_contention;
@@ -482,6 +454,14 @@ Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const Me
     out.others_launch_s = before_s;
   }
   return out;
+}
+
+bool between_stages(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after) {
+  const std::vector<bool> all(after.size(), true);
+  const auto excess = [&](const Part& part) {
+    return median_of(after, all, part) - median_of(before, all, part);
+  };
+  return excess(stage_part(Stage::other)) >= kMostBetween * excess(working_part);
 }
 
 std::optional<Cause> taken_from_all(const std::vector<RankMeans>& means, double least) {

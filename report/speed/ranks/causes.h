@@ -26,11 +26,18 @@ struct Cause {
   // host_issue: so often in a step the blamed rank waits for a value of its GPU, and seldom another rank;
   // else negative.
   double reads = -1;
+  // host_issue without a GPU: so many times the CPU time of the others in a step, also in the backward pass;
+  // else negative. `cpu_busy`: the rank computed or was ready to all the time.
+  double computes = -1;
+  bool cpu_busy = false;
   // more_work: matmuls of a step, if they are more than usual: on the other ranks, or on the same rank
   // before; else negative.
   double matmuls = -1;
   double usual_matmuls = -1;
   bool usual_is_before = false;
+  // more_work of all ranks: collectives of a step, and before; else negative.
+  double calls = -1;
+  double usual_calls = -1;
   bool graphs = false;  // gpu_compute, more_work: replays of CUDA graphs take more of the time than matmuls
 };
 
@@ -44,8 +51,19 @@ struct MeansOfWindow {
 Cause cause_of(const JobSteps& job, const MeansOfWindow& now, const Blame& blame,
                const MeansOfWindow* before);
 
+// Whether a stage of the host takes longer that has no waits for other ranks.
+bool seen_on_host(const Cause& cause);
+
+// Of a job on CPUs. Whether the blamed ranks only come out of each of many collectives later than the others,
+// whose next one then waits, while nothing else that they do takes longer: that is the transport, and
+// nobody's own time.
+bool only_leave_collectives_late(const std::vector<RankMeans>& means, const Blame& blame);
+
 // What all ranks spend more time on than before.
 Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const MeansOfWindow& after);
+
+// Nearly all of it lies between the stages, where other programs on the CPUs do not only slow the steps.
+bool between_stages(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after);
 
 // What the limit of a container or the hypervisor takes from all ranks: the median of the ranks. Nothing if
 // less than `least` of the time.

@@ -3,6 +3,7 @@
 #include "report/speed/primitives/statistics.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace xpurun::report {
 
@@ -11,6 +12,7 @@ namespace {
 using model::Stage;
 
 constexpr size_t kLeastLeads = 3;
+constexpr double kMostApart = 0.05;  // of a step
 
 // Of the steps of which a time is known.
 class MeanOfKnown {
@@ -57,6 +59,8 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
       out.wait_s += working_seconds(*step) - own_s;
       out.transfer_s += static_cast<double>(step->transfer_ns) * 1e-9;
     }
+    out.backward_cpu_s += static_cast<double>(step->cpu_ns[static_cast<size_t>(Stage::backward)]) * 1e-9;
+    out.calls += static_cast<double>(step->calls);
     for (size_t s = 0; s < model::kStepStages; ++s) {
       out.stages.seconds[s] += static_cast<double>(step->stage_ns[s]) * 1e-9;
     }
@@ -79,6 +83,8 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
   if (out.steps > 0) {
     const auto n = static_cast<double>(out.steps);
     out.idle_s /= n;
+    out.backward_cpu_s /= n;
+    out.calls /= n;
     out.step_s /= n;
     out.working_s /= n;
     for (double& seconds : out.stages.seconds) {
@@ -109,6 +115,11 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
 }
 
 }  // namespace
+
+bool sums_apart(const RankMeans& means) {
+  return means.known > 0 &&
+         std::abs(means.own_s + means.wait_s - means.working_s) > kMostApart * means.working_s;
+}
 
 std::vector<RankMeans> rank_means(const JobSteps& job, const OwnTimes& own, StepWindow window) {
   std::vector<RankMeans> out;

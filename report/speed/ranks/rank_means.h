@@ -27,8 +27,13 @@ struct RankMeans {
   double exposed_s = -1;    // communication that computing does not hide; negative: unknown
   double hidden_s = -1;     // likewise, that it hides
   double faults = 0;
+  double backward_cpu_s = 0;  // of the thread, in the backward pass
+  double calls = 0;           // of torch.distributed
   model::StageSeconds stages;
 };
+
+// Whether own time and waits are not the step.
+bool sums_apart(const RankMeans& means);
 
 std::vector<RankMeans> rank_means(const JobSteps& job, const OwnTimes& own, StepWindow window);
 

@@ -31,12 +31,6 @@ std::vector<double> cut_off(std::span<const double> values) {
   return out;
 }
 
-// Own times of one rank over those of the others.
-struct RatioSeries {
-  std::vector<double> ratios;  // logarithms
-  std::vector<size_t> steps;
-};
-
 // For each step: the median of the known own times; negative: fewer than two ranks are known.
 std::vector<double> medians_of_steps(const OwnTimes& own, StepWindow window) {
   std::vector<double> out;
@@ -67,12 +61,16 @@ double others_of(std::span<const float> step, size_t rank, double median_of_all)
   return others.empty() ? -1 : quantile(others, 0.5);
 }
 
-RatioSeries ratios_of(const OwnTimes& own, StepWindow window, size_t rank,
-                      const std::vector<double>& medians) {
+}  // namespace
+
+RankRatios::RankRatios(const OwnTimes& own, StepWindow window)
+    : own_(own), window_(window), medians_(medians_of_steps(own, window)) {}
+
+RatioSeries RankRatios::of(size_t rank) const {
   RatioSeries out;
-  for (size_t i = window.first; i < window.last; ++i) {
-    const auto step = own.step(i);
-    const double others = others_of(step, rank, medians[i - window.first]);
+  for (size_t i = window_.first; i < window_.last; ++i) {
+    const auto step = own_.step(i);
+    const double others = others_of(step, rank, medians_[i - window_.first]);
     if (step[rank] > 0 && others > 0) {
       out.ratios.push_back(std::log(static_cast<double>(step[rank]) / others));
       out.steps.push_back(i);
@@ -80,8 +78,6 @@ RatioSeries ratios_of(const OwnTimes& own, StepWindow window, size_t rank,
   }
   return out;
 }
-
-}  // namespace
 
 std::optional<size_t> lasting_rise(std::span<const double> values, size_t least_after) {
   const size_t least_before = least_after;
@@ -159,9 +155,9 @@ std::vector<std::optional<Onset>> onsets(const OwnTimes& own, StepWindow window,
   if (own.ranks() < 2) {
     return out;
   }
-  const std::vector<double> medians = medians_of_steps(own, window);
+  const RankRatios ratios(own, window);
   for (size_t r = 0; r < own.ranks(); ++r) {
-    RatioSeries series = ratios_of(own, window, r, medians);
+    RatioSeries series = ratios.of(r);
     const auto at = lasting_rise(series.ratios, least_after);
     if (!at) {
       continue;

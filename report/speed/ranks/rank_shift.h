@@ -19,6 +19,23 @@ std::optional<size_t> lasting_rise(std::span<const double> values, size_t least_
 std::optional<size_t> rise_of_ranks(const OwnTimes& own, StepWindow window, const std::vector<size_t>& ranks,
                                     size_t least_after);
 
+// Own times of one rank over those of the others.
+struct RatioSeries {
+  std::vector<double> ratios;  // logarithms
+  std::vector<size_t> steps;
+};
+
+class RankRatios {
+ public:
+  RankRatios(const OwnTimes& own, StepWindow window);
+  RatioSeries of(size_t rank) const;
+
+ private:
+  const OwnTimes& own_;
+  StepWindow window_;
+  std::vector<double> medians_;  // of all ranks, by step
+};
+
 // Since when a rank is slower than the others.
 struct Onset {
   size_t step = 0;

@@ -149,13 +149,16 @@ int64_t possible_wait(const StepRecord& step, const RankSteps& rank, int64_t lea
                                  step.wait_ns,
                              0);
   }
-  const int64_t idle = idle_in(step, Stage::backward) + idle_in(step, Stage::communication);
+  // After the last rank has arrived, nobody waits for another rank.
+  const int64_t transfer = std::min(idle_in(step, Stage::communication), step.transfer_ns);
+  const int64_t idle = idle_in(step, Stage::backward) + idle_in(step, Stage::communication) - transfer;
   // A rank that gets no CPU does not wait for others. A rank that spins in its waits lacks the CPU there.
   const int64_t lost = rank.spins ? -1 : lost_cpu_ns(step);
   const int64_t delay =
       lost < 0 ? 0
-               : std::max<int64_t>(
-                     lost - least_delay - idle_in(step, Stage::forward) - idle_in(step, Stage::optimizer), 0);
+               : std::max<int64_t>(lost - least_delay - transfer - idle_in(step, Stage::forward) -
+                                       idle_in(step, Stage::optimizer),
+                                   0);
   return std::max<int64_t>(idle - std::min(delay, idle) - step.wait_ns, 0);
 }
 
@@ -324,6 +327,31 @@ OwnTimes OwnTimes::by_ends(const JobSteps& job) {
       if (step != nullptr && step->end_wait_ns >= 0) {
         out.own_[i * out.ranks_ + r] =
             static_cast<float>(working_seconds(*step) - static_cast<double>(step->end_wait_ns) * 1e-9);
+      }
+    }
+  }
+  return out;
+}
+
+OwnTimes OwnTimes::by_arrivals(const JobSteps& job) {
+  OwnTimes out(job);
+  for (size_t i = 0; i < job.steps(); ++i) {
+    for (size_t r = 0; r < job.ranks(); ++r) {
+      if (const StepRecord* step = job.at(r, i); step != nullptr && step->waits_known) {
+        out.own_[i * out.ranks_ + r] = static_cast<float>(
+            std::max(working_seconds(*step) - static_cast<double>(step->wait_ns) * 1e-9, 0.0));
+      }
+    }
+  }
+  return out;
+}
+
+OwnTimes OwnTimes::of_stage(const JobSteps& job, Stage stage) {
+  OwnTimes out(job);
+  for (size_t i = 0; i < job.steps(); ++i) {
+    for (size_t r = 0; r < job.ranks(); ++r) {
+      if (const StepRecord* step = job.at(r, i)) {
+        out.own_[i * out.ranks_ + r] = static_cast<float>(static_cast<double>(stage_of(*step, stage)) * 1e-9);
       }
     }
   }

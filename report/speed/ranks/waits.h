@@ -32,6 +32,11 @@ class OwnTimes {
   // look.
   static OwnTimes by_ends(const JobSteps& job);
 
+  // Only measured waits count, none that CPU times show.
+  static OwnTimes by_arrivals(const JobSteps& job);
+  // The time that ranks spend in a stage, for which no rank waits for others.
+  static OwnTimes of_stage(const JobSteps& job, model::Stage stage);
+
   std::span<const float> step(size_t step) const { return std::span(own_).subspan(step * ranks_, ranks_); }
   // A single step that lasts very long, such as one in which kernels are compiled: nothing of it counts.
   void pass_over(size_t step);

@@ -2,6 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/tr.h"
+#include "common/wire/segment.h"
 #include "report/speed/steps/token_period.h"
 
 #include <fmt/format.h>
@@ -35,7 +36,9 @@ NumberedCalls calls_of(const RankRecord& rank, wire::OpClass wanted) {
       if (op == file.ops.end() || op->second.key.op_class != static_cast<uint8_t>(wanted)) {
         continue;
       }
-      const auto kind = static_cast<uint64_t>(op->second.key.k);
+      // The launches of a graph before and after the first capture of a collective are numbered apart.
+      const uint64_t apart = op->second.key.flags & wire::kOpMeets;
+      const uint64_t kind = static_cast<uint64_t>(op->second.key.k) ^ (apart << 48);
       const uint64_t together = entry.communicator < 0
                                     ? kind
                                     : file.communicators[static_cast<size_t>(entry.communicator)].identity;

@@ -39,6 +39,7 @@ struct RecordedCall {
 };
 
 constexpr int kMessages = -2;  // instead of the size of a communicator
+constexpr int kReplays = -3;   // of a CUDA graph with collectives: ranks meet in them
 
 // By communicator, or by messages that are equal but for their number.
 using Calls = std::map<std::pair<uint64_t, int>, std::vector<RecordedCall>>;
@@ -127,8 +128,8 @@ std::string shape_of(const model::EventFile::Op& op) {
 }
 
 // A graph has no name that is equal on all ranks, but an order of appearance. `graphs`: by handle.
-std::string shape_of_graph(const model::EventFile::Op& op, std::map<int64_t, size_t>& graphs) {
-  return fmt::format("{}{}", kGraphShape, graphs.emplace(op.key.k, graphs.size() + 1).first->second);
+size_t number_of_graph(const model::EventFile::Op& op, std::map<int64_t, size_t>& graphs) {
+  return graphs.emplace(op.key.k, graphs.size() + 1).first->second;
 }
 
 }  // namespace
@@ -148,6 +149,16 @@ void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
       }
       const auto begin = static_cast<int64_t>(entry.event.begin_ns) + rank.offset_ns;
       const auto op_class = static_cast<wire::OpClass>(op->second.key.op_class);
+      // In a program whose steps are replays, no collective is called but those in the graph.
+      if (op_class == wire::OpClass::graph && out.source == model::StepSource::replays &&
+          (op->second.key.flags & wire::kOpMeets) != 0) {
+        calls[{number_of_graph(op->second, graphs), kReplays}].push_back(
+            {.sequence = entry.event.sequence,
+             .begin_ns = begin,
+             .end_ns = begin + static_cast<int64_t>(entry.event.duration_ns),
+             .lead_us = entry.event.delay_us,
+             .ends_together = true});
+      }
       if (const OpFacts facts = facts_of(file, op->second, entry); facts.meets || facts.pairs) {
         const int64_t end = begin + static_cast<int64_t>(entry.event.duration_ns);
         calls[{facts.identity, facts.pairs ? kMessages : facts.size}].push_back(
@@ -166,7 +177,9 @@ void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
         const auto [it, added] = known.emplace(entry.event.op, nullptr);
         if (added && shapes.size() < kMostShapes) {
           const std::string shape =
-              op_class == wire::OpClass::matmul ? shape_of(op->second) : shape_of_graph(op->second, graphs);
+              op_class == wire::OpClass::matmul
+                  ? shape_of(op->second)
+                  : fmt::format("{}{}", kGraphShape, number_of_graph(op->second, graphs));
           it->second = &shapes.try_emplace(shape, kMostSamples, kMostEarlier).first->second;
         }
         if (it->second != nullptr) {
@@ -193,8 +206,10 @@ void add_events(const RankRecord& rank, size_t steps, RankSteps& out) {
         sends.insert(meeting_of(comm.first, comm.second, call.sequence));
       }
       const bool pair = comm.second == kMessages;
+      // The time between two replays says nothing: the work is inside of them.
+      const bool has_next = !pair && comm.second != kReplays;
       out.arrivals.push_back({.collective = meeting_of(comm.first, comm.second, call.sequence),
-                              .next = pair ? 0 : meeting_of(comm.first, comm.second, call.sequence + 1),
+                              .next = has_next ? meeting_of(comm.first, comm.second, call.sequence + 1) : 0,
                               .begin_ns = call.begin_ns,
                               .end_ns = call.end_ns,
                               .lead_us = call.lead_us,

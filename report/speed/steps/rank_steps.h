@@ -35,11 +35,13 @@ struct StepRecord {
   // Communication that computing does not hide, and that it hides; with waits, negative: unknown.
   int64_t exposed_ns = -1;
   int64_t hidden_ns = -1;
+  int32_t calls =
+      0;  // of torch.distributed, of the thread that makes the steps; a call inside another is none
   bool waits_known = true;  // every collective of the step was timed, on all ranks
   int64_t process_ns = -1;  // CPU time of all threads; negative: unknown
   int64_t run_delay_ns = -1;
   int64_t throttled_ns = -1;  // by the CPU limit of the control groups
-  int64_t stolen_ns = -1;     // by the hypervisor
+  int64_t stolen_ns = -1;     // by the hypervisor, while the rank used a CPU
   double faults = 0;          // major page faults
 };
 

@@ -134,6 +134,16 @@ class Growth {
   bool known_ = true;
 };
 
+// The hypervisor takes nothing from a thread that sleeps. `taken_ns`: what it would have taken from a thread
+// that never sleeps.
+int64_t taken_while_running(int64_t taken_ns, int64_t cpu_ns, int64_t duration_ns) {
+  if (taken_ns <= 0 || taken_ns >= duration_ns) {
+    return taken_ns;
+  }
+  const double share = static_cast<double>(taken_ns) / static_cast<double>(duration_ns - taken_ns);
+  return std::min(taken_ns, static_cast<int64_t>(share * static_cast<double>(cpu_ns)));
+}
+
 // The totals grow evenly between two samples. Totals that fall belong to a new process.
 void add_loads(const std::vector<model::LoadSample>& loads, std::vector<StepRecord>& steps) {
   size_t at = 0;
@@ -168,7 +178,26 @@ void add_loads(const std::vector<model::LoadSample>& loads, std::vector<StepReco
       step.process_ns = static_cast<int64_t>(cpu * whole);
       step.run_delay_ns = delay.ns(whole);
       step.throttled_ns = throttled.ns(whole);
-      step.stolen_ns = stolen.ns(whole);
+      step.stolen_ns = taken_while_running(stolen.ns(whole), step.process_ns, step.host_duration_ns);
+    }
+  }
+}
+
+// Spans are in the order of their begin. Of MPI's calls, some are timed.
+void count_calls(const RankSpans& all, uint32_t thread, std::vector<StepRecord>& steps) {
+  auto step = steps.begin();
+  int64_t until = std::numeric_limits<int64_t>::min();
+  for (const Span& span : all.spans) {
+    if (span.thread != thread || span.stage != Stage::communication || span.begin_ns < until ||
+        model::is_mpi_call(all.names[span.name])) {
+      continue;
+    }
+    until = end_of(span);
+    while (step != steps.end() && host_end(*step) <= span.begin_ns) {
+      ++step;
+    }
+    if (step != steps.end() && step->host_begin_ns <= span.begin_ns) {
+      ++step->calls;
     }
   }
 }
@@ -277,6 +306,7 @@ RankSteps steps_of(const RankRecord& rank, size_t most_arrivals) {
   }
   if (any) {
     divider.finish();
+    count_calls(all, ends.thread, out.steps);
     find_places(all, ends.thread, out);
   }
   add_loads(all.loads, out.steps);

@@ -1,15 +1,20 @@
 #include "report/timeline/counters/counters.h"
 
 #include "common/base/strings.h"
+#include "common/model/evidence/gpu_health.h"
+#include "common/model/evidence/machine.h"
 #include "common/model/resources/resource_file.h"
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/speed/resource_use.h"
 #include "report/events/event_activity.h"
 #include "report/gpu_work/queue_length.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -20,11 +25,28 @@ constexpr size_t kMostResourceSamples = 20'000;  // of each resource
 // A rank has less CPU time than this many seconds in a second; more comes from damage.
 constexpr double kMostCores = 1e5;
 constexpr double kMiB = 1024 * 1024;
+constexpr size_t kMostIntruders = 4;  // of one rank
+constexpr double kLeastTaken = 0.05;  // of the time of its CPUs
 
 void put(Activity& activity, std::string_view name, std::string_view unit, int64_t wall_ns, double value) {
   if (wall_ns >= 0 && wall_ns <= kLatestNs) {
     activity.counter(name, unit).samples.push_back({wall_ns, value});
   }
+}
+
+// On the file's clock, from the first begin to the last end; without events the end is before the begin.
+std::pair<uint64_t, uint64_t> time_of(const model::EventFile& file) {
+  uint64_t from = std::numeric_limits<uint64_t>::max();
+  uint64_t until = 0;
+  for (const model::EventFile::Entry& entry : file.events) {
+    const model::TimedEvent& e = entry.event;
+    if (e.begin_ns <= static_cast<uint64_t>(kLatestNs) &&
+        e.duration_ns <= static_cast<uint64_t>(kLongestNs)) {
+      from = std::min(from, e.begin_ns);
+      until = std::max(until, e.begin_ns + e.duration_ns);
+    }
+  }
+  return {from, until};
 }
 
 double rate(int64_t before, int64_t after, double seconds) {
@@ -85,6 +107,24 @@ void add_load(Activity& activity, const model::SpanFile& file) {
   }
 }
 
+void add_intruders(Activity& activity, const std::string& machine_json) {
+  const auto machine = model::load_machine_history(machine_json);
+  if (!machine || activity.rank == base::kNoRank) {
+    return;
+  }
+  size_t shown = 0;
+  for (const model::Intruder& i : machine->intruders) {
+    if (i.rank != activity.rank || i.share() < kLeastTaken || shown++ == kMostIntruders) {
+      continue;
+    }
+    const std::string name = i.relation == model::CpuRelation::unseen
+                                 ? "CPUs taken by unseen processes"
+                                 : fmt::format("CPUs taken by {} ({})", base::sanitize(i.command), i.pid);
+    put(activity, name, "share", i.begin_wall_ns, std::min(i.share(), 1.0));
+    put(activity, name, "share", i.end_wall_ns, 0);
+  }
+}
+
 void add_queue(Activity& activity, const model::EventFile& file) {
   const RecordedWork work = recorded_work(file);
   if (!work.problem.empty()) {
@@ -107,16 +147,7 @@ void add_clocks(Activity& activity, const model::EventFile& file, const std::str
   if (!samples || file.events.empty() || file.header.gpu_uuid.empty()) {
     return;
   }
-  uint64_t from = std::numeric_limits<uint64_t>::max();
-  uint64_t until = 0;
-  for (const model::EventFile::Entry& entry : file.events) {
-    const model::TimedEvent& e = entry.event;
-    if (e.begin_ns <= static_cast<uint64_t>(kLatestNs) &&
-        e.duration_ns <= static_cast<uint64_t>(kLongestNs)) {
-      from = std::min(from, e.begin_ns);
-      until = std::max(until, e.begin_ns + e.duration_ns);
-    }
-  }
+  const auto [from, until] = time_of(file);
   if (until < from) {
     return;
   }
@@ -135,6 +166,28 @@ void add_clocks(Activity& activity, const model::EventFile& file, const std::str
       }
       if (gpu.utilization_percent >= 0) {
         put(activity, "GPU utilization (median)", "%", wall_ns, gpu.utilization_percent);
+      }
+    }
+  }
+}
+
+void add_run_clocks(Activity& activity, const model::EventFile& file, const std::string& gpu_health_json) {
+  const auto [from, until] = time_of(file);
+  const auto health = file.header.gpu_uuid.empty() || until < from
+                          ? base::Result<model::GpuHealth>(base::fail("no GPU"))
+                          : model::load_gpu_health(gpu_health_json);
+  if (!health) {
+    return;
+  }
+  WallClock clock(file.clocks);
+  const int64_t begin_ns = clock.wall_ns(from);
+  const int64_t end_ns = clock.wall_ns(until);
+  for (const model::GpuHistory& gpu : health->gpus) {
+    for (const model::GpuWindow& window : gpu.windows) {
+      const bool inside = window.end_wall_ns >= begin_ns && window.begin_wall_ns <= end_ns;
+      if (gpu.uuid == file.header.gpu_uuid && inside && window.clock_samples > 0) {
+        put(activity, "SM clock (run)", "MHz", window.begin_wall_ns,
+            window.sm_mhz_sum / static_cast<double>(window.clock_samples));
       }
     }
   }
@@ -167,10 +220,12 @@ void add_resources(Activity& activity, const std::string& resource_file) {
 
 void add_gpu_counters(Activity& activity, const model::EventFile& file, RecordedCalls recorded,
                       const std::string& path) {
+  const std::filesystem::path dir = std::filesystem::path(path).parent_path();
   if (recorded == RecordedCalls::some) {
+    // ranks/3 of a run
+    add_run_clocks(activity, file, (dir.parent_path().parent_path() / model::kGpuHealthFile).string());
     return;
   }
-  const std::filesystem::path dir = std::filesystem::path(path).parent_path();
   std::error_code ec;
   add_queue(activity, file);
   add_clocks(activity, file, (dir / "clocks.json").string());

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/model/json/json_text.h"
+#include "report/timeline/output/sampled_row.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -175,7 +176,8 @@ class Writer {
     }
     for (const Track& track : activity_.tracks) {
       if (track.kind == TrackKind::python || track.kind == TrackKind::host) {
-        name("thread_name", activity_.pid, track.number, fmt::format("thread {}", track.number));
+        name("thread_name", activity_.pid, track.number,
+             is_sampled_row(track) ? track.name : fmt::format("thread {}", track.number));
       } else {
         name("thread_name", device_, stream_of(track),
              track.name.empty() ? fmt::format("stream {}", track.number) : base::sanitize(track.name));
@@ -235,6 +237,12 @@ class Writer {
       const bool gpu = is_gpu(call);
       put_complete(dump(call.name), "not_finished", gpu ? device_ : activity_.pid,
                    gpu ? stream_of(track) : int64_t{track.number}, slice.begin_ns, slice.duration_ns, args);
+      return;
+    }
+    if (is_sampled_row(track)) {
+      // No call: tools that add up calls pass over the category.
+      put_complete(known.name, "sampled", activity_.pid, track.number, slice.begin_ns, slice.duration_ns,
+                   args);
       return;
     }
     if (!is_gpu(call)) {

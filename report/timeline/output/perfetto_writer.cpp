@@ -1,7 +1,7 @@
 #include "report/timeline/output/perfetto_writer.h"
 
 #include "common/base/strings.h"
-#include "report/timeline/output/fields.h"
+#include "report/events/foreign/perfetto/fields.h"
 #include "report/timeline/output/lanes.h"
 #include "report/timeline/output/packet_bytes.h"
 
@@ -45,8 +45,6 @@ namespace {
 using namespace perfetto;
 using protozero::pbf_writer;
 
-constexpr int kRealtime = 1;
-constexpr int kBoottime = 6;                 // the clock of packets without one
 constexpr int32_t kCountersFirst = 900'000;  // in the order of tracks
 
 void put_varint(std::string& out, uint64_t n) {
@@ -455,10 +453,10 @@ PerfettoWriter::PerfettoWriter(OutputFile& out, int64_t begin_ns) : out_(out) {
     pbf_writer w(file, trace::kPacket);
     w.add_uint32(packet::kSequenceId, 1);
     pbf_writer snapshot(w, packet::kClockSnapshot);
-    for (const int clock : {kBoottime, kRealtime}) {
-      pbf_writer c(snapshot, 1);
-      c.add_uint32(1, static_cast<uint32_t>(clock));
-      c.add_uint64(2, static_cast<uint64_t>(std::max<int64_t>(0, begin_ns)));
+    for (const uint32_t id : {clock::kBoottime, clock::kRealtime}) {
+      pbf_writer c(snapshot, clock::kClocks);
+      c.add_uint32(clock::kId, id);
+      c.add_uint64(clock::kTimestamp, static_cast<uint64_t>(std::max<int64_t>(0, begin_ns)));
     }
   }
   out_.write(bytes);

@@ -67,7 +67,7 @@ class Builder {
         name = name ? name : names_.index(call, s);
         names_.count(*name);
         found[{part_of(call), a.tracks[s.track].kind}].push_back(
-            {s.begin_ns, s.end_ns(), *name, 1, s.meeting});
+            {s.begin_ns, s.end_ns(), *name, 1, call.message ? 0 : s.meeting});
       }
     }
     for (auto& [place, blocks] : found) {

@@ -73,6 +73,8 @@ std::vector<HandledException::Entry> traceback_of(RemoteMemory& memory, Addr exc
   return out;
 }
 
+}  // namespace
+
 HandledException handled_by(RemoteMemory& memory, const Offsets& o, Addr thread) {
   Addr item = memory.value<uint64_t>(thread + o.thread_handled).value_or(0);
   for (int i = 0; item != 0 && i < kMaxHandlers; ++i) {
@@ -89,7 +91,17 @@ HandledException handled_by(RemoteMemory& memory, const Offsets& o, Addr thread)
   return {};
 }
 
-}  // namespace
+void add_traceback_code(RemoteMemory& memory, const Offsets& o, const HandledException& handled,
+                        PySnapshot& snapshot) {
+  for (const HandledException::Entry& entry : handled.traceback) {
+    if (snapshot.code.contains(entry.frame.code)) {
+      continue;
+    }
+    if (auto code = read_code_object(memory, entry.frame.code, o)) {
+      snapshot.code.emplace(entry.frame.code, std::move(*code));
+    }
+  }
+}
 
 bool read_handled(RemoteMemory& memory, const Offsets& o, PySnapshot& snapshot, base::MonoNs deadline) {
   for (PyThread& t : snapshot.threads) {
@@ -100,14 +112,7 @@ bool read_handled(RemoteMemory& memory, const Offsets& o, PySnapshot& snapshot, 
       return false;
     }
     t.handled = handled_by(memory, o, t.address);
-    for (const HandledException::Entry& entry : t.handled.traceback) {
-      if (snapshot.code.contains(entry.frame.code)) {
-        continue;
-      }
-      if (auto code = read_code_object(memory, entry.frame.code, o)) {
-        snapshot.code.emplace(entry.frame.code, std::move(*code));
-      }
-    }
+    add_traceback_code(memory, o, t.handled, snapshot);
   }
   return true;
 }

@@ -10,6 +10,10 @@ inline constexpr size_t kMaxTraceback = 64;  // innermost entries to keep
 
 // Sets the handled exception of each thread of the snapshot, and adds the code objects of its traceback.
 // False if the deadline passed first.
+// The same of one thread, whose state is at `thread`, and without the code objects.
+HandledException handled_by(RemoteMemory& memory, const Offsets& offsets, Addr thread);
+void add_traceback_code(RemoteMemory& memory, const Offsets& offsets, const HandledException& handled,
+                        PySnapshot& snapshot);
 bool read_handled(RemoteMemory& memory, const Offsets& offsets, PySnapshot& snapshot, base::MonoNs deadline);
 
 }  // namespace xpurun::stackdump

@@ -2,6 +2,7 @@
 
 #include "stackdump/cpython/dict.h"
 #include "stackdump/cpython/object.h"
+#include "stackdump/cpython/waits/asyncio_offsets.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +13,9 @@ namespace xpurun::stackdump {
 
 namespace {
 
+constexpr uint64_t kException = uint64_t{1} << 30;  // Py_TPFLAGS_BASE_EXC_SUBCLASS
 constexpr size_t kMostInterpreters = 64;
+constexpr size_t kMostThreads = 4096;
 constexpr size_t kMostTasks = 256;
 constexpr size_t kMostCoroutines = 64;     // of one task
 constexpr size_t kMostTaskBytes = 512;     // of a task object, whose fields differ between versions
@@ -36,7 +39,8 @@ constexpr CoroutineLayout layout_of(int minor) {
   return minor <= 9    ? CoroutineLayout{.frame = 16, .stack_top = 72}
          : minor == 10 ? CoroutineLayout{.frame = 16, .stack_depth = 80, .stack_base = 64}
          : minor == 11 ? CoroutineLayout{.frame = 80, .stack_depth = 64}
-                       : CoroutineLayout{.frame = 72, .stack_depth = 64};
+         : minor <= 13 ? CoroutineLayout{.frame = 72, .stack_depth = 64}
+                       : CoroutineLayout{.frame = 72, .stack_top = 64};
 }
 
 bool is_coroutine(const std::string& type) {
@@ -53,8 +57,14 @@ bool is_future(const std::string& type) {
 
 class Reader {
  public:
-  Reader(RemoteMemory& memory, const PythonRuntime& runtime, PySnapshot& out, base::MonoNs deadline)
-      : memory_(memory), runtime_(runtime), o_(runtime.offsets), out_(out), deadline_(deadline) {}
+  Reader(RemoteMemory& memory, const PythonRuntime& runtime, const std::optional<AsyncioOffsets>& asyncio,
+         PySnapshot& out, base::MonoNs deadline)
+      : memory_(memory),
+        runtime_(runtime),
+        o_(runtime.offsets),
+        asyncio_(asyncio),
+        out_(out),
+        deadline_(deadline) {}
 
   void read() {
     Addr interp = pointer(runtime_.address + o_.runtime_interpreters);
@@ -66,6 +76,9 @@ class Reader {
           read_set(found);
         }
       }
+      if (asyncio_) {
+        read_lists(interp);
+      }
       interp = pointer(interp + o_.interp_next);
     }
   }
@@ -76,6 +89,29 @@ class Reader {
   std::string type_name(Addr object) {
     const auto type = object == 0 ? std::nullopt : type_of(memory_, object, o_);
     return type ? type->name : std::string();
+  }
+
+  // The lists of asyncio's own tasks, from 3.14 on. The sets above have the others then.
+  void read_lists(Addr interp) {
+    read_list(interp + asyncio_->interp_tasks);
+    Addr thread = pointer(interp + o_.interp_threads);
+    for (size_t i = 0; thread != 0 && i < kMostThreads && base::mono_ns() < deadline_; ++i) {
+      read_list(thread + asyncio_->thread_tasks);
+      thread = pointer(thread + o_.thread_next);
+    }
+  }
+
+  // A circle of nodes, whose first word is the next node.
+  void read_list(Addr head) {
+    Addr node = pointer(head);
+    while (node != 0 && node != head && out_.tasks.size() < kMostTasks && base::mono_ns() < deadline_) {
+      const Addr task = node - asyncio_->task_node;
+      if (!seen_.insert(task).second) {
+        return;
+      }
+      read_task(task);
+      node = pointer(node);
+    }
   }
 
   // A WeakSet, whose `data` is a set of weak references, or a set.
@@ -112,8 +148,12 @@ class Reader {
     }
     RawTask task{.address = object};
     Addr coroutine = 0;
+    std::string raised;
     const auto bytes = std::as_bytes(std::span(*raw));
     for (size_t at = kHead; at + sizeof(Addr) <= bytes.size(); at += sizeof(Addr)) {
+      if (asyncio_ && at == asyncio_->task_awaited_by) {
+        continue;
+      }
       const Addr value = field<uint64_t>(bytes, at).value_or(0);
       // Numbers are no addresses.
       const auto of = value < 4096 || value % alignof(Addr) != 0 ? std::nullopt : type_of(memory_, value, o_);
@@ -122,6 +162,8 @@ class Reader {
       }
       if (is_coroutine(of->name)) {
         coroutine = value;
+      } else if ((of->flags & kException) != 0) {  // the task has ended
+        raised = of->name;
       } else if (is_future(of->name)) {
         task.object = of->name;
         task.awaits = is_task(of->name) ? value : 0;
@@ -131,6 +173,10 @@ class Reader {
         const auto number = read_int(memory_, value, o_);
         task.name = number ? fmt::format("Task-{}", *number) : task.name;
       }
+    }
+    if (!raised.empty()) {
+      task.object = "raised " + raised;  // the traceback keeps the frame of its end
+      task.awaits = 0;
     }
     follow(coroutine, task);
     if (!task.frames.empty()) {
@@ -166,7 +212,7 @@ class Reader {
   Addr top_of_stack(Addr frame, const CoroutineLayout& layout) {
     if (layout.stack_top != 0) {
       const Addr top = pointer(frame + layout.stack_top);
-      return top == 0 ? 0 : pointer(top - sizeof(Addr));
+      return top == 0 ? 0 : awaited_at(top);
     }
     constexpr int32_t kDeepest = 1 << 16;
     const int32_t depth = memory_.value<int32_t>(frame + layout.stack_depth).value_or(0);
@@ -174,9 +220,24 @@ class Reader {
     return depth <= 0 || depth > kDeepest ? 0 : pointer(base + static_cast<Addr>(depth - 1) * sizeof(Addr));
   }
 
+  // What lies below the top of a value stack. From 3.15 on there may be the index of an iteration above the
+  // awaited object.
+  Addr awaited_at(Addr top) {
+    constexpr size_t kDeep = 2;
+    for (size_t i = 1; i <= (o_.minor >= 15 ? kDeep : 1); ++i) {
+      const Addr word = pointer(top - i * sizeof(Addr));
+      const Addr value = o_.frame_tagged ? word & ~kTagBits : word;
+      if (value != 0 && type_of(memory_, value, o_)) {
+        return value;
+      }
+    }
+    return 0;
+  }
+
   RemoteMemory& memory_;
   const PythonRuntime& runtime_;
   const Offsets& o_;
+  const std::optional<AsyncioOffsets>& asyncio_;
   PySnapshot& out_;
   base::MonoNs deadline_;
   std::unordered_set<Addr> seen_;
@@ -184,11 +245,17 @@ class Reader {
 
 }  // namespace
 
-void read_tasks(RemoteMemory& memory, const PythonRuntime& runtime, PySnapshot& snapshot,
+void read_tasks(RemoteMemory& memory, const PythonRuntime& runtime, ModuleList& modules, PySnapshot& snapshot,
                 base::MonoNs deadline) {
-  constexpr int kLastKnown = 13;
-  if (runtime.offsets.minor <= kLastKnown) {
-    Reader(memory, runtime, snapshot, deadline).read();
+  constexpr int kLastInSets = 13;
+  constexpr int kLastKnown = 15;
+  const int minor = runtime.offsets.minor;
+  if (minor > kLastKnown || runtime.version.ends_with('t')) {
+    return;
+  }
+  const auto asyncio = minor <= kLastInSets ? std::nullopt : read_asyncio_offsets(memory, runtime, modules);
+  if (minor <= kLastInSets || asyncio) {
+    Reader(memory, runtime, asyncio, snapshot, deadline).read();
   }
 }
 

@@ -7,8 +7,11 @@
 //   FAKE_REPLAY_TFLOPS    speed of a matmul (default 100)
 //   FAKE_REPLAY_BUS_GB_S  bus bandwidth of an all-reduce of two GPUs (default 100)
 //   FAKE_REPLAY_INIT      what cuInit returns
+//   FAKE_REPLAY_SLOW      "DEVICE:FACTOR": this GPU takes longer for everything but collectives
+//   FAKE_REPLAY_WRONG     this GPU gives other results of matmuls that accumulate
 //   FAKE_REPLAY_LOG       file to which each call of a matmul or collective that differs is appended
 #include "commands/replay/vendor.h"
+#include "tests/fakes/replay/fake_machine.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -22,6 +25,7 @@
 #include <vector>
 
 using namespace xpurun::launcher::vendor;
+using namespace fake_replay;
 
 namespace {
 
@@ -32,16 +36,10 @@ constexpr int kInternalError = 14;  // of cuBLAS
 constexpr double kLaunchNs = 5'000;
 constexpr double kEventNs = 1'000;
 constexpr double kBytesPerNs = 4'000;
+constexpr double kLinkBytesPerNs = 50;
+constexpr size_t kMostCleared = 2 << 20;  // words
+constexpr double kPeerBytesPerNs = 400;
 
-double number(const char* name, double otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atof(text);
-}
-
-struct Stream {
-  int device = 0;
-  double now_ns = 0;
-};
 struct Event {
   double at_ns = -1;
 };
@@ -75,24 +73,12 @@ struct Descriptor : Attributes {
   int compute = 0;
   int scale_type = 0;
 };
-struct Comm {
-  int rank = 0;
-  int size = 0;
-};
-struct Call {
-  std::string name;
-  size_t count = 0;
-  double ns = 0;
-  Stream* stream = nullptr;
-};
 
 Context g_contexts[16];
 Context* g_current = nullptr;
 std::map<Address, std::pair<size_t, int>> g_memory;  // bytes and device
 std::map<int, size_t> g_used;
 std::set<std::string> g_logged;
-std::vector<Call> g_group;
-bool g_grouping = false;
 
 int devices() {
   return static_cast<int>(number("FAKE_REPLAY_DEVICES", 2));
@@ -101,27 +87,9 @@ size_t memory() {
   return static_cast<size_t>(number("FAKE_REPLAY_MEMORY", 256 << 20));
 }
 
-// Whether [address, address + bytes) lies in one allocation.
-bool is_inside(const void* pointer, uint64_t bytes) {
-  const auto address = reinterpret_cast<Address>(pointer);
-  auto after = g_memory.upper_bound(address);
-  if (after == g_memory.begin()) {
-    return false;
-  }
-  --after;
-  return address + bytes <= after->first + after->second.first;
-}
-
 bool has_data(const void* pointer, uint64_t bytes) {
   const auto* data = static_cast<const unsigned char*>(pointer);
   return std::any_of(data, data + std::min<uint64_t>(bytes, 4096), [](unsigned char b) { return b != 0; });
-}
-
-void log(const std::string& line) {
-  const char* path = std::getenv("FAKE_REPLAY_LOG");
-  if (path != nullptr && g_logged.insert(line).second) {
-    std::ofstream(path, std::ios::app) << line << '\n';
-  }
 }
 
 uint64_t element(int type) {
@@ -184,7 +152,7 @@ int multiply(const char* name, Stream* stream, Matrix a, Matrix b, Matrix d, int
   log(line.str());
   const double flop = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
                       static_cast<double>(batch);
-  stream->now_ns += kLaunchNs + flop / number("FAKE_REPLAY_TFLOPS", 100) / 1e3;
+  stream->work(kLaunchNs + flop / number("FAKE_REPLAY_TFLOPS", 100) / 1e3);
   return 0;
 }
 
@@ -196,17 +164,6 @@ Stream* stream_of(void* handle) {
 int set(Attributes* to, int attribute, const void* value, size_t bytes) {
   const auto* data = static_cast<const unsigned char*>(value);
   to->values[attribute].assign(data, data + bytes);
-  return 0;
-}
-
-template <typename T>
-int make(void** out, T value) {
-  *out = new T(std::move(value));
-  return 0;
-}
-template <typename T>
-int destroy(void* object) {
-  delete static_cast<T*>(object);
   return 0;
 }
 
@@ -227,46 +184,29 @@ bool has_pointers(const Descriptor& d) {
                          d.get<int64_t>(kDescAuxiliaryLeading, 0) % 8 == 0));
 }
 
-int end_group() {
-  double begin_ns = 0;
-  for (const Call& call : g_group) {
-    begin_ns = std::max(begin_ns, call.stream->now_ns);
-  }
-  for (const Call& call : g_group) {
-    if (call.name != g_group.front().name || call.count != g_group.front().count) {
-      return 4;  // ncclInvalidArgument
-    }
-    call.stream->now_ns = begin_ns + call.ns;
-  }
-  g_group.clear();
-  return 0;
-}
-
-int exchange(const char* name, const void* send, uint64_t send_parts, void* receive, uint64_t receive_parts,
-             size_t count, int type, double factor, void* comm, void* stream) {
-  constexpr uint64_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  const uint64_t bytes = count * kBytes[type];
-  const auto size = static_cast<uint64_t>(static_cast<Comm*>(comm)->size);
-  const uint64_t sent = bytes * (send_parts == 0 ? size : 1);
-  const uint64_t received = bytes * (receive_parts == 0 ? size : 1);
-  if (!is_inside(send, sent) || !is_inside(receive, received) || !g_grouping) {
-    return 4;
-  }
-  std::ostringstream line;
-  line << name << " count " << count << " type " << type << " ranks " << size;
-  log(line.str());
-  const auto all = static_cast<double>(std::max(sent, received));
-  g_group.push_back(
-      {name, count, all * factor / number("FAKE_REPLAY_BUS_GB_S", 100), static_cast<Stream*>(stream)});
-  return 0;
-}
-
-double shared_factor(void* comm) {
-  const double n = static_cast<Comm*>(comm)->size;
-  return (n - 1) / n;
-}
-
 }  // namespace
+
+namespace fake_replay {
+
+// Whether [address, address + bytes) lies in one allocation.
+bool is_inside(const void* pointer, uint64_t bytes) {
+  const auto address = reinterpret_cast<Address>(pointer);
+  auto after = g_memory.upper_bound(address);
+  if (after == g_memory.begin()) {
+    return false;
+  }
+  --after;
+  return address + bytes <= after->first + after->second.first;
+}
+
+void log(const std::string& line) {
+  const char* path = std::getenv("FAKE_REPLAY_LOG");
+  if (path != nullptr && g_logged.insert(line).second) {
+    std::ofstream(path, std::ios::app) << line << '\n';
+  }
+}
+
+}  // namespace fake_replay
 
 extern "C" {
 
@@ -359,11 +299,51 @@ int cuMemcpyDtoD_v2(Address to, Address from, size_t bytes) {
              ? cuMemcpyHtoD_v2(to, reinterpret_cast<void*>(from), bytes)
              : kInvalidHandle;
 }
-int cuMemsetD32Async(Address to, unsigned, size_t words, void* stream) {
+int cuMemsetD32Async(Address to, unsigned value, size_t words, void* stream) {
   if (!is_inside(reinterpret_cast<void*>(to), 4 * words)) {
     return kInvalidHandle;
   }
-  static_cast<Stream*>(stream)->now_ns += static_cast<double>(4 * words) / kBytesPerNs;
+  // Of the buffers that only keep a GPU busy, which are large and hold zeros, nothing is written.
+  if (value != 0 || words <= kMostCleared) {
+    std::fill_n(reinterpret_cast<unsigned*>(to), words, value);
+  }
+  static_cast<Stream*>(stream)->work(static_cast<double>(4 * words) / kBytesPerNs);
+  return 0;
+}
+int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void* stream) {
+  static_cast<Stream*>(stream)->work(2.0 * static_cast<double>(bytes) / kBytesPerNs);
+  // Thousands of copies of the same in a second of the simulated clock would take the host a minute.
+  const bool same = is_inside(reinterpret_cast<void*>(to), bytes) &&
+                    is_inside(reinterpret_cast<void*>(from), bytes) &&
+                    std::memcmp(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from),
+                                std::min<size_t>(bytes, 4096)) == 0;
+  return same ? 0 : cuMemcpyDtoD_v2(to, from, bytes);
+}
+int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* stream) {
+  static_cast<Stream*>(stream)->work(static_cast<double>(bytes) / kLinkBytesPerNs);
+  return cuMemcpyHtoD_v2(to, from, bytes);
+}
+int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* stream) {
+  if (!is_inside(reinterpret_cast<void*>(from), bytes)) {
+    return kInvalidHandle;
+  }
+  static_cast<Stream*>(stream)->work(static_cast<double>(bytes) / kLinkBytesPerNs);
+  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return 0;
+}
+int cuMemcpyPeerAsync(Address to, void*, Address from, void*, size_t bytes, void* stream) {
+  static_cast<Stream*>(stream)->work(static_cast<double>(bytes) / kPeerBytesPerNs);
+  return cuMemcpyDtoD_v2(to, from, bytes);
+}
+int cuCtxEnablePeerAccess(void*, unsigned) {
+  return 0;
+}
+int cuMemAllocHost_v2(void** address, size_t bytes) {
+  *address = std::malloc(bytes);
+  return 0;
+}
+int cuMemFreeHost(void* address) {
+  std::free(address);
   return 0;
 }
 int cuStreamCreate(void** stream, unsigned) {
@@ -418,8 +398,14 @@ int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes) {
   return 0;
 }
 int cublasGemmEx(void* handle, int ta, int tb, int m, int n, int k, const void*, const void* a, int a_type,
-                 int lda, const void* b, int b_type, int ldb, const void*, void* c, int c_type, int ldc,
+                 int lda, const void* b, int b_type, int ldb, const void* beta, void* c, int c_type, int ldc,
                  int compute, int) {
+  // No product: a sum of as many numbers as calls, in the first element.
+  Stream* stream = stream_of(handle);
+  if (stream != nullptr && c_type == 0 && *static_cast<const float*>(beta) != 0 &&
+      is_inside(c, sizeof(float))) {
+    *static_cast<float*>(c) += number("FAKE_REPLAY_WRONG", -1) == stream->device ? 1.5F : 1.0F;
+  }
   return multiply("cublasGemmEx", stream_of(handle), {a, a_type, 0, 0, lda, 0}, {b, b_type, 0, 0, ldb, 0},
                   {c, c_type, 0, 0, ldc, 0}, ta, tb, m, n, k, 1, compute, 1);
 }
@@ -518,43 +504,5 @@ int cublasLtMatmul(void*, void* desc, const void*, const void* a, void* a_layout
                   static_cast<int64_t>(out->rows), static_cast<int64_t>(out->columns),
                   static_cast<int64_t>(ta == 0 ? left->columns : left->rows),
                   out->get<int32_t>(kLayoutBatch, 1), how->compute, how->get<int32_t>(kDescEpilogue, 1));
-}
-
-int ncclGetVersion(int* version) {
-  *version = 22809;
-  return 0;
-}
-int ncclCommInitAll(void** comms, int count, const int*) {
-  for (int i = 0; i < count; ++i) {
-    make(&comms[i], Comm{i, count});
-  }
-  return 0;
-}
-int ncclCommDestroy(void* comm) {
-  return destroy<Comm>(comm);
-}
-int ncclGroupStart() {
-  g_grouping = true;
-  return 0;
-}
-int ncclGroupEnd() {
-  g_grouping = false;
-  return end_group();
-}
-int ncclAllReduce(const void* send, void* receive, size_t count, int type, int, void* comm, void* stream) {
-  return exchange("ncclAllReduce", send, 1, receive, 1, count, type, 2 * shared_factor(comm), comm, stream);
-}
-int ncclReduceScatter(const void* send, void* receive, size_t count, int type, int, void* comm,
-                      void* stream) {
-  return exchange("ncclReduceScatter", send, 0, receive, 1, count, type, shared_factor(comm), comm, stream);
-}
-int ncclAllGather(const void* send, void* receive, size_t count, int type, void* comm, void* stream) {
-  return exchange("ncclAllGather", send, 1, receive, 0, count, type, shared_factor(comm), comm, stream);
-}
-int ncclReduce(const void* send, void* receive, size_t count, int type, int, int, void* comm, void* stream) {
-  return exchange("ncclReduce", send, 1, receive, 1, count, type, 1, comm, stream);
-}
-int ncclBroadcast(const void* send, void* receive, size_t count, int type, int, void* comm, void* stream) {
-  return exchange("ncclBroadcast", send, 1, receive, 1, count, type, 1, comm, stream);
 }
 }

@@ -3,6 +3,7 @@
 #include "commands/doctor/context.h"
 #include "commands/doctor/finding_text.h"
 #include "commands/doctor/nccl_versions.h"
+#include "commands/doctor/proc_mount.h"
 #include "common/base/tr.h"
 #include "common/wire/nccl_profiler.h"
 #include "launcher/spawn/elf_dynamic.h"
@@ -151,4 +152,35 @@ TEST_CASE("findings in Chinese keep their columns, and JSON its words") {
   for (const xpurun::wire::BadNccl& release : xpurun::wire::kBadNccl) {
     CHECK(xpurun::base::tr(release.trouble) != release.trouble);
   }
+}
+
+TEST_CASE("doctor: how /proc is mounted, and what that hides") {
+  const std::string plain = "24 31 0:22 / /proc rw,nosuid shared:5 - proc proc rw\n";
+  CHECK(judge_proc(proc_mount_in(plain), false).grade == Grade::ok);
+  CHECK(judge_proc(proc_mount_in("24 31 0:22 / /proc rw - proc proc rw,hidepid=0\n"), false).grade ==
+        Grade::ok);
+  const ProcMount hidden = proc_mount_in("24 31 0:22 / /proc rw - proc proc rw,gid=4,hidepid=invisible\n");
+  CHECK(hidden.hidepid == "hidepid=invisible");
+  CHECK(judge_proc(hidden, true).grade == Grade::ok);
+  CHECK(judge_proc(hidden, true).text ==
+        "/proc is mounted with hidepid=invisible, which hides no process from this user");
+  const Finding lost = judge_proc(hidden, false);
+  CHECK(lost.grade == Grade::warn);
+  CHECK(lost.text ==
+        "/proc is mounted with hidepid=invisible, so that only processes of this user are visible");
+  CHECK(lost.remedy == "mount -o remount,hidepid=0 /proc");
+  // As container engines mask some files; the others take no fact of xpurun's.
+  const ProcMount masked = proc_mount_in(plain +
+                                         "25 24 0:5 /null /proc/interrupts rw - tmpfs tmpfs rw\n"
+                                         "26 24 0:5 /null /proc/kcore rw - tmpfs tmpfs rw\n");
+  CHECK(masked.masked.size() == 2);
+  const Finding of_mask = judge_proc(masked, true);
+  CHECK(of_mask.text == "/proc/interrupts masked");
+  CHECK(of_mask.lost == "interrupts");
+  // Another mount of /proc hides the masks with the first one.
+  CHECK(proc_mount_in("25 24 0:5 / /proc/stat rw - tmpfs tmpfs rw\n" + plain).masked.empty());
+  const Finding pids =
+      judge_proc(proc_mount_in("24 31 0:22 / /proc rw - proc proc rw,hidepid=2,subset=pid\n"), false);
+  CHECK(pids.text.ends_with("visible; /proc is mounted with subset=pid"));
+  CHECK(proc_mount_in("damaged\n- - -\n").masked.empty());
 }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 using namespace xpurun;
@@ -25,8 +26,8 @@ struct NowScene {
                                 fmt::format("Name:\tx\nTracerPid:\t0\nUid:\t{0}\t{0}\t{0}\t{0}\n", user)));
   }
   FoundJob newest() const {
-    const auto job = newest_job(files.proc(), kUser, kShell + 99);
-    return job ? *job : FoundJob();
+    const auto jobs = jobs_of(files.proc(), kUser, kShell + 99);
+    return jobs.empty() ? FoundJob() : jobs.front();
   }
 };
 
@@ -37,7 +38,7 @@ using Pids = std::vector<base::Pid>;
 TEST_CASE("now: the newest job of this user") {
   NowScene s;
   s.add(kShell, 1, "bash");
-  CHECK_FALSE(newest_job(s.files.proc(), kUser, 0).has_value());
+  CHECK(jobs_of(s.files.proc(), kUser, 0).empty());
   s.add(kShell + 1, kShell, "python3");
   CHECK(s.newest().targets == Pids{kShell + 1});
 
@@ -72,4 +73,31 @@ TEST_CASE("now: the newest job of this user") {
     CHECK(supervisor_of(s.files.proc(), kShell + 30) == test::kSupervisor);
     CHECK(supervisor_of(s.files.proc(), kShell + 1) == 0);
   }
+}
+
+TEST_CASE("now: the other jobs are named, each once") {
+  NowScene s;
+  const auto others = [&] { return other_jobs_text(s.files.proc(), jobs_of(s.files.proc(), kUser, 0)); };
+  s.add(kShell, 1, "bash");
+  s.add(kShell + 1, kShell, "python3");  // a launcher of ranks is no job beside them
+  s.add(kShell + 2, kShell + 1, "train", "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2");
+  s.add(kShell + 3, kShell + 1, "train", "RANK=1 LOCAL_RANK=1 WORLD_SIZE=2");
+  CHECK(others().empty());
+  s.add(kShell + 10, kShell, "python3");
+  const auto line = [](base::Pid pid) {
+    return fmt::format("xpurun:   not looked at: pid {0} (python3); xpurun attach --now {0}\n", pid);
+  };
+  // The newest is looked at.
+  CHECK(others() == line(kShell + 10));
+  s.add(test::kSupervisor, kShell, "xpurun");
+  const std::string run = fmt::format("XPURUN_RUN=1:{}:20000:/tmp/x.sock", test::kSupervisor);
+  s.add(kShell + 20, test::kSupervisor, "mpirun", run);
+  s.add(kShell + 21, kShell + 20, "solver", run);
+  CHECK(others() == line(kShell + 1) + line(kShell + 10));
+  for (int i = 0; i < 6; ++i) {
+    s.add(kShell + 30 + i, kShell, "python3");
+  }
+  const std::string text = others();
+  CHECK(std::count(text.begin(), text.end(), '\n') == 6);
+  CHECK(text.ends_with("xpurun:   not looked at: 3 further jobs\n"));
 }

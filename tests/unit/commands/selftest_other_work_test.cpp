@@ -15,6 +15,7 @@ TEST_CASE("selftest other work: the first lines of /proc/stat") {
       100);
   REQUIRE(use);
   CHECK(use->cpus == 2);
+  CHECK(use->stolen_s == doctest::Approx(0.08));
   CHECK(use->busy_s == doctest::Approx(1.71));  // without idle, iowait and the guests' part of user
 }
 
@@ -34,6 +35,10 @@ TEST_CASE("selftest other work: the share of what the trial did not use") {
   CHECK(share_of_others(begin, after(118, 18)) == doctest::Approx(0.5));
   CHECK(share_of_others(begin, after(104, 18)) == 0);  // rounding of the kernel's counters
   CHECK(share_of_others(begin, begin) == 0);           // no time has passed
+  CpuUse stolen = after(110, 18);
+  stolen.stolen_s = 2;
+  CHECK(share_of_others(begin, stolen) == doctest::Approx(0.1));
+  CHECK(share_of_hypervisor(begin, stolen) == doctest::Approx(0.1));
 }
 
 TEST_CASE("selftest other work: a child's time is counted when it has ended") {

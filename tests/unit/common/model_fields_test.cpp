@@ -129,6 +129,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.verdict.evidence = {"x"};
   r.verdict.hosts.push_back({.host = "x", .ranks = RankSet{1}});
   r.verdict.log_tail = {.file = "x", .lines = {"x"}, .shared = {1}, .reason = "x"};
+  r.verdict.memory.where.function = "x";
   r.verdict.waiting.push_back({.ranks = RankSet{2}});
   r.verdict.collective.id = "x";
   r.verdict.collective.calls.push_back({.communicator = "x", .root = 1, .peer = 1});

@@ -1,5 +1,5 @@
 // What was read of GPUs every few seconds: windows, bounded; sums between two moments.
-#include "common/model/speed/gpu_health.h"
+#include "common/model/evidence/gpu_health.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -59,4 +59,61 @@ TEST_CASE("gpu health: JSON and back") {
   REQUIRE(back);
   CHECK(to_json(*back) == to_json(health));
   CHECK(!model::gpu_health_from_json(nlohmann::json::parse(R"({"schema": "x"})")));
+}
+
+TEST_CASE("gpu health: facts join those of the host, with the GPU's number and its rank") {
+  GpuHealth gpus;
+  gpus.inventory.units = {{.index = 0, .pci = "0000:3b:00.0"}, {.index = 1, .pci = "0000:4b:00.0"}};
+  for (const double lanes_missing : {1.0, 1.0}) {
+    gpus.counted.add(
+        {.values = {{.fact = model::MachineFact::pcie_narrow, .object = "GPU 1", .value = lanes_missing},
+                    {.fact = model::MachineFact::xid, .object = "GPU 0 Xid 79", .value = 1}},
+         .places = {},
+         .missing = {}},
+        (gpus.counted.readings + 1) * kSecond);
+  }
+  model::MachineHistory host;
+  host.add({.values = {{.fact = model::MachineFact::pcie_narrow,
+                        .object = "0000:4b:00.0 (GPU)",
+                        .value = 1,
+                        .detail = "x4 of x16"},
+                       {.fact = model::MachineFact::pcie_narrow, .object = "0000:5b:00.0 (GPU)", .value = 0}},
+            .places = {{.rank = 7, .pid = 1, .cpus = "0", .gpu = "0000:4b:00.0"},
+                       {.rank = 8, .pid = 2, .cpus = "0", .gpu = "0000:3b:00.0"},
+                       {.rank = 9, .pid = 3, .cpus = "0", .gpu = "0000:3b:00.0"}},
+            .missing = {}},
+           kSecond);
+  add_gpu_facts(host, gpus);
+  REQUIRE(host.series.size() == 3);
+  CHECK(host.series[0].object == "GPU 1");
+  CHECK(host.series[0].detail == "x4 of x16");
+  CHECK(host.series[0].rank == 7);
+  CHECK(host.series[1].object == "0000:5b:00.0 (GPU)");  // NVML does not know this one
+  CHECK(host.series[2].object == "GPU 0 Xid 79");
+  CHECK(host.series[2].rank == base::kNoRank);  // two ranks share the GPU
+}
+
+TEST_CASE("gpu health: what was counted and the inventory survive JSON") {
+  GpuHealth gpus;
+  gpus.inventory = {
+      .units = {{.index = 1, .uuid = "GPU-b", .serial = "165", .power_limit_w = 700, .nvlinks = 18}},
+      .paths = {{.from = 0, .to = 1, .path = "NV18"}}};
+  gpus.counted.add(
+      {.values = {{.fact = model::MachineFact::ecc_corrected, .object = "GPU 1", .value = 3, .before = 0}},
+       .places = {},
+       .missing = {}},
+      kSecond);
+  const auto back = model::gpu_health_from_json(nlohmann::json::parse(to_json(gpus).dump()));
+  REQUIRE(back);
+  CHECK(back->inventory == gpus.inventory);
+  CHECK(to_json(*back) == to_json(gpus));
+}
+
+TEST_CASE("gpu health: names of GPUs") {
+  CHECK(model::gpu_index_of("GPU 12") == 12);
+  CHECK(model::gpu_index_of("GPU 3 NVLink 5") == 3);
+  CHECK(model::gpu_index_of("GPU") == -1);
+  CHECK(model::gpu_index_of("eth0") == -1);
+  CHECK(model::kernel_pci("00000000:3B:00.0") == "0000:3b:00.0");
+  CHECK(model::kernel_pci("0000:1B:00.0") == "0000:1b:00.0");
 }

@@ -4,6 +4,7 @@
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -162,6 +163,13 @@ TEST_CASE("a look at a job says where it stands, and calls nothing a hang") {
   CHECK(v.ranks == RankSet{2});
   CHECK(v.level == model::VerdictLevel::suspected);
   CHECK(v.sentence.starts_with("running: rank 2 has been in "));
+  CHECK(v.sentence.find("xpurun looked") == std::string::npos);
+  // Of a job that xpurun has not started, it has seen only the time of its look.
+  job.facts.run.attached = true;
+  job.facts.run.elapsed_s = 3;
+  v = diagnose(job.facts);
+  CHECK(v.sentence.starts_with("running: rank 2 has been in "));
+  CHECK(v.sentence.ends_with("; xpurun looked for 3 s, so that the stillness may be older"));
 }
 
 TEST_CASE("a run whose end was not observed") {
@@ -210,6 +218,37 @@ TEST_CASE("a rank that stood still and then leaves with 0 had moved again") {
   timeout.facts.run.stalls[0].verdict.ranks = {1};
   timeout.died(0, 1 << 8, at_s + 4).died(1, 0, at_s + 4.2).ended(1 << 8);
   CHECK(diagnose(timeout.facts).kind == model::VerdictKind::hang);
+}
+
+TEST_CASE("ranks that outlive their launcher are named") {
+  Job job(3);
+  job.died(2, exited(0), 57);
+  for (const base::Rank r : {0, 1}) {
+    job.record(r).left = true;
+    job.record(r).cmdline = {"python3", "train.py"};
+  }
+  Verdict v;
+  SUBCASE("that ended well") {
+    job.agent_died(0, 58).ended(0);
+    v = diagnose(job.facts);
+    CHECK(v.id == "none.ranks_left");
+    CHECK(v.kind == model::VerdictKind::none);
+    CHECK(v.ranks == RankSet{0, 1});
+    CHECK(v.sentence ==
+          "the command ended with status 0 after 60 s, while ranks 0-1 go on (pid 100, 101: python3 "
+          "train.py), and "
+          "xpurun neither waits for them nor ends them");
+    CHECK(v.next.command == "kill 100 101");
+  }
+  SUBCASE("that was killed") {
+    job.record(1).left = false;
+    job.died(1, exited(0), 57);
+    job.agent_died(kKill, 58).ended(kKill);
+    v = diagnose(job.facts);
+    CHECK(v.id == "crash.launcher");
+    CHECK(v.sentence.ends_with(
+        "; rank 0 goes on (pid 100: python3 train.py), and xpurun neither waits for it nor ends it"));
+  }
 }
 
 TEST_CASE("a job that xpurun only watched") {
@@ -373,96 +412,21 @@ TEST_CASE("a run whose record cannot be read is not called healthy") {
   CHECK(diagnose(job.facts).sentence.ends_with("when this was written, nothing wrong seen"));
 }
 
-TEST_CASE("a job that ended well and was slow has a verdict") {
-  Job job(4);
+TEST_CASE("the processes that a command has started do its work, if it makes no steps itself") {
+  Job job(1);
   job.ended(0);
-  model::SpeedFinding slow{
-      .problem = model::SpeedProblem::slow_rank,
-      .cause = model::SlowCause::host_issue,
-      .confidence = model::Confidence::medium,
-      .ranks = {1},
-      .place = "train.py:40 (collate)",
-      .lost_s = 0.054,
-      .share = 0.65,
-      .sentence = "rank 1 costs every step 65 % (54 ms): it needs longer in its own code"};
-  job.facts.slow = {slow};
-  Verdict v = diagnose(job.facts);
-  CHECK(v.id == "slow.rank");
-  CHECK(v.kind == model::VerdictKind::slow);
-  CHECK(v.level == model::VerdictLevel::suspected);
-  CHECK(v.ranks == RankSet{1});
-  CHECK(v.pid == Job::pid_of(1));
-  CHECK(v.sentence ==
-        "slow: rank 1 costs every step 65 % (54 ms) from the first step on, in collate (train.py:40)");
-  CHECK(v.where.line == 40);
-  CHECK(v.slow.share == doctest::Approx(0.65));
-  CHECK(v.slow.step == -1);
-  CHECK(v.evidence.front() == slow.sentence);
-  CHECK(v.next.text ==
-        "see the functions and lines of each rank: xpurun analyze, or xpurun capture while the job runs");
-  SUBCASE("since a step, in the function of a capture") {
-    slow.since = 150;
-    slow.since_wall_ns = 1'795'000'000'000'000'000;
-    slow.where = {.function = "augment", .file = "/home/u/slow.py", .line = 6};
-    job.facts.slow = {slow};
-    v = diagnose(job.facts);
-    CHECK(v.sentence ==
-          "slow: rank 1 costs every step 65 % (54 ms) since step 150 (11:06:40 UTC), in augment "
-          "(slow.py:6)");
-    CHECK(v.slow.step == 150);
-    CHECK(v.slow.since == "2026-11-18T11:06:40Z");
+  job.facts.run.world_size = 1;
+  CHECK(diagnose(job.facts).headline == "the only rank finished normally in 60 s");
+  for (const char* word :
+       {"from multiprocessing.spawn import spawn_main", "-c", "from multiprocessing.resource_tracker"}) {
+    job.facts.run.processes.push_back({.pid = 500 + static_cast<base::Pid>(job.facts.run.processes.size()),
+                                       .role = model::ProcessRole::worker,
+                                       .rank = 0,
+                                       .cmdline = {"python3", word},
+                                       .python = true});
   }
-  SUBCASE("the whole job") {
-    slow.problem = model::SpeedProblem::slower;
-    slow.ranks = {};
-    slow.sentence = "the job has been 23 % slower since step 4,120: 210 ms instead of 171 ms per step";
-    job.facts.slow = {slow};
-    v = diagnose(job.facts);
-    CHECK(v.id == "slow.job");
-    CHECK(v.ranks.empty());
-    CHECK(v.headline == slow.sentence);
-    job.facts.slow[0].lost_s = 0.0001;  // of calls without work between them
-    CHECK(diagnose(job.facts).id == "none.finished");
-  }
-  SUBCASE("notes, doubts and causes that cost all steps alike are no verdict") {
-    for (const int what : {0, 1, 2}) {
-      model::SpeedFinding f = slow;
-      f.severity = what == 0 ? model::SpeedSeverity::note : f.severity;
-      f.confidence = what == 1 ? model::Confidence::low : f.confidence;
-      f.problem = what == 2 ? model::SpeedProblem::cause : f.problem;
-      job.facts.slow = {f};
-      CHECK(diagnose(job.facts).id == "none.finished");
-    }
-  }
-  SUBCASE("an interruption says what was slow, unless the job hung") {
-    job.facts.run.outcome = model::RunOutcome::interrupted;
-    job.facts.run.exit_status = 130;
-    v = diagnose(job.facts);
-    CHECK(v.id == "interrupted.signal");
-    CHECK(v.kind == model::VerdictKind::interrupted);
-    CHECK(v.sentence ==
-          "interrupted: by SIGINT after 60 s; rank 1 costs every step 65 % (54 ms) from the first step on, "
-          "in collate (train.py:40)");
-    CHECK(v.ranks == RankSet{1});
-    CHECK(v.signal == SIGINT);
-    CHECK(v.since.empty());
-    CHECK(v.title.starts_with("ended while rank 1 costs "));
-    CHECK(v.evidence.front() == slow.sentence);
-    CHECK(v.next.text.starts_with("see the functions and lines of each rank"));
-    for (const std::string& line : v.evidence) {
-      CHECK(line.find("finished normally") == std::string::npos);
-    }
-    job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
-    CHECK(diagnose(job.facts).ranks == RankSet{2});
-    Job brisk(4);
-    brisk.facts.run.outcome = model::RunOutcome::interrupted;
-    brisk.facts.run.exit_status = 130;
-    CHECK(diagnose(brisk.facts).sentence == "interrupted: by SIGINT after 60 s");
-  }
-  SUBCASE("a failure comes first") {
-    Job failed(4);
-    failed.died(0, exited(1), 3).ended(1);
-    failed.facts.slow = {slow};
-    CHECK(diagnose(failed.facts).id == "exit.error");
-  }
+  CHECK(diagnose(job.facts).headline == "the only rank finished normally in 60 s");  // a data loader's
+  job.facts.measured = false;
+  CHECK(diagnose(job.facts).headline ==
+        "the command and the 2 processes that it started finished normally in 60 s");
 }

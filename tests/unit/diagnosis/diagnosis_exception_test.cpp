@@ -76,6 +76,32 @@ TEST_CASE("the verdict is the exception at the user's own line") {
   CHECK_FALSE(model::to_json(Verdict{}).contains("exception"));
 }
 
+TEST_CASE("an allocation that fails is told with the line that holds the memory") {
+  struct Row {
+    const char* type;
+    const char* message;
+    bool of_memory;
+  };
+  for (const Row& row :
+       {Row{"MemoryError", "", true},
+        Row{"numpy.core._exceptions._ArrayMemoryError", "Unable to allocate 1.00 MiB", true},
+        Row{"RuntimeError", "[enforce fail] DefaultCPUAllocator: can't allocate memory", true},
+        Row{"torch.cuda.OutOfMemoryError", "CUDA out of memory.", false},
+        Row{"KeyError", "'label'", false}}) {
+    CAPTURE(row.type);
+    Job job = failed_rank();
+    job.leaked(2, 500 << 20, 100 << 20);
+    tell(job, 2, ExceptionKind::raised, 12.1, row.type, row.message);
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.memory.present() == row.of_memory);
+    CHECK((v.sentence.find(
+               "; it held 500 MiB that were allocated at append_loss (train.py:55), 1.0 MiB more in each "
+               "step") != std::string::npos) == row.of_memory);
+    CHECK((v.next.text.find("append_loss (train.py:55) allocates") != std::string::npos) == row.of_memory);
+    CHECK(v.where.line == 21);
+  }
+}
+
 TEST_CASE("the first exception decides, not the first death") {
   Job job(2);
   job.died(0, exited(1), 12.2).died(1, exited(1), 12.9);
@@ -310,6 +336,9 @@ TEST_CASE("the exception of a data loader's worker is told, not the one that car
       v.sentence.find("raised ValueError: corrupt JPEG in sample 5 at images.py:134 (in __getitem__), in its "
                       "DataLoader worker process 1 after 12 s") != std::string::npos);
   CHECK(v.where.line == 134);
+  CHECK_MESSAGE(v.title.starts_with(
+                    "rank 2 raised ValueError: corrupt JPEG in sample 5 in __getitem__ (images.py:134)"),
+                v.title);
   CHECK(has(v.evidence, "  File \"/home/u/images.py\", line 134, in __getitem__"));
 }
 

@@ -63,7 +63,7 @@ TEST_CASE("a file lock that a stranger holds") {
   const Verdict v = diagnose(job.facts);
   CHECK(v.ranks == RankSet{1});
   CHECK(v.sentence.find(
-            " for 10 s: cache.lock is locked by pid 4711, which is not of this job; rank 0 waits") !=
+            " for 10 s: cache.lock is locked by pid 4711, which is no rank of this job; rank 0 waits") !=
         std::string::npos);
 }
 

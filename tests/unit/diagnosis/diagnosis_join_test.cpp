@@ -41,6 +41,19 @@ TEST_CASE("who should be there: a rank that was never started") {
       v.sentence ==
       "hang: rank 3 of 4 was never started; ranks 0-2 have waited for it in init_process_group (train.py:3) "
       "for 10 s");
+  // A process without a rank has raised before.
+  job.facts.run.exceptions = {{.kind = model::ExceptionKind::raised,
+                               .pid = 4711,
+                               .at_s = 1,
+                               .chain = {{.type = "KeyError", .message = "'lr'"}}}};
+  v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{3});
+  CHECK_MESSAGE(
+      v.sentence.find("rank 3 of 4 has not come: pid 4711 raised KeyError: 'lr'; ranks 0-2 have waited "
+                      "for it in init_process_group (train.py:3) for 10 s") != std::string::npos,
+      v.sentence);
+  CHECK(v.sentence.find("never started") == std::string::npos);
+  job.facts.run.exceptions.clear();
   // The rank may be on another host.
   for (auto& r : job.facts.collectives.ranks) {
     r.joining.place = "10.0.0.1:29500";

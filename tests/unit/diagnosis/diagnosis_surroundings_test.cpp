@@ -162,6 +162,30 @@ TEST_CASE("a rank that the kernel killed for want of memory is told so, with wha
   }
 }
 
+TEST_CASE("a rank that the kernel killed for want of memory is told with the line that allocated it") {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  Job job = killed();
+  job.facts.kernel.events = {oom_kill(Job::pid_of(1), 12.2, true)};
+  job.facts.run.memory = {.path = "/sys/fs/cgroup/other"};
+  job.leaked(1, 900 * kMiB, 400 * kMiB);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.memory.bytes == 900 * kMiB);
+  CHECK(v.where.line == 55);
+  CHECK_MESSAGE(
+      v.sentence.find("900 MiB that were allocated at append_loss (train.py:55), 4.0 MiB more in each "
+                      "step") != std::string::npos,
+      v.sentence);
+  CHECK_MESSAGE(
+      v.title.starts_with("rank 1 ran out of memory: 900 MiB allocated at append_loss (train.py:55)"),
+      v.title);
+  CHECK(v.next.text.find("append_loss (train.py:55) allocates") != std::string::npos);
+  CHECK_FALSE(speaks_of(v, "the kernel killed no process of"));
+  job.facts.kernel.events.clear();
+  CHECK_FALSE(diagnose(job.facts).memory.present());
+  job.facts.run.memory.oom_kills = 1;  // the counter of a container, without the kernel's log
+  CHECK(diagnose(job.facts).memory.bytes == 900 * kMiB);
+}
+
 TEST_CASE("an OOM kill of another process, of another time or of another host explains no death") {
   model::KernelEvent elsewhere = oom_kill(Job::pid_of(1), 12.2);
   elsewhere.node = 1;
@@ -268,6 +292,38 @@ TEST_CASE("a link that was lost before the stall is evidence, one that was lost 
         history_of(model::MachineFact::link_downed, {{2, 7}, {lost_s, 7}, {lost_s + 5, 8}, {1010, 8}})};
     CHECK(speaks_of(diagnose(job.facts), "mlx5_0/1, losses of the link: 1") == before);
   }
+}
+
+TEST_CASE("that a rank had no CPU is no evidence once it sleeps and wants none") {
+  model::MachineHistory machine;
+  for (int i = 0; i < 6; ++i) {
+    model::MachineReading reading;
+    reading.values = {{.fact = model::MachineFact::no_cpu,
+                       .object = "cpus 1",
+                       .value = 1.9e6 * i,
+                       .detail = {},
+                       .rank = 2}};
+    reading.intruders = {{.rank = 2,
+                          .relation = model::CpuRelation::stranger,
+                          .pid = 4711,
+                          .command = "stress-ng",
+                          .group = "/user.slice",
+                          .watched_s = 2,
+                          .cpu_s = 1.84}};
+    machine.add(reading, 1'700'000'000'000'000'000 + i * INT64_C(5'000'000'000));
+  }
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  job.facts.run.started_wall_ns = 1'700'000'000'000'000'000;
+  job.facts.run.elapsed_s = 30;
+  job.facts.run.stalls.back().since_s = 12;
+  job.facts.machines = {machine};
+  job.seen(2).state = 'R';
+  job.seen(2).main_queue_share = 0.4;
+  CHECK(speaks_of(diagnose(job.facts), "had no CPU for"));
+  job.seen(2).state = 'S';
+  job.seen(2).main_queue_share = 0;
+  CHECK_FALSE(speaks_of(diagnose(job.facts), "had no CPU for"));
 }
 
 TEST_CASE("a verdict says that the kernel's log could not be read") {

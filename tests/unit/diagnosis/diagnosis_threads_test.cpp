@@ -50,6 +50,21 @@ Job& with_gil_held(Job& job, base::Rank r) {
   return job;
 }
 
+constexpr const char* kImportlib = "<frozen importlib._bootstrap>";
+
+Stack wants_import(const char* function, int line) {
+  return {native("PyThread_acquire_lock_timed", "python3.11"), py("_ModuleLock.acquire", kImportlib, 120),
+          py("_lock_unlock_module", kImportlib, 216), py(function, kTrainFile, line)};
+}
+
+Stack importing(Stack inner) {
+  inner.push_back(py("<module>", "/home/u/tables.py", 7, "Thread.join"));
+  inner.push_back(py("_call_with_frames_removed", kImportlib, 241));
+  inner.push_back(py("_find_and_load", kImportlib, 1176));
+  inner.push_back(py("load", kTrainFile, 5));
+  return inner;
+}
+
 Stack acquires(const char* function, int line, const char* callee) {
   return {native("sem_wait", "libc.so.6"), native("PyThread_acquire_lock_timed", "python3.11"),
           py(function, kTrainFile, line, callee), py("<module>", kTrainFile, 90)};
@@ -256,4 +271,32 @@ TEST_CASE("a full queue has its own next step") {
   CHECK(diagnose(job.facts).next.text ==
         "the queue is full: find out why no consumer takes from it, after feed (train.py:84: Queue.put) on "
         "rank 0");
+}
+
+TEST_CASE("a thread that needs the module which the rank is importing") {
+  Job job(2);
+  job.all(in_barrier()).rank(1, importing({py("Thread.join", "/usr/lib/python3.11/threading.py", 1112)}));
+  add_thread(job, 1, 105, "warm", wants_import("warm", 3));
+  job.hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK_MESSAGE(
+      v.sentence.find("; its thread 105 (warm) waits in warm (train.py:3: import) for the end of the import "
+                      "of tables.py, in which the rank waits; rank 0 waits") != std::string::npos,
+      v.sentence);
+  CHECK(v.next.text.find("move that part of tables.py into a function") != std::string::npos);
+}
+
+TEST_CASE("a rank that waits for the import of another thread") {
+  Job job(2);
+  job.all(in_barrier()).rank(1, wants_import("main", 8));
+  add_thread(job, 1, 105, "loader", importing({native("recv", "libc.so.6")}));
+  job.hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK_MESSAGE(
+      v.sentence.find("in main (train.py:8: import) for 10 s: thread 105 (loader) is importing tables.py, in "
+                      "<module> (tables.py:7") != std::string::npos,
+      v.sentence);
+  CHECK(v.next.text.find("tables.py") != std::string::npos);
 }

@@ -57,7 +57,9 @@ class Job {
   Job& hang_dump_escalated();
   Job& ended_as_hang();          // killed by xpurun
   Job& ended(int child_status);  // by itself
-  Job& crash_dump();             // of the first notice
+  // What the rank holds in append_loss (train.py:55), and the growth in 100 steps.
+  Job& leaked(base::Rank rank, int64_t bytes, int64_t grown);
+  Job& crash_dump();  // of the first notice
 
   Facts facts;
 

@@ -90,6 +90,21 @@ TEST_CASE("a capture that fails says why") {
         "the process that records exited with status 1");
 }
 
+TEST_CASE("captures that begin by themselves: some at once, others after pauses that grow") {
+  CaptureBudget budget;
+  base::MonoNs now = base::s_to_ns(100);
+  for (int i = 0; i < CaptureBudget::kAtOnce; ++i) {
+    CHECK(budget.allows(now));
+    budget.use(now);
+  }
+  for (double pause_s = CaptureBudget::kFirstPauseS; pause_s < 3000; pause_s *= 2) {
+    CHECK_FALSE(budget.allows(now + base::s_to_ns(pause_s - 1)));
+    now += base::s_to_ns(pause_s);
+    CHECK(budget.allows(now));
+    budget.use(now);
+  }
+}
+
 TEST_CASE("the timed calls of GPU ranks are traced where CUPTI records nothing") {
   CHECK(capture_by("exit 0\n", {.reason = "request"}, true).trace == "traces/1-capture-1");
 }

@@ -76,6 +76,12 @@ TEST_CASE("errors name the wrong word") {
   CHECK(wrong({"--no-repport", "x"}) == "unknown option --no-repport; did you mean --no-report?");
   CHECK(wrong({"--kill-on-hang", "x"}) == "unknown option --kill-on-hang; did you mean --on-hang?");
   CHECK(wrong({"--json", "x"}) == "unknown option --json: it belongs to xpurun report");
+  CHECK(wrong({"--anomaly_degree_thr=0.2", "x"}) ==
+        "unknown option --anomaly_degree_thr, a parameter of sysTrace: --slow-threshold says by how much a "
+        "running job must become slower");
+  CHECK(
+      wrong({"--steps-window-size", "5", "x"})
+          .starts_with("unknown option --steps-window-size, a parameter of sysTrace: xpurun analyze finds "));
   CHECK(wrong({"-z", "x"}) == "unknown option -z");
   CHECK(wrong({"-qz", "x"}) == "unknown option -z in -qz");
   CHECK(wrong({"--grace"}) == "option --grace needs a value");

@@ -113,6 +113,9 @@ TEST_CASE("configuration files") {
   CHECK(add_config_text(with_colon, run(), "name = a:b\n# x: y\n", "x.conf", FileLevel::project));
   CHECK(config_problem("hang-timout = 3") ==
         "x.conf: hang-timout is not an option; did you mean hang-timeout?");
+  CHECK(config_problem("k_sigma = 3")
+            .starts_with("x.conf: k_sigma is not an option, but a parameter of sysTrace: "));
+  CHECK(config_problem("hang_times_mins_thr = 30").ends_with("--hang-timeout takes the limit, in seconds"));
   CHECK(config_problem("preload-library = x") ==
         "x.conf: preload-library cannot be set in a configuration file");
   CHECK(config_problem("print-config = on").ends_with("cannot be set in a configuration file"));

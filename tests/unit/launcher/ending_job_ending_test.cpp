@@ -17,11 +17,13 @@ struct EndingScene : test::JobScene {
   bool has_relay = true;
   std::function<void()> programs_ended;  // called by the test, as by the user's programs
   bool has_programs = false;
+  std::function<LateRanks(double)> late_ranks = [](double) { return LateRanks::stay; };
   JobEnding ending{{loop, storage, table},
                    "run",
                    {.command_ended = teller("command ended"),
                     .give_up = [this](const std::string& why) { tell(why); },
                     .dumping = [this] { return dumping; },
+                    .late_ranks = [this](double since_end_s) { return late_ranks(since_end_s); },
                     .drain_logs =
                         [this](std::function<void()> done) {
                           tell("drain");
@@ -50,6 +52,18 @@ struct EndingScene : test::JobScene {
                           }
                         }}};
 
+  explicit EndingScene(bool ranks_live = false) {
+    for (const base::Pid pid : {test::kRank0, test::kRank1}) {
+      if (!ranks_live) {
+        end(pid);
+      }
+    }
+  }
+
+  void end(base::Pid pid) {
+    fake.end(pid);
+    table.mark_dead(pid);
+  }
   JobPhase phase() const { return ending.state().phase; }
   // Whether the loop stopped by itself.
   bool ends() {
@@ -131,6 +145,54 @@ TEST_CASE("without relay and report the job ends at once") {
   CHECK(s.told() == Told{"command ended", "drain", "record", "no report"});
 }
 
+TEST_CASE("ranks have some time to end after their launcher") {
+  EndingScene s(true);
+  SUBCASE("and are not awaited for longer") {
+    s.ending.command_ended(base::WaitStatus(0));
+    s.run_for(0.9);
+    CHECK(s.phase() == JobPhase::settling);
+    s.run_for(0.2);
+    CHECK(s.phase() == JobPhase::draining);
+  }
+  SUBCASE("or end before") {
+    s.ending.command_ended(base::WaitStatus(0));
+    s.run_for(0.3);
+    s.end(test::kRank0);
+    s.end(test::kRank1);
+    s.run_for(0.1);
+    CHECK(s.phase() == JobPhase::draining);
+  }
+  SUBCASE("unless xpurun only watches the job") {
+    s.ending.detach();
+    s.run_for(0.1);
+    CHECK(s.phase() == JobPhase::draining);
+  }
+}
+
+TEST_CASE("ranks that outlive the command of a job that the user has ended") {
+  EndingScene s(true);
+  s.late_ranks = [&](double since_end_s) { return since_end_s < 2 ? LateRanks::get_time : LateRanks::end; };
+  s.ending.command_ended(base::WaitStatus(2));
+  s.run_for(1.9);
+  CHECK(s.phase() == JobPhase::settling);
+  SUBCASE("they end in that time") {
+    s.end(test::kRank0);
+    s.end(test::kRank1);
+    s.run_for(0.1);
+    CHECK(s.phase() == JobPhase::draining);
+  }
+  SUBCASE("they are ended") {
+    s.run_for(0.3);
+    CHECK(s.phase() == JobPhase::settling);
+    CHECK_FALSE(s.ending.state().ended_by_us);
+    s.end(test::kCommand);
+    s.end(test::kRank0);
+    s.end(test::kRank1);
+    s.run_for(0.1);
+    CHECK(s.phase() == JobPhase::draining);
+  }
+}
+
 TEST_CASE("a dump in progress at the end is awaited") {
   EndingScene s;
   s.dumping = true;
@@ -172,7 +234,7 @@ TEST_CASE("the end of a dump has no effect while the command lives") {
 }
 
 TEST_CASE("processes that xpurun is ending are awaited after the command, and killed after the grace time") {
-  EndingScene s;
+  EndingScene s(true);
   s.ending.terminate(5);
   CHECK(s.ending.state().ended_by_us);
   CHECK_FALSE(s.ending.state().has_ended());
@@ -217,6 +279,7 @@ TEST_CASE("a hung file system is given up at the end") {
                    {.command_ended = [] {},
                     .give_up = [&](const std::string& why) { s.tell(why); },
                     .dumping = [] { return true; },
+                    .late_ranks = [](double) { return LateRanks::stay; },
                     .drain_logs = {},
                     .record = {},
                     .request_report = {},

@@ -83,6 +83,31 @@ TEST_CASE("machine history: a long run stays small") {
   CHECK(sum == 1998);
 }
 
+TEST_CASE("machine history: an intruder is one over several readings, whatever its process") {
+  MachineHistory history;
+  model::Intruder one{
+      .rank = 1, .pid = 7, .command = "cc1plus", .cpus = 2, .watched_s = 2, .ready_s = 1, .cpu_s = 1};
+  history.add({.values = {}, .places = {}, .missing = {}, .intruders = {one}}, 10'000'000'000);
+  one.pid = 8;
+  one.cpu_s = 3;
+  history.add({.values = {}, .places = {}, .missing = {}, .intruders = {one}}, 20'000'000'000);
+  one.command = "ld";
+  one.cpu_s = 9;
+  history.add({.values = {}, .places = {}, .missing = {}, .intruders = {one}}, 30'000'000'000);
+  REQUIRE(history.intruders.size() == 2);
+  CHECK(history.intruders[0].command == "ld");  // most CPU time first
+  const model::Intruder& compiler = history.intruders[1];
+  CHECK(compiler.pid == 8);
+  CHECK(compiler.share() == doctest::Approx(0.5));
+  CHECK(compiler.begin_wall_ns == 8'000'000'000);
+  CHECK(compiler.end_wall_ns == 20'000'000'000);
+  const auto read_back = model::machine_history_from_json(model::to_json(history));
+  REQUIRE(read_back);
+  REQUIRE(read_back->intruders.size() == 2);
+  CHECK(read_back->intruders[1].command == "cc1plus");
+  CHECK(read_back->intruders[1].ready_s == 2);
+}
+
 TEST_CASE("machine history: the clock was set back") {
   MachineHistory history;
   read(history, 100, MachineFact::link_downed, 1);

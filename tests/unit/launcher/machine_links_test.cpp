@@ -1,3 +1,4 @@
+#include "launcher/machine/ethtool.h"
 #include "launcher/machine/links.h"
 #include "tests/unit/launcher/fake_host.h"
 
@@ -52,6 +53,41 @@ TEST_CASE("links: network interfaces, physical ones with all counters") {
   CHECK(value_of(reading, MachineFact::packets_dropped, "eth0")->value == 9);
   CHECK(value_of(reading, MachineFact::carrier_changes, "veth1")->value == 2);
   CHECK(value_of(reading, MachineFact::packets_dropped, "veth1") == nullptr);
+}
+
+TEST_CASE("links: the counters of an adapter's driver") {
+  MachineReading reading;
+  add_adapter_counters({{"rx_prio3_pause", 7},
+                        {"rx_prio5_pause", 1},
+                        {"rx_prio3_pause_duration", 250'000},
+                        {"rx_prio3_pause_transition", 3},
+                        {"tx_prio3_pause", 99},
+                        {"rx_discards_phy", 12},
+                        {"link_down_events_phy", 2},
+                        {"rx_prio_pause", 50},
+                        {"rx_packets", 1'000}},
+                       "eth0", reading);
+  REQUIRE(reading.values.size() == 4);
+  CHECK(value_of(reading, MachineFact::pause_frames, "eth0")->value == 8);
+  CHECK(value_of(reading, MachineFact::paused, "eth0")->value == 250'000);
+  CHECK(value_of(reading, MachineFact::port_discards, "eth0")->value == 12);
+  CHECK(value_of(reading, MachineFact::link_downed, "eth0")->value == 2);
+  CHECK(adapter_counters("no-such-link").empty());
+  CHECK(adapter_counters("lo").empty());
+}
+
+TEST_CASE("links: an adapter that a switch keeps waiting") {
+  model::MachineHistory history;
+  for (int i = 0; i < 4; ++i) {
+    MachineReading reading;
+    // A quarter of five seconds.
+    add_adapter_counters({{"rx_prio3_pause_duration", 1'250'000U * static_cast<unsigned>(i)}}, "eth0",
+                         reading);
+    history.add(reading, (100 + 5 * i) * int64_t{1'000'000'000});
+  }
+  REQUIRE(history.series.size() == 1);
+  REQUIRE(history.series.front().spells.size() == 1);
+  CHECK(history.series.front().spells.front().amount == doctest::Approx(0.25));
 }
 
 TEST_CASE("links: TCP retransmissions") {

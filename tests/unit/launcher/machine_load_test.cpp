@@ -54,6 +54,49 @@ TEST_CASE("pressure: of the host and of the rank's control group") {
   CHECK(value_of(reading, MachineFact::io_pressure, "/job/step")->value == 6);
 }
 
+TEST_CASE("group memory: what the kernel killed, and whose the memory is, and in the root of a container") {
+  FakeHost host;
+  host.proc("4711/cgroup", "0::/job\n")
+      .sys("fs/cgroup/job/memory.events", "low 0\noom 4\noom_kill 3\noom_group_kill 1\n")
+      .sys("fs/cgroup/job/memory.stat", "anon 100\nfile 70\nkernel 5\nshmem 20\nanon_thp 9\n");
+  MachineReading reading;
+  read_group_memory(host.files(), kRank, reading);
+  REQUIRE(value_of(reading, MachineFact::oom_kills, "/job") != nullptr);
+  CHECK(value_of(reading, MachineFact::oom_kills, "/job")->value == 3);
+  REQUIRE(reading.use.size() == 3);
+  CHECK(reading.use[0].use == model::HostUse::group_processes);
+  CHECK(reading.use[0].value == 100);
+  CHECK(reading.use[1].value == 50);  // without the shared memory
+  CHECK(reading.use[2].value == 20);
+  FakeHost container;
+  container.proc("4711/cgroup", "0::/\n").sys("fs/cgroup/memory.events", "oom_kill 1\n");
+  MachineReading root;
+  read_group_memory(container.files(), kRank, root);
+  REQUIRE(value_of(root, MachineFact::oom_kills, "/") != nullptr);
+  CHECK(value_of(root, MachineFact::oom_kills, "/")->value == 1);
+}
+
+TEST_CASE("group memory: control groups of the first version") {
+  FakeHost host;
+  host.proc("4711/cgroup", "4:memory:/job\n1:cpu:/other\n0::/\n")
+      .sys("fs/cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+      .sys("fs/cgroup/memory/job/memory.stat",
+           "cache 1\nrss 2\nshmem 1\ntotal_cache 70\ntotal_rss 100\ntotal_shmem 20\n");
+  MachineReading reading;
+  read_group_memory(host.files(), kRank, reading);
+  REQUIRE(value_of(reading, MachineFact::oom_kills, "/job") != nullptr);
+  CHECK(value_of(reading, MachineFact::oom_kills, "/job")->value == 2);
+  REQUIRE(reading.use.size() == 3);
+  CHECK(reading.use[0].value == 100);
+  CHECK(reading.use[1].value == 50);
+  CHECK(reading.use[2].value == 20);
+  FakeHost whole;
+  whole.proc("4711/cgroup", "4:memory:/\n0::/\n").sys("fs/cgroup/memory/memory.oom_control", "oom_kill 2\n");
+  MachineReading root;
+  read_group_memory(whole.files(), kRank, root);
+  CHECK(root.values.empty());
+}
+
 TEST_CASE("pressure: a masked file is said once") {
   FakeHost host;
   MachineReading reading;

@@ -1,8 +1,8 @@
 // The CPU limit of control groups and the hypervisor's share, from fabricated /proc and /sys/fs/cgroup.
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
+#include "launcher/processes/throttled_cpu.h"
 #include "launcher/spans/stolen_cpu.h"
-#include "launcher/spans/throttled_cpu.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -67,6 +67,21 @@ TEST_CASE("throttled time of several CPUs is not longer than the periods, nor th
   CHECK(throttled.sample(2 * kSecond) == 200'000'000);
   host.stat2("/box", 1000, 90'000'000);
   CHECK(throttled.sample(3 * kSecond) == 1'200'000'000);
+}
+
+TEST_CASE("a process that is moved into a group with a limit is throttled by that") {
+  FakeHost host;
+  host.member("9:name=systemd:/\n1:cpu:/\n0::/\n");
+  auto throttled = host.throttled();
+  CHECK(throttled.sample(kSecond) == -1);  // no group counts
+  host.put("cgroup/cpu/slow/cpu.stat", "nr_periods 900\nnr_throttled 500\nthrottled_time 7000000000\n");
+  host.put("cgroup/cpu/slow/cpu.cfs_period_us", "100000\n");
+  host.member("9:name=systemd:/\n1:cpu:/slow\n0::/\n");
+  throttled.sample(3 * kSecond);
+  host.put("cgroup/cpu/slow/cpu.stat", "nr_periods 910\nnr_throttled 510\nthrottled_time 7850000000\n");
+  CHECK(throttled.sample(4 * kSecond) == 850'000'000);
+  host.member("9:name=systemd:/\n1:cpu:/\n0::/\n");
+  CHECK(throttled.sample(6 * kSecond) == 850'000'000);  // moved back: what was counted stays
 }
 
 TEST_CASE("the limit of an outer group counts, and groups without a counter do not") {

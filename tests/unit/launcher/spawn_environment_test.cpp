@@ -1,6 +1,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "launcher/spawn/environment.h"
+#include "launcher/spawn/install_paths.h"
 #include "launcher/spawn/preload_plan.h"
 
 #include <doctest/doctest.h>
@@ -113,4 +114,15 @@ TEST_CASE("programs outside the job lose the preload library and xpurun's variab
         std::vector<std::string>{"A=b", "XPURUN_NAME=n"});
   CHECK(without_preload({"LD_PRELOAD=/a.so /x/libxpurun_preload.so:/b.so", "NCCL_PROFILER_PLUGIN=mine"}) ==
         std::vector<std::string>{"LD_PRELOAD=/a.so:/b.so", "NCCL_PROFILER_PLUGIN=mine"});
+}
+
+TEST_CASE("glibc decides on the build of the preload library") {
+  constexpr std::string_view kSplit = "libxpurun_preload.so.glibc-2.28";
+  constexpr std::string_view kOne = "libxpurun_preload.so";
+  CHECK(preload_file_name("2.28") == kSplit);
+  CHECK(preload_file_name("2.33.9000") == kSplit);
+  CHECK(preload_file_name("2.34") == kOne);
+  CHECK(preload_file_name("2.100") == kOne);
+  CHECK(preload_file_name("3.1") == kOne);
+  CHECK(preload_file_name("") == kOne);
 }

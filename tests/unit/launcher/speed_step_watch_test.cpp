@@ -354,3 +354,44 @@ TEST_CASE("step watch: a host that runs ahead of its GPU") {
   CHECK(s.told[0].before_s == doctest::Approx(0.030).epsilon(0.02));
   CHECK(s.told[0].found_step - s.told[0].step <= 20);
 }
+
+namespace {
+
+// Steps of a program without spans, such as one of JAX: 9 collectives each, of which the first is timed in
+// one step of `every`.
+void train_without_spans(StepWatchScene& s, int from, int to, int64_t step_ms, int every, base::MonoNs& now) {
+  for (int i = from; i < to; ++i) {
+    if (i % every == 0) {
+      const report::GpuStart first{.called_ns = now,
+                                   .begin_ns = now + kMs,
+                                   .kind = 7,
+                                   .collective = true,
+                                   .first_of_step = true,
+                                   .number = static_cast<uint64_t>(9 * i + 9)};
+      s.watch.started(0, std::vector{first});
+    }
+    now += step_ms * kMs;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("step watch: the first collectives of steps without spans") {
+  StepWatchScene s;
+  s.watch.gpu_used();
+  base::MonoNs now = 1000 * kMs;
+  train_without_spans(s, 0, 60, 12, 1, now);
+  CHECK(s.watch.rank(0).steps == 59);
+  // Short steps: the first collective of every third is timed.
+  train_without_spans(s, 60, 240, 12, 3, now);
+  CHECK(s.watch.rank(0).steps == 237);
+  CHECK(s.watch.step_s() == doctest::Approx(0.012).epsilon(0.02));
+  CHECK(s.told.empty());
+  train_without_spans(s, 240, 300, 30, 1, now);
+  REQUIRE(s.told.size() == 1);
+  CHECK(std::abs(s.told[0].step - 240) <= 4);
+  CHECK(s.told[0].before_s == doctest::Approx(0.012).epsilon(0.02));
+  // The program begins to mark its steps.
+  s.watch.add(0, 1, std::vector<Span>{StepWatchScene::span(Stage::mark, now, 0)});
+  CHECK(s.watch.rank(0).steps == 0);
+}

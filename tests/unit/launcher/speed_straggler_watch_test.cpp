@@ -46,6 +46,28 @@ TEST_CASE("straggler watch: the rank that the others wait for, in two windows on
   CHECK(s.look({60, 0, 60, 60}) == -1);  // once
 }
 
+TEST_CASE("straggler watch: the rank is over, or was chance, and may be found again") {
+  StragglerScene s;
+  s.look({60, 0, 60, 60});
+  REQUIRE(s.look({60, 0, 60, 60}) == 1);
+  CHECK(s.watch.take_over() == base::kNoRank);
+  SUBCASE("over") {
+    s.look({60, 45, 60, 60});  // less, but not over
+    s.look({60, 45, 60, 60});
+    CHECK(s.watch.take_over() == base::kNoRank);
+    s.look({60, 60, 60, 60});
+    CHECK(s.watch.take_over() == base::kNoRank);  // one window is no sign
+    s.look({60, 60, 60, 60});
+    CHECK(s.watch.take_over() == 1);
+    CHECK(s.watch.take_over() == base::kNoRank);
+  }
+  SUBCASE("chance") {
+    s.watch.forget();
+  }
+  CHECK(s.look({60, 60, 0, 60}) == -1);
+  CHECK(s.look({60, 60, 0, 60}) == 2);
+}
+
 TEST_CASE("straggler watch: healthy jobs") {
   StragglerScene s;
   SUBCASE("all wait equally long") {

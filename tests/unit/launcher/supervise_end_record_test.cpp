@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 using namespace xpurun;
@@ -67,6 +68,33 @@ TEST_CASE("the end of the job completes run.json") {
   CHECK(s.run().world_size == 2);
   CHECK(base::file_exists("run/run.json"));
   CHECK_FALSE(s.has_calls());
+}
+
+TEST_CASE("ranks that live at the end are recorded as left, unless xpurun ends the job") {
+  EndScene s;
+  s.fake.end(kRank0);
+  s.table.mark_dead(kRank0);
+  const auto left = [&s](base::Pid pid) {
+    const auto& all = s.run().processes;
+    const auto p = std::find_if(all.begin(), all.end(), [pid](const auto& r) { return r.pid == pid; });
+    return p != all.end() && p->left;
+  };
+  SUBCASE("the command has ended by itself") {
+    s.end.write();
+    CHECK_FALSE(left(kRank0));
+    CHECK(left(kRank1));
+    CHECK_FALSE(left(test::kCommand));
+  }
+  SUBCASE("xpurun has ended it") {
+    s.job.ended_by_us = true;
+    s.end.write();
+    CHECK_FALSE(left(kRank1));
+  }
+  SUBCASE("xpurun only watched it") {
+    s.job.detached = true;
+    s.end.write();
+    CHECK_FALSE(left(kRank1));
+  }
 }
 
 TEST_CASE("the calls at the end are kept where a dump can be compared with them") {

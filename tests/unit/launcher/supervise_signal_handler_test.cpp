@@ -22,7 +22,7 @@ struct SignalHandlerScene : test::JobScene {
   DumpRequest dump;
   std::string said;  // the last line
   SignalHandler signals{
-      {loop, table, ledger, job, options, journal.dir()},
+      {loop, table, ledger, job, options, journal.dir(), test::kStart},
       {.child_ended = teller("child"),
        .look_for_stall = [this] { ++looks; },
        .still_elsewhere =
@@ -107,8 +107,11 @@ TEST_CASE("before the first interrupt the ranks are looked at, once") {
   SignalHandlerScene s;
   s.on(SIGUSR1, kFromProcess);
   CHECK(s.looks == 0);
+  s.run_for(7);
   s.on(SIGTERM, kFromProcess);
+  s.run_for(2);
   s.on(SIGINT, kFromProcess);
+  CHECK(s.signals.first_interrupt().at_s == doctest::Approx(7));
   CHECK(s.looks == 1);
   CHECK(s.signals.first_interrupt().signal == SIGTERM);
   CHECK_FALSE(s.signals.first_interrupt().from_terminal);
@@ -150,4 +153,34 @@ TEST_CASE("signals do not reach a job that xpurun has not started") {
     CHECK(s.on(number, kFromProcess) == Told{"detach"});
   }
   CHECK_FALSE(s.signals.was_interrupted());
+}
+
+TEST_CASE("ranks that outlive the command: only those of a job that the user has ended are ended") {
+  SignalHandlerScene s;
+  s.options.grace_s = 30;
+  CHECK(s.signals.late_ranks(1) == LateRanks::stay);
+  SUBCASE("the terminal has signalled the ranks too") {
+    s.on(SIGINT, kFromTerminal);
+    CHECK(s.signals.late_ranks(1) == LateRanks::get_time);
+    CHECK(s.said.find("ranks 0-1 have outlived the command: SIGTERM follows in 30 s") != std::string::npos);
+    s.said.clear();
+    CHECK(s.signals.late_ranks(29) == LateRanks::get_time);
+    CHECK(s.said.empty());
+    CHECK(s.signals.late_ranks(30) == LateRanks::end);
+  }
+  SUBCASE("a process has signalled xpurun alone") {
+    s.on(SIGTERM, kFromProcess);
+    CHECK(s.signals.late_ranks(1) == LateRanks::end);
+    CHECK(s.said.find("ranks 0-1 have outlived the command: SIGTERM now") != std::string::npos);
+    CHECK(s.hint() == "ended by xpurun");
+  }
+  SUBCASE("a job may survive its terminal") {
+    s.on(SIGHUP, kFromProcess);
+    CHECK(s.signals.late_ranks(60) == LateRanks::stay);
+  }
+  SUBCASE("--grace none ends nobody") {
+    s.options.grace_s = kForever;
+    s.on(SIGINT, kFromTerminal);
+    CHECK(s.signals.late_ranks(60) == LateRanks::stay);
+  }
 }

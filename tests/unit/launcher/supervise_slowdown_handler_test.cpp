@@ -23,6 +23,7 @@ struct SlowdownScene : test::JobScene {
   bool recorded = true;
   std::set<base::Rank> living{0, 1};
   int looks = 0;  // for a stall
+  int judgements = 0;
   bool capture_begins = true;
   std::optional<SlowdownHandler> handler;
 
@@ -41,7 +42,8 @@ struct SlowdownScene : test::JobScene {
                                      captures.push_back(fmt::format("{} {:.0f}", reason, seconds));
                                      return capture_begins;
                                    },
-                               .look_for_stall = [this] { ++looks; }});
+                               .look_for_stall = [this] { ++looks; },
+                               .judge = [this] { ++judgements; }});
     handler->watch().gpu_used();
   }
   void steps(int count, double step_s) {
@@ -163,6 +165,82 @@ TEST_CASE("slowdown handler: a rank that keeps the others waiting is an event wi
   CHECK(s.handler->slow_ranks() == model::RankSet{1});
   REQUIRE(s.lines.size() == 1);
   CHECK(s.lines[0] == "rank 1 keeps the others waiting for 40 % of each step; the next 10 s are captured");
+}
+
+namespace {
+
+model::Verdict slow_verdict(base::Rank rank) {
+  model::Verdict v{.id = "slow.rank", .kind = model::VerdictKind::slow, .ranks = {rank}};
+  v.headline = fmt::format("rank {} costs every step 40 % (54 ms), in augment (train.py:6)", rank);
+  return v;
+}
+
+const std::string kAlarm =
+    "rank 1 keeps the others waiting for 40 % of each step; the next 10 s are captured";
+
+}  // namespace
+
+TEST_CASE("slowdown handler: what was said of a rank is confirmed with the place, and ends") {
+  SlowdownScene s;
+  s.steps(30, 0.1);
+  s.handler->captured();  // of a silence: nothing was said of a rank
+  CHECK(s.judgements == 0);
+  s.handler->found_slow_rank(1, 0.4);
+  s.handler->captured();
+  CHECK(s.judgements == 1);
+  s.handler->judged(slow_verdict(1));
+  s.handler->no_longer_slow(1);
+  s.handler->ended({});
+  CHECK(s.lines == std::vector<std::string>{
+                       kAlarm, "confirmed: rank 1 costs every step 40 % (54 ms), in augment (train.py:6)",
+                       "rank 1 no longer keeps the others waiting"});
+  CHECK(s.handler->slow_ranks().empty());
+}
+
+TEST_CASE("slowdown handler: what was said of a rank by chance is taken back") {
+  SlowdownScene s;
+  s.steps(30, 0.1);
+  s.handler->found_slow_rank(1, 0.4);
+  SUBCASE("after the capture") {
+    s.handler->captured();
+    s.handler->judged({});
+    CHECK(s.lines.size() == 1);  // more steps may show it
+    s.run_for(SlowdownHandler::kFirstAgainS + 1);
+    CHECK(s.judgements == 2);
+    s.handler->judged({});
+    s.run_for(SlowdownHandler::kFirstAgainS + 1);
+    CHECK(s.judgements == 2);  // after a pause that grows
+    s.handler->no_longer_slow(1);
+    CHECK(s.lines.back() == "rank 1 no longer keeps the others waiting");
+    s.run_for(100);
+    CHECK(s.judgements == 2);
+    return;
+  }
+  SUBCASE("another rank is slow") {
+    s.handler->captured();
+    s.handler->judged(slow_verdict(0));
+    CHECK(s.lines.back() == "not rank 1: rank 0 costs every step 40 % (54 ms), in augment (train.py:6)");
+    CHECK(s.handler->slow_ranks() == model::RankSet{0});
+  }
+  SUBCASE("at the end of the job, before the capture is over") {
+    s.handler->ended({});
+    CHECK(s.lines.back() == "not confirmed: the steps of the whole run do not show that rank 1 is slow");
+  }
+  SUBCASE("the verdict on the job names the rank, or is none on its steps") {
+    s.handler->ended(slow_verdict(1));
+    s.handler->ended({.kind = model::VerdictKind::crash});
+    CHECK(s.lines.size() == 1);
+    return;
+  }
+  CHECK(s.lines.size() == 2);
+  // Not again at once.
+  s.handler->found_slow_rank(1, 0.4);
+  CHECK(s.lines.size() == 2);
+  // A slowdown of the job is told and captured all the same.
+  s.steps(200, 0.1);
+  s.steps(100, 0.13);
+  CHECK(s.lines.size() == 3);
+  CHECK(s.captures.size() == 2);
 }
 
 TEST_CASE("slowdown handler: a small slowdown is captured once and not told") {

@@ -1,4 +1,4 @@
-// RankWatch reports no position that is older than the first failed read.
+// A rank that changes between Python and native code.
 #include "common/base/os/io.h"
 #include "launcher/watch/rank_watch.h"
 
@@ -22,11 +22,25 @@ constexpr const char* kScript =
     "here()\n"
     "os.execvp('sleep', ['sleep', '1000'])\n";
 
+// Native code that computes for a second, then python3 in a function for ever.
+constexpr const char* kLate =
+    "import os\n"
+    "def here():\n"
+    "  os.read(0, 1)\n"
+    "here()\n";
+
+void compute_for_a_second() {
+  const base::MonoNs end = base::mono_ns() + 1'000'000'000;
+  while (base::mono_ns() < end) {
+  }
+}
+
 struct Child {
   base::Pid pid = -1;
   int input = -1;
 
-  Child() {
+  explicit Child(
+      const char* script = kScript, void (*before)() = [] {}) {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
     input = ends[1];
@@ -35,7 +49,8 @@ struct Child {
       ::dup2(ends[0], 0);
       ::close(ends[0]);
       ::close(ends[1]);
-      ::execlp("python3", "python3", "-c", kScript, nullptr);
+      before();
+      ::execlp("python3", "python3", "-c", script, nullptr);
       ::_exit(127);
     }
     ::close(ends[0]);
@@ -79,4 +94,24 @@ TEST_CASE("a rank that can no longer be read has no position instead of its last
   CHECK(seen.function.empty());
   CHECK(seen.file.empty());
   CHECK(seen.line == 0);
+}
+
+TEST_CASE("a rank that has computed before its Python ran stands still in Python, and needs no looks") {
+  const Child child(kLate, compute_for_a_second);
+  RankWatch watch(0, child.pid, base::mono_ns(), /*hang_timeout_s=*/1, {});
+  const auto sample = [&] {
+    watch.sample(base::mono_ns(), [] { return std::vector<xpurun::launcher::Descendant>(); });
+  };
+  bool computed = false;
+  REQUIRE(eventually([&] {
+    sample();
+    computed = computed || watch.wants_look(base::mono_ns() + 1'000'000'000) > 0;
+    return watch.position().function == "here";
+  }));
+  CHECK(computed);
+  REQUIRE(eventually([&] {
+    sample();
+    return watch.still_s(base::mono_ns()) > 0.5;
+  }));
+  CHECK(watch.wants_look(base::mono_ns() + 1'000'000'000) == 0);
 }

@@ -144,11 +144,19 @@ TEST_CASE("a hang is announced while evidence is collected, and ends the job aft
   s.options.on_hang = OnHang::kill;
   s.options.grace_s = 30;
   s.collecting = true;
-  CHECK(s.take(VerdictHandlerScene::hang()) == kAnnounced);
+  CHECK(s.take(VerdictHandlerScene::hang()) == Told{"hang: rank 1"});
   CHECK(s.journal.manifest().outcome == model::RunOutcome::running);
   s.collecting = false;
-  CHECK(s.take(VerdictHandlerScene::hang()) ==
-        Told{"hang: rank 1", "ending the job (--on-hang kill): TERM, 30 s grace, KILL", "END"});
+  SUBCASE("without the same sentence again") {
+    CHECK(s.take(VerdictHandlerScene::hang()) ==
+          Told{"ending the job (--on-hang kill): TERM, 30 s grace, KILL", "END"});
+  }
+  SUBCASE("with what the evidence has added") {
+    model::Verdict more = VerdictHandlerScene::hang();
+    more.where.line = 12;
+    CHECK(s.take(more) ==
+          Told{"hang: rank 1", "ending the job (--on-hang kill): TERM, 30 s grace, KILL", "END"});
+  }
 }
 
 TEST_CASE("of a job that the user ends, a stall is told at the end, and ends nothing") {

@@ -1,3 +1,4 @@
+#include "common/base/os/open_files.h"
 #include "launcher/watch/wait_reason.h"
 
 #include <doctest/doctest.h>
@@ -59,16 +60,6 @@ TEST_CASE("waits for external events") {
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::sleep, .wakes = true}) == OutsideWait::polling);
   const Names serves{{"BaseServer.serve_forever", "/usr/lib/python3.11/socketserver.py"}, kUser};
   CHECK(outside(serves, {.kernel = KernelWaitKind::other}) == OutsideWait::event);
-}
-
-TEST_CASE("parsing /proc/PID/syscall") {
-  const SystemCall call = parse_system_call("61 0xffffffff 0x7ffc8 0x0 0x0 0x0 0x0 0x7ffc0 0x7f5e\n");
-  CHECK(call.number == 61);
-  CHECK(static_cast<int>(call.arguments[0]) == -1);
-  CHECK(call.arguments[1] == 0x7ffc8);
-  CHECK(parse_system_call("running").number == -1);
-  CHECK(parse_system_call("-1 0x7ffc 0x7f5e").number == -1);
-  CHECK(parse_system_call("").number == -1);
 }
 
 TEST_CASE("the processes that hold a pipe") {

@@ -87,6 +87,17 @@ TEST_CASE("a thread that circles stays in its function, whatever it calls") {
   CHECK(site.moves(3, look));
 }
 
+TEST_CASE("a thread that has circled still does where a look sees too few states, until it is elsewhere") {
+  NativeSite site;
+  NativeLook look = inside_of("wait_flag", 10);
+  look.circles = true;
+  CHECK(site.moves(1, look));
+  CHECK_FALSE(site.moves(2, inside_of("wait_flag", 12)));
+  CHECK(site.circles());
+  CHECK(site.moves(3, inside_of("step", 12)));
+  CHECK_FALSE(site.circles());
+}
+
 TEST_CASE("looks that have failed show nothing, and what was known becomes old; a late look does not") {
   NativeSite site;
   CHECK(site.moves(1, inside_of("wait_flag", 10)));

@@ -6,6 +6,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <string_view>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,6 +142,24 @@ TEST_CASE("what a library prints inside of a call is no progress, what it moves 
     CHECK((watch.last_progress() < 3 * kS) == (piece < 1024));
     CHECK((watch.observe(5 * kS).io_bytes_per_s < 1) == (piece < 1024));
   }
+}
+
+TEST_CASE("a rank that a helper of xpurun holds for a look is not held by a debugger") {
+  Sleeper child;
+  char own[16] = {};
+  ::prctl(PR_GET_NAME, own);
+  REQUIRE(::ptrace(PTRACE_SEIZE, child.pid(), nullptr, nullptr) == 0);
+  REQUIRE(::ptrace(PTRACE_INTERRUPT, child.pid(), nullptr, nullptr) == 0);
+  REQUIRE(::waitpid(child.pid(), nullptr, __WALL) == child.pid());
+  for (const char* name : {"xpurun-stackdum", "gdb"}) {
+    CAPTURE(name);
+    ::prctl(PR_SET_NAME, name);
+    RankWatch watch(0, child.pid(), 10 * kS, 1e7, {});
+    watch.sample(11 * kS, no_helpers);
+    CHECK((watch.observe(11 * kS).state == 't') == (std::string_view(name) == "gdb"));
+  }
+  ::prctl(PR_SET_NAME, own);
+  ::ptrace(PTRACE_DETACH, child.pid(), nullptr, nullptr);
 }
 
 TEST_CASE("the helpers of a rank are sampled only once the rank has been still for a while") {

@@ -148,6 +148,39 @@ TEST_CASE("a rank that stands still in a job without steps is looked at before t
   CHECK(s.told().empty());
 }
 
+TEST_CASE("walks that take CPU time have a distance, by a share of the hang timeout at most") {
+  WatcherScene s;
+  s.options.hang_timeout_s = 400;
+  base::MonoNs cpu = 0;
+  double walk_s = 0;
+  s.loop.set_cpu_clock([&] { return cpu += base::s_to_ns(walk_s); });
+  s.start();
+  s.run_for(30);
+  (void)s.told();
+  const auto found_after = [&](base::Rank rank) {
+    s.fake.add(5000099 + rank, test::kCommand, "python3",
+               fmt::format("RANK={} LOCAL_RANK={} WORLD_SIZE=9", rank, rank));
+    const double from = s.now_s();
+    while (s.told().empty() && s.now_s() < from + 300) {
+      s.run_for(1);
+    }
+    return s.now_s() - from;
+  };
+  CHECK(found_after(2) <= 7);
+  walk_s = 0.2;
+  s.watcher->discover();
+  CHECK(found_after(3) == doctest::Approx(21).epsilon(0.1));
+  walk_s = 30;
+  s.watcher->discover();
+  CHECK(found_after(4) == doctest::Approx(101).epsilon(0.05));
+  // A walk that is only welcome waits as well.
+  walk_s = 0.2;
+  s.watcher->discover();
+  s.fake.add(5000110, test::kCommand, "python3", "RANK=5 LOCAL_RANK=5 WORLD_SIZE=9");
+  s.watcher->discover_if_cheap();
+  CHECK(s.told().empty());
+}
+
 TEST_CASE("times without progress are recorded, the longest ones") {
   WatcherScene s;
   s.start();

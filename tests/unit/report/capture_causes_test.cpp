@@ -93,6 +93,87 @@ TEST_CASE("capture causes: a capture from before the change says nothing") {
   CHECK(report.findings[0].function == "collate (data.py:12)");
 }
 
+TEST_CASE("capture causes: a capture that began for another reason shows a change in its first half") {
+  constexpr int64_t kSecond = 1'000'000'000;
+  SpeedReport report = report_of(SpeedProblem::slow_rank, SlowCause::host_issue, {1}, 100);
+  report.findings[0].since_wall_ns = 100 * kSecond;
+  report.captures = {{.dir = "captures/1", .wall_ns = 97 * kSecond, .seconds = 10}};
+  report.captures[0].functions = {{.function = "collate",
+                                   .file = "data.py",
+                                   .line = 12,
+                                   .total = 0.02,
+                                   .own = 0.02,
+                                   .ranks = {1},
+                                   .ranks_total = 0.4,
+                                   .ranks_own = 0.4}};
+  SUBCASE("most of it") {
+    name(report);
+    CHECK(report.findings[0].function == "collate (data.py:12)");
+  }
+  SUBCASE("its end only") {
+    report.captures[0].wall_ns = 92 * kSecond;
+    name(report);
+    CHECK(report.findings[0].function.empty());
+  }
+  SUBCASE("a spell that is shorter than the capture") {
+    report.findings[0].problem = SpeedProblem::slower;
+    report.findings[0].until = 160;
+    report.findings[0].until_wall_ns = 104 * kSecond;
+    name(report);
+    CHECK(report.findings[0].function == "collate (data.py:12)");
+    CHECK(report.findings[0].where.line == 12);
+  }
+  SUBCASE("a spell that was over") {
+    report.findings[0].problem = SpeedProblem::slower;
+    report.findings[0].until = 160;
+    report.findings[0].until_wall_ns = 99 * kSecond;
+    report.findings[0].since_wall_ns = 90 * kSecond;
+    name(report);
+    CHECK(report.findings[0].function.empty());
+  }
+}
+
+TEST_CASE("capture causes: a thread that holds the GIL is the cause") {
+  for (const SlowCause was : {SlowCause::host_issue, SlowCause::cpu_contention, SlowCause::unknown}) {
+    SpeedReport report = report_of(SpeedProblem::slow_rank, was, {1}, -1);
+    report.captures = {{.dir = "captures/1", .seconds = 10}};
+    report.captures[0].gil_holders = {{.rank = 1,
+                                       .thread = "Stats",
+                                       .function = "aggregate",
+                                       .file = "train.py",
+                                       .line = 12,
+                                       .share = 0.7}};
+    name(report);
+    const model::SpeedFinding& f = report.findings[0];
+    CHECK(f.cause == SlowCause::host_issue);
+    CHECK(f.function == "aggregate (train.py:12)");
+    CHECK(f.where.line == 12);
+    CHECK(
+        f.sentence ==
+        "slow; in a capture, the thread Stats of rank 1 held Python's GIL for 70 % of the time, in aggregate "
+        "(train.py:12)");
+  }
+  // Of a slower job, no rank is accused, but the thread is named.
+  SpeedReport all = report_of(SpeedProblem::slower, SlowCause::cpu_contention, {}, -1);
+  all.captures = {{.dir = "captures/1", .seconds = 10}};
+  all.captures[0].gil_holders = {
+      {.rank = 1, .thread = "Stats", .function = "aggregate", .file = "train.py", .line = 12, .share = 0.7}};
+  name(all);
+  CHECK(all.findings[0].ranks.empty());
+  CHECK(all.findings[0].function == "aggregate (train.py:12)");
+}
+
+TEST_CASE("capture causes: next steps of an ended job can be done after its end") {
+  for (const SlowCause cause : {SlowCause::host_issue, SlowCause::unknown}) {
+    SpeedReport report = report_of(SpeedProblem::slow_rank, cause, {1}, -1);
+    name(report);
+    CHECK(report.findings[0].next.find("while the job runs") != std::string::npos);
+    name_from_captures(report, base::Language::english, {}, JobState::ended);
+    CHECK(report.findings[0].next.find("while the job runs") == std::string::npos);
+    CHECK(report.findings[0].next.find("run the job again") != std::string::npos);
+  }
+}
+
 TEST_CASE("capture causes: other causes stay, and clocks like the others' say nothing") {
   SpeedReport input = report_of(SpeedProblem::slow_rank, SlowCause::gc, {1}, -1);
   input.captures = {capture_at(10, {1})};
@@ -204,7 +285,7 @@ TEST_CASE("capture causes: void shares that say nothing about the finding") {
   for (SpeedReport* report : {&early, &other, &part, &all}) {
     name(*report);
     CHECK(report->findings[0].cause == SlowCause::unknown);
-    CHECK(report->findings[0].sentence == "slow");
+    CHECK(report->findings[0].sentence == (report == &all ? "slow" : "slow; the cause is not known"));
   }
   SpeedReport gpu = report_of(SpeedProblem::slow_rank, SlowCause::gpu_compute, {1}, -1);
   gpu.operations.idle = {idle_at(10, {1})};

@@ -121,6 +121,24 @@ TEST_CASE("captured work: ranks stand out by longer kernels and shorter collecti
   CHECK(find(work, "ncclDevKernel_AllReduce").ranks == RankSet{2});
 }
 
+TEST_CASE("captured work: the median of all ranks' calls") {
+  CapturedWorkTable table;
+  for (base::Rank r = 0; r < 3; ++r) {
+    File f;
+    const uint32_t kernel = f.op("gemm", wire::OpClass::kernel);
+    for (uint64_t i = 0; i < 5; ++i) {
+      f.add(kernel, i * 2000,
+            i < 4 ? 100 + static_cast<uint64_t>(r) * 50 : 1900);  // 100, 150 and 200 us, and a long one
+    }
+    RankActivity rank = rank_of(r);
+    table.add(rank, f.file);
+  }
+  const auto work = table.work();
+  const auto& kernel = find(work, "gemm");
+  CHECK(kernel.median_s == doctest::Approx(150e-6).epsilon(0.016));
+  CHECK(kernel.mean_s == doctest::Approx(500e-6));
+}
+
 TEST_CASE("captured work: alike ranks, short work and a capture without time") {
   CapturedWorkTable table;
   for (base::Rank r = 0; r < 3; ++r) {

@@ -267,3 +267,19 @@ TEST_CASE("what is no snapshot is refused") {
   CHECK_FALSE(read_torch_snapshot("\x80\x04\x8c\x05posix\x8c\x06system\x93."s));
   CHECK_FALSE(read_torch_snapshot("no pickle"));
 }
+
+TEST_CASE("group memory: the last reading before a death says whose it was") {
+  using model::HostUse;
+  model::HostUseHistory use{.begin_wall_ns = 1, .bin_s = 5, .tracks = {}};
+  CHECK(report::group_use_words(use, 10).empty());
+  const double gib = 1 << 30;
+  use.tracks = {{.use = HostUse::group_processes, .object = "/job", .values = {gib, 2 * gib, 9 * gib}},
+                {.use = HostUse::group_cache, .object = "/job", .values = {gib, 3 * gib, -1}},
+                {.use = HostUse::group_shared, .object = "/job", .values = {0, gib, -1}}};
+  CHECK(
+      report::group_use_words(use, 12) ==
+      "at the last reading before, the control group /job held 2.0 GiB of processes, 3.0 GiB of files (page "
+      "cache) and 1.0 GiB of shared memory");
+  CHECK(report::group_use_words(use, 4).find("held 1.0 GiB of processes") != std::string::npos);
+  CHECK(report::group_use_words(use, -1).empty());
+}

@@ -1,6 +1,8 @@
 #include "common/base/os/io.h"
 #include "report/build/capture_files.h"
 #include "report/profile/captured_functions.h"
+#include "report/profile/function_stacks.h"
+#include "report/profile/gil_holders.h"
 
 #include <doctest/doctest.h>
 
@@ -47,6 +49,32 @@ const model::CapturedFunction& function(const model::CaptureReport& report, std:
 }
 
 }  // namespace
+
+TEST_CASE("a capture names the thread that holds the GIL") {
+  Profile p = job({15, 18, 12});
+  p.frames.push_back({"StatsThread.aggregate", "/job/train.py", 12});
+  p.frames.push_back({"dumps", "/usr/lib/python3.11/json/__init__.py", 231});
+  for (const auto& [rank, samples] : {std::pair<base::Rank, uint64_t>{0, 6}, {1, 213}, {2, 2}}) {
+    ProfileTrack track{.rank = rank, .pid = 20 + rank, .thread = "Thread-1", .gil_only = true, .stacks = {}};
+    track.stacks[{5}] = samples - samples / 3;
+    track.stacks[{5, 6}] = samples / 3;
+    p.tracks[static_cast<size_t>(rank)].pid = track.pid;
+    p.tracks.push_back(std::move(track));
+  }
+  p = *profile_from_json(profile_json(p));
+  model::CaptureReport report;
+  report.gil_holders = take_gil_holders(p);
+  CHECK(p.tracks.size() == 3);
+  REQUIRE(report.gil_holders.size() == 2);  // the third one has too little
+  const model::GilHolder* holder = blamed_holder(report, {});
+  REQUIRE(holder != nullptr);
+  CHECK(holder_words(*holder) ==
+        "the thread Thread-1 of rank 1 held Python's GIL for 71 % of the time, in StatsThread.aggregate "
+        "(train.py:12)");
+  CHECK(blamed_holder(report, {0}) == nullptr);
+  report.gil_holders[1].share = 0.5;  // another rank's thread does so, too
+  CHECK(blamed_holder(report, {1}) == nullptr);
+}
 
 TEST_CASE("a capture names the function in which a rank spends more time than the others") {
   const auto report = captured_functions(job({15, 18, 150, 12}));
@@ -270,6 +298,43 @@ TEST_CASE("captures of several nodes at a time are one, by the clock of this nod
   const Captures damaged = read_captures(apart);
   CHECK(damaged.reports.size() == 1);
   CHECK(damaged.notes.size() == 1);
+}
+
+TEST_CASE("the full path of a function is the stack with most samples of the ranks that stand out") {
+  Profile p = job({15, 18, 150, 12});
+  p.frames.push_back({"_run_code", "/usr/lib/python3.11/runpy.py", 88});
+  p.frames.push_back({"Loader.next", "/job/loader.py", 7});
+  const auto count = static_cast<uint32_t>(p.frames.size());
+  const uint32_t start = count - 2;
+  const uint32_t next = count - 1;
+  for (ProfileTrack& track : p.tracks) {
+    std::map<ProfileTrack::Stack, uint64_t> stacks;
+    for (const auto& [stack, samples] : track.stacks) {
+      ProfileTrack::Stack longer{start};
+      longer.insert(longer.end(), stack.begin(), stack.end());
+      // Rank 2 reads elsewhere; lines of one function are one stack.
+      if (track.rank == 2 && stack.size() == 3) {
+        longer.insert(longer.begin() + 2, next);
+      }
+      stacks[longer] += samples;
+    }
+    track.stacks = stacks;
+  }
+  const auto report = captured_functions(p);
+  CHECK(function(report, "read").ranks == model::RankSet{2});
+  CHECK(function(report, "read").stack ==
+        "train.train > loader.Loader.next > torch.utils.data.fetch.fetch > data.read");
+  CHECK(function(report, "backward").stack == "train.train > torch.autograd.backward");
+  CHECK(function(report, "train").stack == "train.train");
+  CHECK(function(report, "_run_code").stack.empty());
+  CHECK(full_name({"f", "", 0}) == "f");
+  CHECK(full_name({"step", "/usr/lib/python3.11/json/__init__.py", 1}) == "json.step");
+  // A recursion counts once, with its outermost call.
+  Profile deep = job({0, 0});
+  for (ProfileTrack& track : deep.tracks) {
+    track.stacks = {{{kTrain, kRead, kRead, kReadLater}, 100}};
+  }
+  CHECK(function(captured_functions(deep), "read").stack == "train.train > data.read");
 }
 
 TEST_CASE("a capture does not compare ranks of other roles") {

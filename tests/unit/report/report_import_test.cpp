@@ -343,3 +343,35 @@ TEST_CASE("launches of xpu_timer: a stack for each kernel") {
   CHECK((!cut || !cut->notes.empty()));
   CHECK_FALSE(import_content(ForeignFormat::xpu_timer_launches, "", {}));
 }
+
+TEST_CASE("stacks in trace events, as py-spy records them") {
+  const auto event = [](const char* name, char phase, int tid, int line) {
+    return fmt::format(
+        R"({{"args":{{"filename":"a.py","line":{}}},"cat":"py-spy","name":"{}","ph":"{}","pid":7,)"
+        R"("tid":{},"ts":1}})",
+        line, name, phase, tid);
+  };
+  const std::string text = fmt::format(
+      "[{},\n{},\n{},\n{},\n{},\n{},\n{},\n{}]", event("main", 'B', 1, 3), event("step", 'B', 1, 9),
+      event("step", 'E', 1, 9), event("load", 'B', 1, 5), event("load", 'E', 1, 5), event("main", 'E', 1, 3),
+      event("wait", 'B', 2, 8), event("gone", 'E', 3, 8));
+  CHECK(sniff("profile.json", text) == ForeignFormat::chrome_trace);
+  const auto read = import_content(ForeignFormat::chrome_trace, text, {});
+  REQUIRE(read);
+  const auto& process = read->processes.at(0);
+  CHECK(process.pid == 7);
+  REQUIRE(process.threads.size() == 3);
+  CHECK(process.threads[0].frames.at(0).func == "step");
+  CHECK(process.threads[0].frames.at(0).line == 9);
+  CHECK(process.threads[0].frames.at(1).func == "main");
+  CHECK(process.threads[1].frames.at(0).func == "load");
+  CHECK(process.threads[2].frames.at(0).func == "wait");
+  CHECK(read->notes.size() == 2);
+  // Complete events are a trace, not stacks.
+  CHECK(sniff("x.json", R"([{"ph": "X", "name": "f"}])") == ForeignFormat::unknown);
+  for (const char* wrong : {"", "{}", "[3]", R"({"traceEvents": 3})", R"([{"ph": "B"}])"}) {
+    CAPTURE(wrong);
+    const auto none = import_content(ForeignFormat::chrome_trace, wrong, {});
+    CHECK((!none || none->processes.at(0).threads.size() == 1));
+  }
+}

@@ -103,6 +103,60 @@ TEST_CASE("machine findings: pressure counts once it lasts") {
   CHECK(f->title == "all threads of control group /job waited for memory for 100 % of the time");
 }
 
+TEST_CASE("machine findings: a stranger on the CPUs of a rank, but not the job itself") {
+  const model::Intruder stranger{.rank = 3,
+                                 .relation = model::CpuRelation::stranger,
+                                 .pid = 4711,
+                                 .command = "stress-ng",
+                                 .group = "/user.slice",
+                                 .cpus = 1,
+                                 .watched_s = 2,
+                                 .ready_s = 1,
+                                 .cpu_s = 1.84};
+  struct Case {
+    model::Intruder intruder;
+    std::string title;  // empty: no finding
+  };
+  const std::string ready = "rank 3 was ready to run and had no CPU for 38 % of the time; ";
+  std::vector<Case> cases = {{stranger, ready + "stress-ng (pid 4711, /user.slice) had 92 % of its CPUs"}};
+  cases.push_back({stranger, ready + "stress-ng (7 processes, /user.slice) had 92 % of its CPUs"});
+  cases.back().intruder.processes = 7;
+  cases.push_back({stranger, ready + "processes outside of this container had 92 % of its CPUs"});
+  cases.back().intruder.relation = model::CpuRelation::unseen;
+  model::Intruder brief = stranger;  // a larger share, but only for a moment
+  brief.command = "cron";
+  brief.watched_s = 0.5;
+  brief.cpu_s = 0.49;
+  cases.push_back({stranger, ""});
+  cases.back().intruder.relation = model::CpuRelation::other_rank;
+  cases.push_back({stranger, ""});
+  cases.back().intruder.cpu_s = 0.2;  // 10 % of the CPU
+  for (const Case& c : cases) {
+    CAPTURE(c.title);
+    MachineHistory history;
+    for (int i = 0; i < 5; ++i) {
+      MachineValue ready_time = value(MachineFact::no_cpu, "cpus 3", 1.9e6 * i);
+      ready_time.rank = 3;
+      MachineReading reading{.values = {ready_time}, .places = {}, .missing = {}};
+      if (i == 2) {
+        reading.intruders.push_back(c.intruder);
+        if (!c.title.empty()) {
+          reading.intruders.push_back(brief);
+        }
+      }
+      history.add(reading, at_second(2 + 5 * i));
+    }
+    const auto findings = find_findings(report_of(history));
+    const Finding* f = found(findings, "machine.no_cpu");
+    REQUIRE((f != nullptr) == !c.title.empty());
+    if (f != nullptr) {
+      CHECK(f->title == c.title);
+      CHECK(f->command == "ps -fp 4711");
+      CHECK_FALSE(f->next.empty());
+    }
+  }
+}
+
 TEST_CASE("machine findings: mistakes in the placement of the ranks") {
   std::vector<model::RankPlace> places = {{.rank = 0, .pid = 7, .cpus = "3", .omp_threads = 8, .runnable = 9},
                                           {.rank = 1,
@@ -145,4 +199,43 @@ TEST_CASE("occurrences: all sources in the order of one clock, and what could no
   CHECK(f->evidence[3].find("kernel.dmesg_restrict") != std::string::npos);
   report.machines.clear();
   CHECK(found(find_findings(report), "order") == nullptr);
+}
+
+TEST_CASE("occurrences: NVML's facts, and processes that the kernel killed, by counter or else by number") {
+  RunReport report = report_of(
+      read_twice({value(MachineFact::oom_kills, "/job", 2)}, {value(MachineFact::oom_kills, "/job", 3)}));
+  report.verdict.kind = model::VerdictKind::crash;
+  report.run.elapsed_s = 30;
+  report.run.memory = {.path = "/sys/fs/cgroup/job", .oom_kills = 1, .limit_bytes = 0, .used_bytes = 0};
+  model::GpuHealth gpus;
+  gpus.counted =
+      read_twice({value(MachineFact::xid, "GPU 3 Xid 79", 0)}, {value(MachineFact::xid, "GPU 3 Xid 79", 1)});
+  add_gpu_facts(report.machines.front(), gpus);
+  const auto lines = occurrences_of(report);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].at_s <= lines[1].at_s);
+  CHECK(lines[0].text == "the kernel killed a process of the control group /job for lack of memory");
+  CHECK(lines[1].text.find("Xid 79") != std::string::npos);
+  // Killed after the last reading.
+  report.machines.clear();
+  const auto late = occurrences_of(report);
+  REQUIRE(late.size() == 1);
+  CHECK(late[0].at_s == 30);
+  CHECK(late[0].text.starts_with("until then, the kernel killed 1 process of the memory control group"));
+  // The kernel log has the time.
+  report.kernel.events.push_back({.kind = model::KernelEventKind::oom_kill, .at_s = 12, .pid = 7});
+  CHECK(occurrences_of(report).size() == 1);
+}
+
+TEST_CASE("a signal that a process has sent is no crash in the list of what happened") {
+  RunReport report = report_of(MachineHistory());
+  report.run.crashes = {{.pid = 10, .rank = 0, .signal = 15, .sender = 77, .at_s = 4},
+                        {.pid = 11, .rank = 1, .signal = 11, .at_s = 5},
+                        {.pid = 12, .rank = 2, .signal = 6, .sender = 12, .at_s = 6}};  // abort()
+  std::vector<std::string> texts;
+  for (const Occurrence& one : occurrences_of(report)) {
+    texts.push_back(one.text);
+  }
+  CHECK(texts == std::vector<std::string>{"rank 0 received SIGTERM from process 77",
+                                          "rank 1 crashed with SIGSEGV", "rank 2 crashed with SIGABRT"});
 }

@@ -381,6 +381,12 @@ TEST_CASE("outcomes of the nodes as that of the job") {
     b.outcome = row.b;
     CHECK(merged(job_of({a, b})).outcome == row.job);
   }
+  // The first signal of all nodes, by the clock of this one.
+  auto early = run_on("a", 0), late = run_on("b", 2);
+  late.interrupt = {.signal = 15, .from_terminal = true, .at_s = 20};
+  CHECK(merged(job_of({early, late})).interrupt.at_s == doctest::Approx(20));
+  early.interrupt = {.signal = 2, .at_s = 9};
+  CHECK(merged(job_of({late, early})).interrupt.signal == 2);
   // A rank had failed before the other node was interrupted.
   auto a = run_on("a", 0);
   auto b = run_on("b", 2);

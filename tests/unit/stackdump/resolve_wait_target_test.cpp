@@ -1,6 +1,11 @@
+#include "stackdump/resolve/call_watch.h"
 #include "stackdump/resolve/wait_target.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <unistd.h>
 
 using namespace xpurun;
 using namespace xpurun::stackdump;
@@ -21,6 +26,10 @@ TEST_CASE("wait target: the holders of a file lock, from /proc/locks") {
   CHECK(record.kind == "fcntl");
   CHECK(record.pids == std::vector<base::Pid>{15, 16});
   CHECK(lock_holders(kLocks, 12).empty());
+  CHECK(lock_holders_of_inode(kLocks, "131").pids == std::vector<base::Pid>{12, 14});
+  CHECK(lock_holders_of_inode(kLocks, "7").kind == "fcntl");
+  CHECK(lock_holders_of_inode(kLocks, "31").empty());
+  CHECK(lock_holders_of_inode(kLocks, "").empty());
   CHECK(lock_holders("", 12).empty());
   CHECK(lock_holders("1: -> FLOCK\n:\n1 2 3 4 5 6 7", 12).empty());
 }
@@ -37,4 +46,33 @@ TEST_CASE("wait target: the peer of a connection, from /proc/net/tcp") {
   CHECK(tcp_peer(kTable, "13") == "10.0.0.7:443");
   CHECK(tcp_peer(kTable, "11").empty());  // it listens
   CHECK(tcp_peer(kTable, "14").empty());
+}
+
+TEST_CASE("wait target: a sleep, from /proc/PID/syscall") {
+  CHECK(is_sleep("230 0x1 0x1 0x7ffc10 0x0 0x0 0x0 0x7ffc0 0x7f5e"));  // clock_nanosleep
+  CHECK(is_sleep("35 0x7ffc10 0x0 0x0 0x0 0x0 0x0 0x7ffc0 0x7f5e"));   // nanosleep
+  CHECK(is_sleep("23 0x0 0x0 0x0 0x0 0x7ffc10 0x0 0x7ffc0 0x7f5e"));   // select of nothing
+  CHECK(is_sleep("7 0x0 0x0 0x64 0x0 0x0 0x0 0x7ffc0 0x7f5e"));        // poll of nothing
+  CHECK_FALSE(is_sleep("7 0x7ffc10 0x1 0x64 0x0 0x0 0x0 0x7ffc0 0x7f5e"));
+  CHECK_FALSE(is_sleep("202 0x7f01 0x189 0x0 0x0 0x0 0xffffffff 0x7ffc0 0x7f5e"));  // futex
+  CHECK_FALSE(is_sleep("running"));
+  CHECK_FALSE(is_sleep("-1 0x7ffc0 0x7f5e"));
+  CHECK_FALSE(is_sleep(""));
+}
+
+TEST_CASE("wait target: a sleep of a minute is not followed") {
+  LiveMemory memory(::getpid());
+  const auto text = [](const timespec& t, const char* flags) {
+    return fmt::format("230 0x1 {} {:#x} 0x0 0x0 0x0 0x7ffc0 0x7f5e", flags, reinterpret_cast<uintptr_t>(&t));
+  };
+  const timespec tenth{.tv_sec = 0, .tv_nsec = 100'000'000};
+  const timespec minute{.tv_sec = 60, .tv_nsec = 0};
+  CHECK(ends_soon(text(tenth, "0x0"), memory));
+  CHECK_FALSE(ends_soon(text(minute, "0x0"), memory));
+  timespec until{};
+  ::clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec = 0;
+  CHECK(ends_soon(text(until, "0x1"), memory));
+  until.tv_sec += 60;
+  CHECK_FALSE(ends_soon(text(until, "0x1"), memory));
 }

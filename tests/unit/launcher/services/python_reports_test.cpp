@@ -140,6 +140,27 @@ TEST_CASE("of many exceptions of one process the first are kept") {
   CHECK(s.told().size() == ExceptionList::kMostOfProcess);
 }
 
+TEST_CASE("of an exception that one line raises again and again, the latest is kept where it was caught") {
+  std::vector<model::PythonException> known;
+  ExceptionList list(known);
+  const auto add = [&](model::ExceptionKind kind, int line, double at_s) {
+    model::PythonException x{.kind = kind, .pid = kRank0, .at_s = at_s};
+    x.chain.push_back({.type = "ValueError", .frames = {{.file = "data.py", .line = line}}});
+    CHECK(list.wants(kind, kRank0));
+    list.add(std::move(x));
+  };
+  for (int i = 0; i < 50; ++i) {
+    add(model::ExceptionKind::logged, 7, i);
+  }
+  REQUIRE(known.size() == 1);
+  CHECK(known.front().at_s == 49);
+  add(model::ExceptionKind::logged, 8, 50);
+  add(model::ExceptionKind::kept, 7, 51);
+  CHECK(known.size() == 3);
+  add(model::ExceptionKind::raised, 7, 52);
+  CHECK(known.size() == 4);
+}
+
 TEST_CASE("exits of thousands of processes do not hide a later exception") {
   std::vector<model::PythonException> known;
   ExceptionList list(known);

@@ -1,7 +1,7 @@
 // Link classes of communicators, of the rows of collectives, and of captured kernels of NCCL.
 #include "report/operations/analysis.h"
 #include "report/profile/captured_work.h"
-#include "report/speed/communicator_links.h"
+#include "report/speed/roles/communicator_links.h"
 #include "tests/unit/report/operations/made_events.h"
 
 #include <doctest/doctest.h>

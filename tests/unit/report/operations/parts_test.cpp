@@ -1,8 +1,8 @@
 #include "report/operations/breakdown.h"
 #include "report/operations/call_numbers.h"
-#include "report/operations/duration_sketch.h"
 #include "report/operations/meetings.h"
 #include "report/operations/tables/text_tables.h"
+#include "report/speed/primitives/duration_sketch.h"
 #include "report/speed/primitives/intervals.h"
 #include "report/speed/primitives/statistics.h"
 
@@ -20,19 +20,26 @@ TEST_CASE("a sketch of durations knows their quantiles to 1 percent") {
     std::mt19937 random(seed);
     std::lognormal_distribution<double> durations(9 + 0.2 * seed, 1.0);
     DurationSketch sketch;
+    DurationSketch later;
     std::vector<double> all;
     double sum = 0;
     for (int i = 0; i < 5000; ++i) {
       all.push_back(durations(random));
       sum += all.back();
-      sketch.add(all.back());
+      (i < 2000 ? sketch : later).add(all.back());
     }
+    sketch.add(later);
     for (const double q : {0.0, 0.1, 0.5, 0.9}) {
       CHECK(sketch.quantile_s(q) == doctest::Approx(quantile(all, q) * 1e-9).epsilon(0.012));
     }
     CHECK(sketch.total_s() == doctest::Approx(sum * 1e-9));
     CHECK(sketch.count() == 5000);
   }
+  DurationSketch equal;
+  for (int i = 0; i < 3; ++i) {
+    equal.add(600'000);
+  }
+  CHECK(equal.quantile_s(0.5) == doctest::Approx(600e-6).epsilon(1e-12));
   DurationSketch extremes;
   extremes.add(0);
   extremes.add(1e18);

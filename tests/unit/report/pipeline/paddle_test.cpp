@@ -267,6 +267,36 @@ TEST_CASE("the files of Paddle's tool") {
   CHECK(numbered[108]["tid"] == 2333);
 }
 
+TEST_CASE("names with durations") {
+  const Logs logs;
+  const std::vector<RankJobs> ranks = make_ranks(made());
+  const auto report = *tests::find(ranks);
+  auto out = OutputFile::create(logs.path("named.json"), Compression::none);
+  REQUIRE(out);
+  write_paddle_trace(*out, report, PaddleTrace::perfetto, JobNames::with_durations);
+  REQUIRE(out->finish());
+  const auto events = nlohmann::json::parse(*base::read_file(logs.path("named.json")))["traceEvents"];
+  CHECK(events[0]["name"] == "forward_0 (1.000 ms)");
+  CHECK(events[1]["name"] == "forward_0 (1.000 ms)");
+  CHECK(events[109]["name"] == "step0 (16.000 ms)");
+}
+
+TEST_CASE("chosen ranks are measured as if there were no others") {
+  const Logs logs;
+  const std::vector<RankJobs> ranks =
+      make_ranks({.stages = {{}, {}, {}, {}}, .batches = 8, .steps = 2, .numbered = true});
+  for (int i = 0; i < 4; ++i) {
+    logs.put(fmt::format("machine{}/workerlog.{}", i / 2, i % 2), log_of(ranks[static_cast<size_t>(i)]));
+  }
+  const PipelineOfRun run = read_pipeline({logs.dir.path()}, {.ranks = model::RankSet{1, 2}});
+  REQUIRE(run.report);
+  const model::Pipeline& p = run.report->pipelines.at(0);
+  REQUIRE(p.stages.size() == 2);
+  CHECK(p.stages[0].rank == 1);
+  CHECK(p.stages[1].machine == 1);
+  CHECK_FALSE(read_pipeline({logs.dir.path()}, {.ranks = model::RankSet{3}}).report);
+}
+
 TEST_CASE("rows of several machines, and of a run") {
   const Logs logs;
   const std::vector<RankJobs> ranks = make_ranks(made());

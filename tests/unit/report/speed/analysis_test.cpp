@@ -79,6 +79,29 @@ TEST_CASE("a slow data loader of one rank") {
   }
 }
 
+TEST_CASE("every fifth step of a rank alone is slow") {
+  MadeJob job{.ranks = 1, .steps = 200, .seed = 3};
+  job.change = [](int, int step, StepParts& p) { p.forward += step % 5 == 0 ? 160 : 0; };
+  const auto report = analyse(job);
+  REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+  const model::SpeedFinding& f = report.findings[0];
+  CHECK(f.severity == model::SpeedSeverity::note);
+  CHECK(f.problem == SpeedProblem::cause);
+  CHECK(f.period == 5);
+  CHECK(f.ranks.empty());
+  CHECK(f.lost_s == doctest::Approx(0.032).epsilon(0.1));
+  CHECK(f.sentence.starts_with("every 5th step takes "));
+  CHECK(report.sentence.ends_with("; " + f.sentence));
+  // A checkpoint is told as such, and steps of many lengths have no pattern.
+  job.change = [](int, int step, StepParts& p) { p.checkpoint += step % 5 == 0 ? 160 : 0; };
+  CHECK(analyse(job).findings.empty());
+  CHECK_FALSE(analyse(job).stage_pauses.empty());
+  job.change = [](int, int step, StepParts& p) { p.forward += (step * 7919) % 11 == 0 ? 160.0 : step % 3; };
+  for (const model::SpeedFinding& other : analyse(job).findings) {
+    CHECK(other.period == 11);
+  }
+}
+
 TEST_CASE("a finding is told in the language of the page as well") {
   MadeJob job{.ranks = 3, .steps = 120, .visible_calls = true, .seed = 3};
   job.change = [](int rank, int, StepParts& p) { p.data += rank == 1 ? 25 : 0; };
@@ -505,4 +528,15 @@ TEST_CASE("collectives that take longer are the network") {
   REQUIRE_MESSAGE(blind.findings.size() == 1, joined(blind));
   CHECK(blind.findings[0].cause == SlowCause::unknown);
   CHECK(blind.findings[0].sentence.find("no rank stands out") == std::string::npos);
+}
+
+TEST_CASE("a dozen steps on CPUs make no warning about a rank") {
+  for (const int steps : {12, 60}) {
+    MadeJob job{.ranks = 4, .steps = steps, .visible_calls = true, .seed = 3};
+    job.change = [](int rank, int, StepParts& p) { p.forward *= rank == 2 ? 1.6 : 1; };
+    const auto report = analyse(job);
+    REQUIRE(!report.findings.empty());
+    CHECK(report.findings[0].ranks == model::RankSet{2});
+    CHECK((report.findings[0].severity == model::SpeedSeverity::warning) == (steps == 60));
+  }
 }

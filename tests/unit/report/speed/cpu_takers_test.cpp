@@ -113,6 +113,28 @@ TEST_CASE("a slow rank of a job whose single steps last very long on a loaded ma
   }
 }
 
+TEST_CASE("the hypervisor takes nothing from ranks that sleep") {
+  for (const bool sleeps : {false, true}) {
+    MadeJob job{.ranks = 2, .steps = 120, .takers_known = true, .noise = 0.005, .seed = 8};
+    const double length = sleeps ? 200 : 0;
+    job.change = [&](int, int, StepParts& p) {
+      p.between += length;  // without a CPU
+      p.stolen = 12;
+    };
+    auto ranks = tests::make_ranks(job);
+    for (auto& rank : ranks) {
+      for (size_t i = 0; i < rank.spans[0].loads.size(); ++i) {
+        auto& load = rank.spans[0].loads[i];
+        load.stolen_ns = (load.at_ns - rank.spans[0].loads[0].at_ns) / 10;  // of a thread that never sleeps
+      }
+    }
+    const auto report = analyse_speed(ranks);
+    const bool said = std::any_of(report.findings.begin(), report.findings.end(),
+                                  [](const auto& f) { return f.cause == SlowCause::cpu_contention; });
+    CHECK(said != sleeps);
+  }
+}
+
 TEST_CASE("a limit that throttles all ranks is reported, and no rank is named") {
   for (const double part : {2.0, 30.0}) {
     for (const bool limit : {false, true}) {

@@ -151,10 +151,12 @@ inline std::vector<report::RankRecord> make_ranks(const MadeJob& job) {
       t = together;
       add(Stage::optimizer, 4, p.optimizer, p.optimizer);
       latest = std::max(latest, t);
-      used[r] += ms(0.1 * p.data + p.forward + p.garbage + p.backward + p.optimizer);
+      const double cpu = 0.1 * p.data + p.forward + p.garbage + p.backward + p.optimizer;
+      used[r] += ms(cpu);
       delays[r] += ms(p.delay);
       throttled[r] += ms(p.throttled);
-      stolen[r] += ms(p.stolen);
+      // As the supervisor counts: of a thread that never sleeps.
+      stolen[r] += static_cast<int64_t>(p.stolen / (cpu + p.stolen) * static_cast<double>(t - now));
       file.loads.push_back({.at_ns = t,
                             .cpu_ns = used[r],
                             .run_delay_ns = delays[r],

@@ -116,7 +116,8 @@ class Speed(unittest.TestCase):
             self.assertIn(part, section)
         # Four ranks, one place that calls all_reduce and its lateness, two captured functions.
         self.assertEqual(section.count('scope="row"'), 4 + 2 + 2)
-        self.assertIn("&lt;read&gt; (data.py:40)</th><td>3</td>", section)
+        stack = '<div class="via">train.train &gt; data.&lt;read&gt;</div>'
+        self.assertIn(f"&lt;read&gt; (data.py:40){stack}</th><td>3</td>", section)
         html.parser.HTMLParser().feed(section)
         self.assertEqual(json.loads((self.run_dir / "report.json").read_text())["speed"]["steps"], 399)
 

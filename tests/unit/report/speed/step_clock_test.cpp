@@ -7,8 +7,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <random>
 #include <span>
 #include <vector>
 
@@ -205,6 +207,29 @@ TEST_CASE("pattern: a busy machine slows other steps too") {
     seconds[i] = i * i % 37 < 6 ? 0.175 : 0.085;
   }
   CHECK_FALSE(pattern_of(std::span(seconds).first(36), {0, 36}).has_value());
+}
+
+TEST_CASE("pattern: steps that are slow without a rule have none") {
+  int found = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    std::mt19937 random(seed);
+    std::bernoulli_distribution slow(0.02 * (1 + seed % 8));
+    std::vector<double> seconds(100 + seed % 3 * 100);
+    std::generate(seconds.begin(), seconds.end(), [&] { return slow(random) ? 0.014 : 0.008; });
+    found += pattern_of(seconds, {0, seconds.size()}).has_value() ? 1 : 0;
+  }
+  CHECK_MESSAGE(found <= 4, found);  // seeds are fixed
+}
+
+TEST_CASE("pattern: more than a tenth of the other steps are slow, but less so") {
+  std::vector<double> seconds;
+  for (size_t i = 0; i < 300; ++i) {
+    seconds.push_back(i % 10 == 9 ? 0.43 : i * 7919 % 101 < 20 ? 0.05 : 0.026);
+  }
+  const auto found = pattern_of(seconds, {3, 300});
+  REQUIRE(found.has_value());
+  CHECK(found->period == 10);
+  CHECK(found->slow_s == doctest::Approx(0.43));
 }
 
 TEST_CASE("step clock: a rank that is slow in every tenth step is named with the pattern") {

@@ -1,6 +1,8 @@
 // Counters beside the slices: load of the process, queue and clocks of the GPU.
 #include "report/timeline/counters/counters.h"
 
+#include "common/base/os/io.h"
+#include "common/model/evidence/machine.h"
 #include "report/timeline/timeline.h"
 #include "tests/support/perfetto_text.h"
 #include "tests/unit/report/timeline/samples.h"
@@ -54,6 +56,32 @@ TEST_CASE("load: rates from one sample to the next") {
   const Counter* faults = counter_of(activity, "major page faults");
   REQUIRE(faults != nullptr);
   CHECK(faults->samples[1].value == doctest::Approx(5));
+}
+
+TEST_CASE("intruders: who had the CPUs of the rank, from first to last seen") {
+  model::MachineHistory history;
+  const model::Intruder hog{
+      .rank = 1, .pid = 4711, .command = "stress-ng", .cpus = 1, .watched_s = 2, .ready_s = 1, .cpu_s = 1.8};
+  for (int i = 1; i < 4; ++i) {
+    history.add({.values = {}, .places = {}, .missing = {}, .intruders = {hog}}, kWall + i * 5'000'000'000);
+  }
+  const std::string file = "intruders-machine.json";
+  REQUIRE(base::write_file_atomic(file, model::to_json(history).dump()));
+  Activity own;
+  own.rank = 1;
+  add_intruders(own, file);
+  const Counter* taken = counter_of(own, "CPUs taken by stress-ng (4711)");
+  REQUIRE(taken != nullptr);
+  REQUIRE(taken->samples.size() == 2);
+  CHECK(taken->samples[0].wall_ns == kWall + 3'000'000'000);
+  CHECK(taken->samples[0].value == doctest::Approx(0.9));
+  CHECK(taken->samples[1].wall_ns == kWall + 15'000'000'000);
+  CHECK(taken->samples[1].value == 0);
+  Activity other;
+  other.rank = 0;
+  add_intruders(other, file);
+  add_intruders(own, "no-such-machine.json");
+  CHECK(other.counters.empty());
 }
 
 TEST_CASE("load: nothing comes from equal times, negative rates or a single sample") {

@@ -4,7 +4,7 @@
 #include "report/events/foreign/nsys_export.h"
 #include "report/events/foreign/otlp_trace.h"
 #include "report/events/foreign/torch_profiler.h"
-#include "report/events/foreign/xpu_timer_trace.h"
+#include "report/events/foreign/xpu_timer/trace.h"
 #include "report/events/op_facts.h"
 #include "report/timeline/timeline.h"
 #include "tests/support/perfetto_text.h"

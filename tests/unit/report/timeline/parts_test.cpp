@@ -5,6 +5,7 @@
 #include "tests/unit/report/timeline/samples.h"
 
 #include <cmath>
+#include <fstream>
 
 using namespace xpurun;
 using namespace xpurun::report;
@@ -235,6 +236,37 @@ TEST_CASE("groups from a file that lists their ranks") {
         R"({"tp": [[0,1],[1,2]], "dp": [[0,2],[1,3]]})", R"({"TP": [[0,1]]})"}) {
     CAPTURE(wrong);
     CHECK_FALSE(GroupOrder::parse_domains(wrong));
+  }
+}
+
+TEST_CASE("a rank table makes groups by server") {
+  constexpr std::string_view kTable = R"({
+    "version": "1.0", "server_count": "2", "status": "completed",
+    "server_list": [
+      {"server_id": "10.0.0.2", "host_nic_ip": "reserve", "device": [
+        {"device_id": "0", "device_ip": "192.1.2.6", "rank_id": "2"},
+        {"device_id": "1", "device_ip": "192.1.2.7", "rank_id": "3"}]},
+      {"server_id": "10.0.0.1", "host_nic_ip": "reserve", "device": [
+        {"device_id": "0", "device_ip": "192.1.1.6", "rank_id": "1"},
+        {"device_id": "1", "device_ip": "192.1.1.7", "rank_id": "0"}]}]})";
+  std::ofstream("rank_table.json") << kTable;
+  const auto order = GroupOrder::read("rank_table.json");
+  REQUIRE(order);
+  CHECK(order->world() == 4);
+  CHECK(order->label(2) == "device0 server1");
+  CHECK(order->index_of(1, "server") == 0);
+  for (
+      const char* wrong :
+      {"", "[]", R"({"server_list": []})", R"({"server_list": [{}]})", R"({"server_list": [{"device": []}]})",
+       R"({"server_list": [{"device": [{"rank_id": "x"}]}]})",
+       R"({"server_list": [{"device": [{"rank_id": 0}]}]})",
+       R"({"server_list": [{"device": [{"rank_id": "1"}]}]})",
+       R"({"server_list": [{"device": [{"rank_id": "0"}, {"rank_id": "0"}]}]})",
+       R"({"server_list": [{"device": [{"rank_id": "0"}, {"rank_id": "2"}]},
+                            {"device": [{"rank_id": "1"}, {"rank_id": "3"}]}]})",
+       R"({"server_list": [{"device": [{"rank_id": "0"}, {"rank_id": "1"}]}, {"device": [{"rank_id": "2"}]}]})"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(GroupOrder::parse_rank_table(wrong));
   }
 }
 

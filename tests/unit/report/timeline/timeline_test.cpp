@@ -273,3 +273,76 @@ TEST_CASE("Chrome's JSON has the fields that other programs need") {
     }
   }
 }
+
+TEST_CASE("a send and its receive are joined by a flow, and say nothing of the clocks") {
+  const base::TemporaryDirectory dir = *base::TemporaryDirectory::create("xpurun-timeline-test-");
+  for (int rank = 0; rank < 2; ++rank) {
+    model::SpanEncoder spans;
+    spans.add({.begin_ns = 1'000'000 + rank * 700'000,
+               .duration_ns = 50'000,
+               .stage = model::Stage::communication,
+               .name = spans.name(rank == 0 ? "send" : "recv"),
+               .thread = 7,
+               .group = spans.name(model::pair_group("abc.0", 0, 1, false)),
+               .sequence = 4});
+    put_file(fmt::format("{}/ranks/{}/spans-1.xsp", dir.path(), rank),
+             model::SpanEncoder::header(
+                 {.rank = rank, .pid = 9, .host = fmt::format("n{}", rank), .mono_ns = 0, .wall_ns = kWall}) +
+                 spans.take_block());
+  }
+  const auto made = make_timeline({dir.path()}, {.out = dir.path() + "/out"});
+  REQUIRE(made);
+  CHECK(made->counts.flows == 2);
+  CHECK(made->clocks.collectives == 0);
+  const std::string text = testing::PerfettoText::of(*base::read_file(dir.path() + "/out"));
+  CHECK(count_of(text, " flow1") == 2);
+  // Alone, it has no end to be joined with.
+  TimelineOptions one{.out = dir.path() + "/one"};
+  one.ranks = model::RankSet{1};
+  const auto alone = make_timeline({dir.path()}, one);
+  REQUIRE(alone);
+  CHECK(alone->counts.flows == 0);
+}
+
+TEST_CASE("sampled calls are marked by a row") {
+  const base::TemporaryDirectory dir = *base::TemporaryDirectory::create("xpurun-timeline-test-");
+  model::EventEncoder encoder;
+  encoder.define(0, key_of(wire::Api::cublasGemmEx), 2'000'000'000);
+  // Calls 0 and 1 follow each other; call 40 is the next timed one.
+  for (const uint32_t number : {0U, 1U, 40U}) {
+    encoder.add({.begin_ns = 1'000'000 + number * 10'000,
+                 .duration_ns = 5'000,
+                 .op = 0,
+                 .sequence = number,
+                 .delay_us = 2,
+                 .stream = 1,
+                 .source = 1});
+  }
+  put_file(dir.path() + "/ranks/0/events-1.xev",
+           model::EventEncoder::header(
+               {.rank = 0, .pid = 9, .host = "n", .gpu = "H200", .mono_ns = 0, .wall_ns = kWall}) +
+               encoder.take_block());
+  REQUIRE(make_timeline({dir.path()}, {.out = dir.path() + "/out"}));
+  const std::string text = testing::PerfettoText::of(*base::read_file(dir.path() + "/out"));
+  CHECK(text.find(fmt::format("{} begin rank 0, n, H200 / sampled: not every GPU call is timed: not every",
+                              kWall + 1'008'000)) != std::string::npos);
+  CHECK(count_of(text, "begin rank 0, n, H200 / sampled") == 1);
+
+  REQUIRE(make_timeline({dir.path()}, {.format = TimelineFormat::chrome, .out = dir.path() + "/json"}));
+  const auto json = nlohmann::json::parse(*base::read_file(dir.path() + "/json/rank-0.json"));
+  std::vector<nlohmann::json> rows;
+  std::vector<nlohmann::json> marks;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["ph"] == "X" && event["cat"] == "sampled") {
+      marks.push_back(event);
+    } else if (event["name"] == "thread_name" &&
+               event["args"]["name"].get<std::string>().starts_with("sampled")) {
+      rows.push_back(event);
+    }
+  }
+  REQUIRE(marks.size() == 1);
+  REQUIRE(rows.size() == 1);
+  CHECK(marks[0]["name"] == "not every GPU call is timed");
+  CHECK(marks[0]["dur"] == 390.0);  // from the call of number 1 to that of number 40
+  CHECK(marks[0]["tid"] == rows[0]["tid"]);
+}

@@ -1,4 +1,6 @@
-#include "report/events/foreign/xpu_timer_trace.h"
+#include "report/events/foreign/foreign_record.h"
+#include "report/events/foreign/xpu_timer/matmuls.h"
+#include "report/events/foreign/xpu_timer/trace.h"
 #include "report/timeline/timeline.h"
 #include "tests/unit/report/timeline/samples.h"
 
@@ -120,4 +122,33 @@ TEST_CASE("files of xpu_timer: the throughput of matmuls by rank and problem") {
   CHECK(shape == std::vector<uint32_t>{1, 4096, 1024, 512});
   // 2 GFLOP in 10 us.
   CHECK(tflops == std::map<int64_t, std::vector<double>>{{0, {200, 200}}, {1, {200, 200}}});
+}
+
+TEST_CASE("matmul_*.bin of xpu_timer: the matmuls of each rank with their durations") {
+  const Written w;
+  const std::string bytes = w.read("matmul_dp2.bin");
+  const auto owners = owners_in_xpu_timer_matmuls(bytes);
+  REQUIRE(owners.size() == 2);
+  CHECK(owners[1].rank == 1);
+  Activity a{.rank = 1};
+  REQUIRE(parse_xpu_timer_matmuls(a, bytes));
+  REQUIRE(a.slices.size() == 2);
+  const Call& call = a.calls[a.slices[0].call];
+  CHECK(call.key.m == 4096);
+  CHECK(call.key.k == 512);
+  // 2 x 4096 x 1024 x 512 FLOP, as the file has them from 2,000,000,000 FLOP in 10 us.
+  CHECK(a.slices[0].duration_ns == 2LL * 4096 * 1024 * 512 / 200'000);
+  CHECK(tflops_of(call, a.slices[0]) == doctest::Approx(200.0).epsilon(1e-3));
+  RankRecord record;
+  add_foreign(record, a);
+  CHECK_FALSE(record.whole);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    Activity cut{.rank = 1};
+    (void)parse_xpu_timer_matmuls(cut, bytes.substr(0, size));
+    CHECK(cut.slices.size() <= 2);
+  }
+  const auto made = make_timeline({w.path("out/matmul_dp2.bin")}, {.out = w.path("again")});
+  REQUIRE(made);
+  CHECK(made->processes == 2);
+  CHECK(made->counts.slices == 4);
 }

@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+"""Faults of the machine below a job, injected as far as this machine allows, and healthy runs.
+
+usage: bench/machine_faults.py XPURUN [--only WORD] [--healthy N]
+
+Two ranks compute a little and sleep; then a fault is made: another program on the CPU of one rank, a CPU limit, too
+few CPUs, a file system that is slow, full or dead. Each line of the table says whether the run's findings (or the
+counters of `xpurun query`, where no finding is meant to exist) name the cause, the object and the rank. Afterwards N
+healthy runs (default 20), which must have no finding about the machine. Needs two CPUs; FUSE, cgroups and tmpfs only
+as root. Faults of links, PCIe, interrupts and frequency have no injection here: `unit_machine` makes these with
+fabricated files.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SECONDS = 22
+SYSTEM_PYTHON = "/usr/bin/python3"  # has python3-fusepy
+HERE = pathlib.Path(__file__).resolve().parent
+
+RANK = r"""
+import os, threading, time
+rank, cpus, kind, place = int(os.environ["RANK"]), os.environ.get("CPUS"), os.environ["KIND"], os.environ["PLACE"]
+hit = rank == 1
+if cpus:
+    os.sched_setaffinity(0, {int(cpus.split(",")[rank])})
+def spin(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+if kind == "crowd" and hit:
+    for _ in range(3):
+        threading.Thread(target=os.system, args=("sleep 100",), daemon=True).start()
+if kind == "limit" and hit:
+    open(place + "/tasks", "w").write(str(os.getpid()))
+end = time.monotonic() + SECONDS
+n = 0
+while time.monotonic() < end:
+    n += 1
+    busy = {"hog": 0.02, "limit": 0.02, "crowd": 0.02}.get(kind, 0.001)
+    spin(busy)
+    if kind == "read" and hit:
+        with open(place + "/data", "rb", buffering=0) as f:
+            f.read(4096)
+    elif kind == "write" and hit:
+        with open(place + f"/checkpoint", "wb", buffering=0) as f:
+            f.write(b"x" * 4096)
+            os.fsync(f.fileno())
+    elif kind == "faults" and hit:
+        fd = os.open(place + "/big", os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        import mmap
+        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as m:
+            m.madvise(mmap.MADV_RANDOM)
+            for at in range(0, len(m), 1 << 14):
+                m[at]
+        os.close(fd)
+    elif kind == "full" and hit and n == 200:
+        f = open(place + "/checkpoint", "wb")
+        f.write(b"x" * (39 << 20)); f.flush()
+    elif kind == "inodes" and hit and n == 200:
+        for i in range(99):
+            open(place + f"/{i}", "w").close()
+    time.sleep(0.002 if kind in ("hog", "limit", "crowd") else 0.02)
+"""
+
+# Keeps a CPU busy, as a program whose name does not look like the ranks'.
+HOG = r"""
+import os, sys, ctypes
+ctypes.CDLL(None).prctl(15, b"stress-ng-cpu", 0, 0, 0)
+os.sched_setaffinity(0, {int(sys.argv[1])})
+while True:
+    pass
+"""
+# Many processes that each live for milliseconds.
+STORM = r"""
+import os, subprocess, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+while True:
+    subprocess.run(["sh", "-c", "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done"])
+"""
+SLOW_FS = r"""
+import sys, time, threading
+import fusepy as fuse
+sys.path.insert(0, sys.argv[4])
+import stalling_fs
+class Slow(stalling_fs.StallingFs):
+    def __call__(self, op, *args):
+        if op in ("read", "write", "fsync"):
+            time.sleep(float(sys.argv[3]))
+        return super().__call__(op, *args)
+fuse.FUSE(Slow(sys.argv[1], sys.argv[1] + ".stall"), sys.argv[2], foreground=True, nothreads=False, direct_io=True)
+"""
+
+
+def run_quietly(*command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+class Cannot(Exception):
+    """The machine does not allow this fault."""
+
+
+@contextlib.contextmanager
+def program(text, *args, python=sys.executable):
+    p = subprocess.Popen([python, "-c", text, *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                         start_new_session=True)
+    try:
+        yield p
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(p.pid, signal.SIGKILL)
+        p.wait()
+
+
+@contextlib.contextmanager
+def tmpfs(work, options):
+    where = work / "ckpt"
+    where.mkdir()
+    if run_quietly("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(where)).returncode != 0:
+        raise Cannot("no tmpfs can be mounted")
+    try:
+        yield where
+    finally:
+        run_quietly("umount", "-l", str(where))
+
+
+@contextlib.contextmanager
+def fuse(work, delay):
+    if not os.path.exists("/dev/fuse") or run_quietly(SYSTEM_PYTHON, "-c", "import fusepy").returncode != 0:
+        raise Cannot("no FUSE, or no python3-fusepy")
+    root, where = work / "root", work / "data"
+    root.mkdir()
+    where.mkdir()
+    (root / "data").write_bytes(b"x" * 4096)
+    support = HERE.parent / "tests" / "support"
+    with program(SLOW_FS, root, where, delay, support, python=SYSTEM_PYTHON) as server:
+        for _ in range(100):
+            if os.path.ismount(where):
+                break
+            time.sleep(0.05)
+        else:
+            raise Cannot("FUSE cannot be mounted here")
+        try:
+            yield where, root, server
+        finally:
+            pathlib.Path(f"{root}.stall").unlink(missing_ok=True)
+            run_quietly("umount", "-l", str(where))
+
+
+@contextlib.contextmanager
+def cpu_limit():
+    where = pathlib.Path("/sys/fs/cgroup/cpu/xpurun-faults")
+    try:
+        where.mkdir()
+        (where / "cpu.cfs_quota_us").write_text("8000")
+    except OSError:
+        raise Cannot("cgroups are not writable (version 1)") from None
+    try:
+        yield where
+    finally:
+        for pid in (where / "tasks").read_text().split():
+            with contextlib.suppress(OSError):
+                pathlib.Path("/sys/fs/cgroup/cpu/tasks").write_text(pid)
+        with contextlib.suppress(OSError):
+            where.rmdir()
+
+
+class Run:
+    """One job of two ranks; what its run directory says."""
+
+    def __init__(self, xpurun, work, kind, place="", cpus="", env=None, after=None):
+        self.xpurun, self.dir = xpurun, work / "run"
+        script = work / "rank.py"
+        script.write_text(f"SECONDS = {SECONDS}\n" + RANK)
+        job = " ".join(f"RANK={r} LOCAL_RANK={r} WORLD_SIZE=2 {sys.executable} {script} &" for r in (0, 1)) + " wait"
+        command = [xpurun, "--out", self.dir, "--hang-timeout", "600", "--", "bash", "-c", job]
+        p = subprocess.Popen(list(map(str, command)), start_new_session=True, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL,
+                             env={**os.environ, "KIND": kind, "PLACE": str(place), "CPUS": cpus, **(env or {})})
+        try:
+            if after is not None:
+                time.sleep(4)
+                after()
+            p.wait(timeout=SECONDS * 4)
+        except subprocess.TimeoutExpired:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+        run_quietly(xpurun, "report", str(self.dir))
+        self.findings = json.loads((self.dir / "report.json").read_text())["findings"]
+
+    def machine(self):
+        return [f for f in self.findings if f["id"].startswith(("machine.", "cpu."))]
+
+    def query(self, sql):
+        out = run_quietly(self.xpurun, "query", "--format", "json", sql, str(self.dir))
+        return [json.loads(line) for line in out.stdout.splitlines()]
+
+    def says(self, finding, *words):
+        """Of the findings with this id: (there is one, all words are in its text)."""
+        texts = [f["title"] + " " + " ".join(f["evidence"]) for f in self.machine() if f["id"] == finding]
+        return bool(texts), any(all(w in t for w in words) for t in texts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("xpurun")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--healthy", type=int, default=20)
+    args = parser.parse_args()
+    xpurun = os.path.abspath(args.xpurun)
+
+    def hog(work):
+        with program(HOG, 1):
+            run = Run(xpurun, work, "hog", cpus="0,1")
+            return run, run.says("machine.no_cpu", "rank 1", "stress-ng-cpu")
+
+    def storm(work):
+        with program(STORM, 1):
+            run = Run(xpurun, work, "hog", cpus="0,1")
+            return run, run.says("machine.no_cpu", "rank 1", "sh (")
+
+    def limit(work):
+        with cpu_limit() as group:
+            run = Run(xpurun, work, "limit", place=group)
+            return run, run.says("machine.throttled", "rank 1")
+
+    def crowd(work):
+        run = Run(xpurun, work, "hog", env={"OMP_NUM_THREADS": "8"})
+        return run, run.says("cpu.omp_threads", "16")
+
+    def shared(work):
+        run = Run(xpurun, work, "hog", cpus="1,1")
+        found = run.says("cpu.shared_core", "ranks 0-1", "number 1")
+        rows = run.query("SELECT rank, relation, owner FROM intruders WHERE relation = 'other_rank'")
+        return run, (found[0], found[1] and {(r["rank"], r["owner"]) for r in rows} == {(0, 1), (1, 0)})
+
+    def faults(work):
+        (work / "big").write_bytes(os.urandom(64 << 20))
+        os.sync()
+        run = Run(xpurun, work, "faults", place=work)
+        rows = run.query("SELECT rank, last - first AS faults FROM machine WHERE fact = 'rank_page_faults'")
+        faults = {r["rank"]: r["faults"] for r in rows}
+        return run, (faults.get(1, 0) > 1000, faults.get(0, 0) < 50)
+
+    def slow_read(work):
+        with fuse(work, 0.3) as (where, _, _):
+            run = Run(xpurun, work, "read", place=where)
+            return run, run.says("machine.storage_wait", "rank 1", "read() of", str(where), "fuse")
+
+    def slow_checkpoint(work):
+        with fuse(work, 0.3) as (where, _, _):
+            run = Run(xpurun, work, "write", place=where)
+            return run, run.says("machine.storage_wait", "rank 1", "/checkpoint", str(where), "fuse")
+
+    def dead(work):
+        with fuse(work, 0) as (where, root, _):
+            def stall():
+                pathlib.Path(f"{root}.stall").touch()
+
+                def later():
+                    pathlib.Path(f"{root}.stall").unlink(missing_ok=True)
+                import threading
+                threading.Timer(SECONDS - 4, later).start()
+            run = Run(xpurun, work, "read", place=where, after=stall)
+            return run, run.says("machine.storage_wait", "rank 1", str(where), "fuse")
+
+    def full(work):
+        with tmpfs(work, "size=40m") as where:
+            run = Run(xpurun, work, "full", place=where, env={"TMPDIR": str(where)})
+            return run, run.says("machine.space", str(where))
+
+    def inodes(work):
+        with tmpfs(work, "size=40m,nr_inodes=102") as where:
+            run = Run(xpurun, work, "inodes", place=where, env={"TMPDIR": str(where)})
+            return run, run.says("machine.inodes", str(where))
+
+    cases = [("another program on the CPU of rank 1", hog), ("many short processes on the CPU of rank 1", storm),
+             ("CPU limit of rank 1's cgroup", limit), ("more OpenMP threads than CPUs", crowd),
+             ("two ranks pinned to one CPU", shared), ("major page faults in rank 1", faults),
+             ("slow FUSE below the data of rank 1", slow_read), ("slow FUSE below its checkpoints", slow_checkpoint),
+             ("dead FUSE server", dead), ("full file system", full), ("no inodes left", inodes)]
+    right = tried = 0
+    print(f"{'fault':45} {'cause':6} {'object and rank':16} other findings")
+    for name, case in cases:
+        if args.only not in name:
+            continue
+        with tempfile.TemporaryDirectory() as work:
+            try:
+                run, (cause, thing) = case(pathlib.Path(work))
+            except Cannot as e:
+                print(f"{name:45} not possible here: {e}")
+                continue
+            tried += 1
+            right += cause and thing
+            other = ", ".join(sorted({f["id"] for f in run.machine()}))
+            print(f"{name:45} {'yes' if cause else 'NO':6} {'yes' if thing else 'NO':16} {other}", flush=True)
+            if not (cause and thing) and os.environ.get("KEEP"):
+                shutil.copytree(run.dir, pathlib.Path(os.environ["KEEP"]) / case.__name__, dirs_exist_ok=True)
+    print(f"{right} of {tried} right")
+    false = 0
+    for n in range(args.healthy):
+        with tempfile.TemporaryDirectory() as work:
+            run = Run(xpurun, pathlib.Path(work), "healthy")
+            false += len(run.machine())
+            for f in run.machine():
+                print(f"healthy run {n}: {f['id']}: {f['title']}", flush=True)
+    print(f"{args.healthy} healthy runs: {false} findings")
+    return 0 if right == tried and false == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+// What a still rank waits for outside of its own process, and who should give it: input, the other end of a
+// FIFO, or processes that have ended. Pure functions.
+#pragma once
+
+#include "report/diagnosis/rule.h"
+
+#include <string>
+
+namespace xpurun::report {
+
+// ": no process has opened the other end of this FIFO", of the rank or of the process that it waits for; else
+// empty.
+std::string fifo_clause(const Scene& scene, const RankView& v);
+
+// "; both processes that it had started have ended: pid 77 exited with status 0, pid 78 was killed by
+// SIGKILL". Of a rank that takes from a queue or pipe of multiprocessing, when no process is left that could
+// put something there. Empty otherwise.
+std::string ended_workers_clause(const Scene& scene, const RankView& v);
+
+// What to do about these, and about a prompt. Empty: none of these.
+model::NextStep own_wait_advice(const Scene& scene, const RankView& v);
+
+}  // namespace xpurun::report

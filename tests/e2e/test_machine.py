@@ -1,0 +1,146 @@
+"""The host below a job: who has the CPUs of a rank, and xpurun top --machine."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import xpurun_test
+
+# Shares one CPU with the hog for as long as the file "on" is there.
+RANK = """
+import os, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+open("pid", "w").write(str(os.getpid()))
+while os.path.exists("on"):
+    sum(range(20000))
+"""
+HOG = """
+import ctypes, os
+ctypes.CDLL(None).prctl(15, b"hog of the test", 0, 0, 0)
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+while True:
+    pass
+"""
+# Has a page cache and shared memory, and grows until the kernel kills it at 300 MiB; never beyond 600 MiB.
+GROWING = """
+import mmap, os, resource, time
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+open("data", "wb").write(bytes(60 << 20))
+shared = mmap.mmap(-1, 30 << 20)
+shared.write(b"x" * (30 << 20))
+keep = [b"x" * (40 << 20)]
+while not os.path.exists("grow"):
+    time.sleep(0.1)
+while len(keep) < 50:
+    keep.append(b"x" * (10 << 20))
+"""
+
+
+class Machine(xpurun_test.Case):
+    def memory_group(self, limit_bytes):
+        """A control group with this limit, removed after the test; the test is skipped where none can be made."""
+        for root, limit in (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")):
+            group = pathlib.Path(root) / f"xpurun-test-{os.getpid()}"
+            try:
+                group.mkdir()
+            except OSError:
+                continue
+            self.addCleanup(group.rmdir)
+            # The kernel makes the files of a control group; a folder that is none stays empty.
+            if (group / limit).exists():
+                (group / limit).write_text(str(limit_bytes))
+                return group
+        self.skipTest("cannot make a control group with a memory limit")
+
+    def test_whose_the_memory_of_a_killed_rank_was(self):
+        group = self.memory_group(300 << 20)
+        enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+        env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+        words = [*enter, xpurun_test.PROGRAM, "--out", str(self.out), "--", sys.executable, "-c", GROWING]
+        job = subprocess.Popen(words, cwd=self.dir, env=env, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+        self.started.append(job)
+
+        def shared():
+            try:
+                tracks = json.loads((self.out / "machine.json").read_text())["use"]["tracks"]
+            except (FileNotFoundError, KeyError):
+                return 0
+            return max((max(t["values"]) for t in tracks if t["use"] == "group_shared"), default=0)
+
+        self.wait_for(lambda: shared() >= 30 << 20, "a reading of the control group")
+        (self.dir / "grow").touch()
+        job.wait(timeout=60)
+        verdict = json.loads((self.out / "verdict.json").read_text())
+        said = "\n".join(verdict["evidence"] + verdict.get("details", []))
+        found = re.search(r"the control group /\S+ held ([0-9.]+) MiB of processes, ([0-9.]+) MiB of files .page "
+                          r"cache. and ([0-9.]+) MiB of shared memory", said)
+        self.assertIsNotNone(found, said)
+        processes, files, shm = (float(n) for n in found.groups())
+        self.assertGreater(processes, 40)
+        self.assertLess(processes, 150)
+        # A file of a tmpfs is shared memory.
+        kind = subprocess.run(["stat", "-f", "-c", "%T", self.dir], capture_output=True, text=True, check=True).stdout
+        if kind.strip() != "tmpfs":
+            self.assertGreaterEqual(files, 50)
+            self.assertAlmostEqual(shm, 30, delta=10)
+        self.assertGreaterEqual(files + shm, 85)
+        if "killed it at the memory limit" in verdict["sentence"]:
+            self.assertGreater(verdict["memory"]["bytes"], 100 << 20)
+            line = GROWING[:GROWING.index("keep.append(b")].count("\n") + 1
+            self.assertEqual((verdict["memory"]["where"]["line"], verdict["where"]["line"]), (line, line))
+            self.assertRegex(verdict["title"], r"^rank 0 ran out of memory: .* allocated at <module> \(<string>:\d+")
+        report = json.loads((self.out / "report.json").read_text())
+        order = [f for f in report["findings"] if f["id"] == "order"]
+        self.assertTrue(order and any("kernel killed" in line for line in order[0]["evidence"]), report["findings"])
+
+    def start_rank(self):
+        (self.dir / "on").touch()
+        return self.start_xpurun("--hang-timeout", "300", "--", sys.executable, "-c", RANK,
+                                 env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+
+    def intruders(self):
+        try:
+            return json.loads((self.out / "machine.json").read_text()).get("intruders", [])
+        except FileNotFoundError:
+            return []
+
+    def test_an_intruder_is_told_from_the_job(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("needs two CPUs")
+        hog = subprocess.Popen([sys.executable, "-c", HOG])
+        self.started.append(hog)
+        job = self.start_rank()
+        mine = self.wait_for(lambda: [i for i in self.intruders() if i["pid"] == hog.pid], "intruder")[0]
+        self.assertEqual((mine["rank"], mine["relation"], mine["command"]), (0, "stranger", "hog of the test"))
+        self.assertGreater(mine["ready_s"], 0)
+        self.assertLessEqual(mine["cpu_s"], mine["watched_s"] * 1.05)
+        self.assertNotIn(int((self.dir / "pid").read_text()), [i["pid"] for i in self.intruders()])
+        (self.dir / "on").unlink()
+        job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 0)
+        done = self.run_xpurun("query", "--format", "json", f"SELECT * FROM intruders WHERE pid = {hog.pid}", self.out,
+                               out=False)
+        row = json.loads(done.stdout)
+        self.assertEqual((row["rank"], row["relation"], row["processes"]), (0, "stranger", 1))
+        self.assertAlmostEqual(row["share"], row["cpu_s"] / row["watched_s"], places=3)
+
+    def test_top_machine(self):
+        job = self.start_rank()
+        self.wait_for(lambda: self.rank_pids(), "rank")
+        done = self.run_xpurun("top", "--machine", "--once", self.out, out=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertRegex(lines[0], r"^host .+: CPUs \d+ % busy, memory \d+ % used$")
+        self.assertRegex(lines[-1], r"^ +0 +\d+ % +\d+ % +\S+ \S+/s +\S+ \S+/s \d+")
+        (self.dir / "on").unlink()
+        job.communicate(timeout=60)
+        after = self.run_xpurun("top", "--machine", "--once", self.out, out=False)
+        self.assertIn("the run has ended", after.stdout)
+
+
+if __name__ == "__main__":
+    xpurun_test.main()
