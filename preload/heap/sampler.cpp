@@ -73,14 +73,19 @@ void keep_to_budget(wire::HeapSegment& shared) {
 uint64_t heap_weight(HeapThread& thread, uint64_t size, uint64_t interval) {
   const uint64_t whole = 2 * interval;
   if (thread.random == 0) {
-    thread.left = random_of(thread) % whole;
+    // The lesser of two numbers: how far the next sample is from any byte of a thread that has run for long.
+    const uint64_t one = random_of(thread) % whole;
+    const uint64_t other = random_of(thread) % whole;
+    thread.left = 1 + (one < other ? one : other);
+    thread.interval = interval;
   }
   if (size >= whole) {
     return size;
   }
   uint64_t weight = 0;
   while (thread.left <= size) {
-    weight += interval;
+    weight += thread.interval;
+    thread.interval = interval;
     thread.left += 1 + random_of(thread) % whole;
   }
   thread.left -= size;

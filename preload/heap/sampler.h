@@ -1,7 +1,8 @@
 // Which allocations are samples. Each thread counts down allocated bytes to a random number: an allocation of
 // `whole` bytes or more is always a sample and stands for itself, of smaller ones one for each `interval`
 // bytes on average, and stands for that many. So the sum of the samples that are alive is an unbiased
-// estimate. The interval grows while samples cost more than their budget or are too many.
+// estimate. The interval grows while samples cost more than their budget or are too many; what a thread had
+// drawn before stands for as many bytes as it was drawn for.
 #pragma once
 
 #include "common/wire/heap_segment.h"
@@ -13,9 +14,10 @@
 namespace xpurun::preload {
 
 struct HeapThread {
-  uint64_t left;     // bytes to the next sample
-  uint64_t random;   // 0: not seeded
-  uint32_t is_busy;  // within the library
+  uint64_t left;      // bytes to the next sample
+  uint64_t interval;  // for which `left` was drawn
+  uint64_t random;    // 0: not seeded
+  uint32_t is_busy;   // within the library
 };
 // Of the thread that runs; all zero at first.
 __attribute__((visibility("hidden"))) extern __thread HeapThread t_heap;

@@ -1,5 +1,5 @@
 """A training loop of two ranks, the second of which has one fault of its memory after the other:
-memory_faults_job.py DIR.
+memory_faults_job.py DIR [ddp|fsdp [LAYERS]].
 
 DIR/phase names the fault, and the loop writes DIR/at-RANK when it has made ten steps with it. DIR/own-RANK.json: what
 the loop itself counts of parameters, gradients and optimizer, the bytes that PyTorch has allocated, and the times of
@@ -14,16 +14,25 @@ import time
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 
 DIR = pathlib.Path(sys.argv[1])
 MIB = 1 << 20
+KIND = sys.argv[2] if len(sys.argv) > 2 else "ddp"
+LAYERS = int(sys.argv[3]) if len(sys.argv) > 3 else 8  # of 50 million parameters each
 SIZE = 2048
 
 
 class Loop:
     def __init__(self, rank):
-        layers = [nn.TransformerEncoderLayer(SIZE, 16, 4 * SIZE, batch_first=True) for _ in range(8)]
-        self.model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers).cuda(), device_ids=[rank])
+        layers = [nn.TransformerEncoderLayer(SIZE, 16, 4 * SIZE, batch_first=True) for _ in range(LAYERS)]
+        self.model = nn.Sequential(*layers).cuda()
+        if KIND == "fsdp":
+            for layer in self.model:
+                fully_shard(layer)
+            fully_shard(self.model)
+        else:
+            self.model = nn.parallel.DistributedDataParallel(self.model, device_ids=[rank])
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-5)
         self.clear()
 
@@ -81,7 +90,8 @@ class Loop:
     def own(self):
         params = list(self.model.parameters())
         state = [t for s in self.optimizer.state.values() for t in s.values() if torch.is_tensor(t) and t.is_cuda]
-        size = lambda tensors: sum(t.numel() * t.element_size() for t in tensors)
+        local = lambda tensor: tensor.to_local() if hasattr(tensor, "to_local") else tensor
+        size = lambda tensors: sum(local(t).numel() * t.element_size() for t in tensors)
         return {"parameters": size(params), "optimizer": size(state), "allocated": torch.cuda.memory_allocated()}
 
 

@@ -50,7 +50,7 @@ int64_t held(const wire::HeapSegment& shared) {
 
 // The generator is seeded, so that the result is always the same.
 void check_weights() {
-  preload::HeapThread thread{.left = 100, .random = 12345, .is_busy = 0};
+  preload::HeapThread thread{.left = 100, .interval = kInterval, .random = 12345, .is_busy = 0};
   uint64_t bytes = 0;
   uint64_t weights = 0;
   for (uint64_t i = 0; i < 4'000'000; ++i) {
@@ -62,6 +62,24 @@ void check_weights() {
          1010);
   expect("a large allocation",
          static_cast<int64_t>(preload::heap_weight(thread, 2 * kInterval + 5, kInterval)), 2 * kInterval + 5);
+}
+
+// Many threads that allocate little, with the same interval and one that has grown since their first byte.
+void check_weights_of_short_threads() {
+  constexpr uint64_t kThreadsInAll = 200'000;
+  constexpr uint64_t kSize = 256;
+  uint64_t before = 0;
+  uint64_t after = 0;
+  for (uint64_t i = 0; i < kThreadsInAll; ++i) {
+    preload::HeapThread thread{.left = 0, .interval = 0, .random = 0, .is_busy = 0};
+    before += preload::heap_weight(thread, kSize, kInterval);
+    preload::HeapThread older{.left = 0, .interval = 0, .random = 0, .is_busy = 0};
+    preload::heap_weight(older, 1, kInterval);
+    after += preload::heap_weight(older, kSize, 16 * kInterval);
+  }
+  constexpr double kBytes = kThreadsInAll * kSize;
+  expect("estimate of first allocations", 100 * static_cast<double>(before) / kBytes, 95, 105);
+  expect("estimate after a change of the interval", 100 * static_cast<double>(after) / kBytes, 95, 105);
 }
 
 void check_filter() {
@@ -189,6 +207,7 @@ void check_bootstrap() {
 
 int main() {
   check_weights();
+  check_weights_of_short_threads();
   check_filter();
   check_texts();
   check_room();
