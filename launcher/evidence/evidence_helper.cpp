@@ -57,7 +57,9 @@ class Helper {
 
   // The threads may outlive this call; the process must end after it.
   int run() {
-    begin(EvidenceSource::gpu, [this] { return gpus(); });
+    if (!request_.kernel_only) {
+      begin(EvidenceSource::gpu, [this] { return gpus(); });
+    }
     begin(EvidenceSource::kernel_log, [this] { return kernel_log(); });
     if (!request_.ranks.empty()) {
       begin(EvidenceSource::flight_recorder, [this] { return flight_recorder(); });

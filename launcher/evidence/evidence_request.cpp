@@ -7,9 +7,12 @@
 namespace xpurun::launcher {
 
 std::vector<std::string> evidence_words(const EvidenceRequest& request) {
-  std::vector<std::string> out{std::string(kEvidenceRole), request.directory,
+  std::vector<std::string> out{std::string(kEvidenceRole),
+                               request.directory,
                                fmt::format("{}", static_cast<int64_t>(request.limit_s * 1000)),
-                               fmt::format("{}", request.since_us), request.nvml};
+                               fmt::format("{}", request.since_us),
+                               request.nvml,
+                               request.kernel_only ? "kernel" : "all"};
   for (const FlightRank& rank : request.ranks) {
     out.push_back(fmt::format("{}:{}", rank.rank, rank.pid));
   }
@@ -19,7 +22,7 @@ std::vector<std::string> evidence_words(const EvidenceRequest& request) {
 base::Result<EvidenceRequest> parse_evidence_words(const std::vector<std::string>& words) {
   const auto limit_ms = words.size() > 2 ? base::parse_int(words[2]) : std::nullopt;
   const auto since_us = words.size() > 3 ? base::parse_int(words[3]) : std::nullopt;
-  if (words.size() < 5 || words[0] != kEvidenceRole || !limit_ms || *limit_ms < 0 || !since_us ||
+  if (words.size() < 6 || words[0] != kEvidenceRole || !limit_ms || *limit_ms < 0 || !since_us ||
       *since_us < 0) {
     return base::fail("wrong words for the evidence helper");
   }
@@ -27,8 +30,9 @@ base::Result<EvidenceRequest> parse_evidence_words(const std::vector<std::string
                       .ranks = {},
                       .limit_s = static_cast<double>(*limit_ms) / 1000,
                       .since_us = static_cast<uint64_t>(*since_us),
-                      .nvml = words[4]};
-  for (size_t i = 5; i < words.size(); ++i) {
+                      .nvml = words[4],
+                      .kernel_only = words[5] == "kernel"};
+  for (size_t i = 6; i < words.size(); ++i) {
     const auto parts = base::split(words[i], ':');
     const auto rank = base::parse_int(parts[0]);
     const auto pid = parts.size() == 2 ? base::parse_int(parts[1]) : std::nullopt;

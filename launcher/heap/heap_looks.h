@@ -1,7 +1,7 @@
-// HeapLooks: the supervisor's side of the samples of the ranks' memory (common/wire/heap_segment.h). It
-// creates the memory of each process, tells the process where its interpreter keeps frames, and writes who
-// holds the memory as a look (model::LookReason::heap), which replaces the one before, every few seconds, and
-// when the process has ended. Event loop's thread only.
+// HeapLooks: the supervisor's side of the samples of the ranks' memory, and of that of their data loader
+// workers (common/wire/heap_segment.h). It creates the memory of each process, tells the process where its
+// interpreter keeps frames, and writes who holds the memory as a look (model::LookReason::heap), which
+// replaces the one before, every few seconds, and when the process has ended. Event loop's thread only.
 #pragma once
 
 #include "common/model/memory/memory_look.h"
@@ -16,6 +16,8 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -29,6 +31,7 @@ class HeapLooks {
   struct Hooks {
     std::function<uint64_t(base::Rank)> steps;         // that the rank has made
     std::function<void(model::MemoryLook look)> keep;  // of a rank
+    std::function<void(base::Pid)> look_at;            // a process that the table does not know yet
   };
   // `interval`: mean number of bytes between two samples; 0: no process samples.
   HeapLooks(Parts parts, Hooks hooks, uint32_t interval);
@@ -48,6 +51,7 @@ class HeapLooks {
     SealedMemory memory;
     HeapHistory history;
     int tries = 0;  // to find the interpreter
+    base::MonoNs attached = 0;
     base::MonoNs read = 0;
     base::MonoNs written = 0;
     int64_t written_bytes = 0;
@@ -57,9 +61,12 @@ class HeapLooks {
   void tick();
   // Whether the process may still allocate, or become a rank.
   bool read(base::Pid pid, Process& process, base::MonoNs now);
-  static int64_t held_bytes(const Process& process);
-  static bool is_worth_a_file(const Process& process);
-  static bool is_last_look(const Process& process);
+  std::vector<std::pair<base::Pid, const Process*>> workers_of(base::Rank rank) const;
+  // With its workers.
+  int64_t held_bytes(base::Pid pid, const Process& process) const;
+  bool is_worth_a_file(base::Pid pid, const Process& process) const;
+  bool is_last_look(base::Pid pid, const Process& process) const;
+  void write_rank_of(const TrackedProcess& worker);
   void write(base::Pid pid, Process& process);
   void describe_python(base::Pid pid, Process& process);
   // The process is a rank.

@@ -4,9 +4,7 @@
 #include "common/model/timing/span.h"
 
 #include <algorithm>
-#include <map>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 namespace xpurun::launcher {
@@ -59,56 +57,36 @@ bool is_in_library(const MemoryPlace& place) {
   return place.line == 0 && place.file.find(".so") != std::string::npos;
 }
 
-class Sites {
- public:
-  Sites(const wire::HeapSegment& memory, const PlaceOfAddress& place_of, model::MemoryLook& out)
-      : memory_(memory), place_of_(place_of), out_(out) {}
-
-  std::vector<uint32_t> site(const wire::HeapStack& stack) {
-    std::vector<MemoryPlace> frames;
-    const uint32_t depth = std::min(stack.depth, wire::kHeapFrames);
-    for (uint32_t i = 0; i < depth && frames.size() < kMostFrames; ++i) {
-      if (auto place = place_at(stack.frames[i]); place && !is_ours(*place)) {
-        frames.push_back(std::move(*place));
-      }
-    }
-    const auto own = std::find_if_not(frames.begin(), frames.end(), is_in_library);
-    std::vector<uint32_t> found;
-    for (auto it = own == frames.end() ? frames.begin() : own; it != frames.end(); ++it) {
-      found.push_back(index_of(*it));
-    }
-    return found;
+std::optional<MemoryPlace> place_at(const wire::HeapSegment& memory, uint32_t number,
+                                    const PlaceOfAddress& place_of) {
+  if (number == 0 || number >= wire::kHeapPlaces || !is_ready(memory.places[number])) {
+    return std::nullopt;
   }
-
- private:
-  std::optional<MemoryPlace> place_at(uint32_t number) const {
-    if (number == 0 || number >= wire::kHeapPlaces || !is_ready(memory_.places[number])) {
-      return std::nullopt;
-    }
-    const wire::HeapPlace& place = memory_.places[number];
-    if (place.file != 0) {
-      return MemoryPlace{.file = text_of(memory_, place.file),
-                         .line = std::max(place.line, 0),
-                         .function = text_of(memory_, place.function)};
-    }
-    const auto words = place_of_(place.address);
-    return words && !words->empty() ? std::optional(place_in_words(*words)) : std::nullopt;
+  const wire::HeapPlace& place = memory.places[number];
+  if (place.file != 0) {
+    return MemoryPlace{.file = text_of(memory, place.file),
+                       .line = std::max(place.line, 0),
+                       .function = text_of(memory, place.function)};
   }
+  const auto words = place_of(place.address);
+  return words && !words->empty() ? std::optional(place_in_words(*words)) : std::nullopt;
+}
 
-  uint32_t index_of(const MemoryPlace& place) {
-    const auto [at, is_new] = known_.try_emplace({place.file, place.line, place.function},
-                                                 static_cast<uint32_t>(out_.places.size()));
-    if (is_new) {
-      out_.places.push_back(place);
+// The frames of the program, innermost first.
+std::vector<MemoryPlace> site_of(const wire::HeapSegment& memory, const wire::HeapStack& stack,
+                                 const PlaceOfAddress& place_of) {
+  std::vector<MemoryPlace> frames;
+  const uint32_t depth = std::min(stack.depth, wire::kHeapFrames);
+  for (uint32_t i = 0; i < depth && frames.size() < kMostFrames; ++i) {
+    if (auto place = place_at(memory, stack.frames[i], place_of); place && !is_ours(*place)) {
+      frames.push_back(std::move(*place));
     }
-    return at->second;
   }
-
-  const wire::HeapSegment& memory_;
-  const PlaceOfAddress& place_of_;
-  model::MemoryLook& out_;
-  std::map<std::tuple<std::string, int, std::string>, uint32_t> known_;
-};
+  if (const auto own = std::find_if_not(frames.begin(), frames.end(), is_in_library); own != frames.end()) {
+    frames.erase(frames.begin(), own);
+  }
+  return frames;
+}
 
 }  // namespace
 
@@ -120,27 +98,42 @@ HeldByStack held_by_stack(const wire::HeapSegment& memory) {
   return out;
 }
 
-void add_heap_holders(const wire::HeapSegment& memory, const HeldByStack& held, const HeldByStack& grown,
-                      const PlaceOfAddress& place_of, model::MemoryLook& out) {
-  Sites sites(memory, place_of, out);
-  std::map<std::vector<uint32_t>, model::MemoryHolder> sums;  // by site: instructions of one line are one
-  int64_t all = 0;
+uint32_t HeapHolders::index_of(const MemoryPlace& place) {
+  const auto [at, is_new] = places_.try_emplace({place.file, place.line, place.function},
+                                                static_cast<uint32_t>(out_.places.size()));
+  if (is_new) {
+    out_.places.push_back(place);
+  }
+  return at->second;
+}
+
+void HeapHolders::add(model::MemoryCategory category, const wire::HeapSegment& memory,
+                      const HeldByStack& held, const HeldByStack& grown, const PlaceOfAddress& place_of) {
   for (uint32_t i = 0; i < wire::kHeapStacks; ++i) {
     const wire::HeapStack& stack = memory.stacks[i];
     if (held[i] == 0 || (i > 0 && !is_ready(stack))) {
       continue;
     }
-    all += held[i];
-    model::MemoryHolder& sum = sums[i == 0 ? std::vector<uint32_t>() : sites.site(stack)];
+    std::vector<uint32_t> site;
+    if (i > 0) {
+      for (const MemoryPlace& place : site_of(memory, stack, place_of)) {
+        site.push_back(index_of(place));
+      }
+    }
+    all_ += held[i];
+    model::MemoryHolder& sum = sums_[{category, std::move(site)}];
     sum.bytes += held[i];
     sum.grown += grown[i];
     sum.count += std::max<int64_t>(stack.held_samples.load(std::memory_order_relaxed), 0);
   }
+}
+
+void HeapHolders::finish() {
   std::vector<model::MemoryHolder> rows;
-  for (auto& [site, sum] : sums) {
+  for (auto& [key, sum] : sums_) {
     sum.device = "host";
-    sum.category = model::MemoryCategory::heap;
-    sum.site = site;
+    sum.category = key.first;
+    sum.site = key.second;
     rows.push_back(std::move(sum));
   }
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
@@ -158,8 +151,8 @@ void add_heap_holders(const wire::HeapSegment& memory, const HeldByStack& held, 
     rows.resize(kMostHolders);
     rows.push_back(std::move(rest));
   }
-  out.devices.push_back({.name = "host", .allocated = all});
-  out.holders.insert(out.holders.end(), rows.begin(), rows.end());
+  out_.devices.push_back({.name = "host", .allocated = all_});
+  out_.holders.insert(out_.holders.end(), rows.begin(), rows.end());
 }
 
 void ask_for_places(const wire::HeapSegment& memory, const PlaceOfAddress& place_of) {

@@ -114,7 +114,7 @@ void Judgement::processes_known() {
 
 void Judgement::command_ended() {
   steps_.give_up("the job has ended");
-  evidence_.command_ended();
+  evidence_.command_ended(dir_.absolute);
   nodes_.command_ended();
 }
 

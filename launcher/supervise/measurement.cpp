@@ -207,7 +207,8 @@ MemoryWatch::Hooks Measurement::memory_hooks() {
 
 HeapLooks::Hooks Measurement::heap_hooks() {
   return {.steps = [this](base::Rank rank) { return steps().rank(rank).steps; },
-          .keep = [this](model::MemoryLook look) { python_.looks().keep(std::move(look)); }};
+          .keep = [this](model::MemoryLook look) { python_.looks().keep(std::move(look)); },
+          .look_at = [this](base::Pid pid) { parts_.watcher.look_at(pid); }};
 }
 
 // Who is to blame at the moment: for a stall, else for slow steps.

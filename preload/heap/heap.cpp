@@ -43,20 +43,16 @@ bool may_be_rank(ProcessKind kind) {
   return kind != ProcessKind::other && !(has_rank_environment() && is_started_by_rank());
 }
 
+RunEnv g_run{};  // written by the constructor only
+
 bool is_usable(const wire::HeapSegment& memory) {
   return memory.magic == wire::kHeapSegmentMagic && memory.version == wire::kHeapSegmentVersion &&
          memory.bytes == sizeof(wire::HeapSegment);
 }
 
-}  // namespace
-
-void start_heap(const RunEnv& run, ProcessKind kind) {
-  if (!may_be_rank(kind) || has_sanitizer()) {
-    return;
-  }
-  void* memory =
-      request_memory(run.socket, make_notice(wire::NoticeKind::heap_attach), sizeof(wire::HeapSegment),
-                     has_rank_environment() ? kRankPatienceNs : kOtherPatienceNs);
+void sample(uint64_t patience_ns) {
+  void* memory = request_memory(g_run.socket, make_notice(wire::NoticeKind::heap_attach),
+                                sizeof(wire::HeapSegment), patience_ns);
   if (memory == nullptr) {
     return;
   }
@@ -67,8 +63,27 @@ void start_heap(const RunEnv& run, ProcessKind kind) {
   }
   segment->pid.store(static_cast<uint32_t>(getpid()));
   prepare_heap_stacks();
-  __register_atfork(nullptr, nullptr, stop_heap_functions, &__dso_handle);
+  static bool is_registered = false;  // a forked child keeps the handler
+  if (!is_registered) {
+    __register_atfork(nullptr, nullptr, stop_heap_functions, &__dso_handle);
+    is_registered = true;
+  }
   sample_heap_functions();
+}
+
+}  // namespace
+
+void start_heap(const RunEnv& run, ProcessKind kind) {
+  g_run = run;
+  if (may_be_rank(kind) && !has_sanitizer()) {
+    sample(has_rank_environment() ? kRankPatienceNs : kOtherPatienceNs);
+  }
+}
+
+extern "C" __attribute__((visibility("default"))) void xpurun_sample_worker() {
+  if (g_run.supervisor != 0 && !is_heap_sampled() && !has_sanitizer()) {
+    sample(kRankPatienceNs);
+  }
 }
 
 }  // namespace xpurun::preload

@@ -10,4 +10,8 @@ namespace xpurun::preload {
 // one jump.
 void start_heap(const RunEnv& run, ProcessKind kind);
 
+// Called by Python in a worker of a data loader, which a rank has forked or started: its memory is sampled
+// from now on, in memory of its own. Does nothing without a supervisor that wants samples.
+extern "C" void xpurun_sample_worker();
+
 }  // namespace xpurun::preload

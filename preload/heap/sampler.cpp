@@ -2,6 +2,7 @@
 
 #include "preload/core/clock.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 #ifndef MADV_WIPEONFORK
@@ -92,7 +93,13 @@ uint64_t heap_weight(HeapThread& thread, uint64_t size, uint64_t interval) {
   return weight;
 }
 
-bool start_heap_sampling(wire::HeapSegment& shared) {
+bool is_heap_sampled() {
+  return g_heap != nullptr && __atomic_load_n(&g_heap->is_on, __ATOMIC_RELAXED) != 0;
+}
+
+namespace {
+
+bool map_state() {
   void* memory = mmap(nullptr, sizeof(HeapState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return false;
@@ -102,6 +109,23 @@ bool start_heap_sampling(wire::HeapSegment& shared) {
     return false;
   }
   g_heap = static_cast<HeapState*>(memory);
+  return true;
+}
+
+}  // namespace
+
+bool start_heap_sampling(wire::HeapSegment& shared) {
+  // A forked child has its parent's mapping, cleared.
+  if (g_heap == nullptr && !map_state()) {
+    return false;
+  }
+  if (g_shared != nullptr && g_shared->python.ready.load(std::memory_order_acquire) != 0) {
+    // The interpreter of a forked child is its parent's. All but the first field, which publishes the others.
+    constexpr size_t kFirst = sizeof(shared.python.ready);
+    memcpy(reinterpret_cast<char*>(&shared.python) + kFirst,
+           reinterpret_cast<const char*>(&g_shared->python) + kFirst, sizeof(shared.python) - kFirst);
+    shared.python.ready.store(1, std::memory_order_release);
+  }
   g_shared = &shared;
   g_paid_ns.store(coarse_now_ns() > kBurstNs ? coarse_now_ns() - kBurstNs : 0);
   g_heap->is_on = 1;

@@ -34,8 +34,10 @@ __attribute__((visibility("hidden"))) extern HeapState* g_heap;  // set before a
 uint64_t heap_weight(HeapThread& thread, uint64_t size, uint64_t interval);
 
 // The supervisor's memory is there: from now on samples are taken. False if the kernel cannot clear the state
-// in forked children.
+// in forked children. May be called again in a forked child, with memory of its own.
 bool start_heap_sampling(wire::HeapSegment& shared);
+
+bool is_heap_sampled();
 
 // Of an allocation that has succeeded and may be a sample.
 void heap_allocated(const void* memory, uint64_t size, const HeapCaller& caller);

@@ -62,6 +62,10 @@ DATA_WRAPPER = WRAPPER.replace("    finally:", "    except StopIteration:\n"
                                "        if begun is not None:\n"
                                "            begun[0] = END_OF_EPOCH\n"
                                "        raise\n    finally:")
+WORKER_WRAPPER = """def NAME(*args, **kwargs):
+    begin()
+    return function(*args, **kwargs)
+"""
 
 
 def note_gpu_memory(memory, at_ns):
@@ -232,6 +236,13 @@ def wrap_data(torch):
     wrap(module._BaseDataLoaderIter, "__next__", DATA, "DataLoader.__next__", module, DATA_WRAPPER)
 
 
+def wrap_workers(torch):
+    """The memory of a loader's worker is sampled, as that of its rank is."""
+    begin = sys.modules["ctypes"].CDLL(None).xpurun_sample_worker
+    module = sys.modules["torch.utils.data._utils.worker"]
+    module._worker_loop = shared["wrapper_of"](module._worker_loop, module, WORKER_WRAPPER, {"begin": begin})
+
+
 def wrap_checkpoints(torch):
     module = sys.modules["torch.serialization"]
     is_same = torch.save is module.save
@@ -361,7 +372,7 @@ def await_cuda(torch):
 
 def install(torch):
     segment.package = torch.__file__[:-len("__init__.py")]
-    for part in (wrap_data, wrap_backward, hook_optimizers, wrap_checkpoints, watch_garbage, await_cuda):
+    for part in (wrap_data, wrap_workers, wrap_backward, hook_optimizers, wrap_checkpoints, watch_garbage, await_cuda):
         try:
             part(torch)
         except Exception:

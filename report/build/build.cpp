@@ -255,6 +255,7 @@ Judged judge(JobRuns runs, const BuildOptions& options, BuildResult& result) {
     out.facts.dump_dir = out.dump.shown;
     read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
   }
+  read_evidence_of_end(job, out.dump, out.facts, result.notes);
   read_mismatches(job, owners, out.facts, result.notes);
   read_memory(job, out.facts, result.notes);
   // Who ended well, or was interrupted without a stall, may have been slow. Other verdicts come first, so

@@ -97,7 +97,57 @@ void drop_doubles(const model::RunManifest& run, std::vector<model::KernelEvent>
   events = std::move(kept);
 }
 
+void put_in_order(const model::RunManifest& run, std::vector<model::KernelEvent>& events) {
+  std::stable_sort(events.begin(), events.end(),
+                   [](const auto& a, const auto& b) { return a.at_s < b.at_s; });
+  drop_doubles(run, events);
+}
+
+// Each log begins with the run, so a later one has all that an earlier one has.
+void read_kernel_log(const std::string& directory, size_t node, const std::vector<double>& shifts,
+                     Facts& facts, std::vector<std::string>& notes) {
+  model::EvidenceManifest manifest;
+  read(directory + "/evidence.json", model::load_evidence_manifest, manifest, notes);
+  for (const model::EvidencePart& source : manifest.parts) {
+    const bool seen =
+        source.status == model::EvidenceStatus::ok || source.status == model::EvidenceStatus::absent;
+    if (source.source == model::EvidenceSource::kernel_log && !seen && facts.kernel_gap.empty()) {
+      facts.kernel_gap = source.reason;
+    }
+  }
+  model::KernelEvents kernel;
+  read(directory + "/kernel.json", model::load_kernel_events, kernel, notes);
+  if (kernel.events.empty()) {
+    return;
+  }
+  std::erase_if(facts.kernel.events, [node](const model::KernelEvent& known) { return known.node == node; });
+  for (model::KernelEvent& event : kernel.events) {
+    event.node = node;
+    event.host_pid = kernel.host_pids;
+    event.at_s += shifts[node];
+    facts.kernel.events.push_back(std::move(event));
+  }
+}
+
 }  // namespace
+
+void read_evidence_of_end(const JobRuns& job, const JobDump& dump, Facts& facts,
+                          std::vector<std::string>& notes) {
+  const std::vector<double> shifts = shifts_of(job);
+  for (size_t n = 0; n < job.nodes.size(); ++n) {
+    const NodeRun& node = job.nodes[n];
+    if (node.path.empty()) {
+      continue;
+    }
+    for (const model::DumpRecord& one : node.run.dumps) {
+      if (!dump.evidence && one.why == model::DumpReason::death) {
+        read_kernel_log(fmt::format("{}/{}", node.path, one.dir), n, shifts, facts, notes);
+      }
+    }
+    read_kernel_log(node.path, n, shifts, facts, notes);
+  }
+  put_in_order(facts.run, facts.kernel.events);
+}
 
 void read_calls_at_end(const JobRuns& job, const RankOwners& owners, Facts& facts,
                        std::vector<std::string>& notes) {
@@ -128,23 +178,7 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
       device.node = part.node;
       facts.gpus.devices.push_back(std::move(device));
     }
-    model::EvidenceManifest manifest;
-    read(part.path + "/evidence.json", model::load_evidence_manifest, manifest, notes);
-    for (const model::EvidencePart& source : manifest.parts) {
-      const bool seen =
-          source.status == model::EvidenceStatus::ok || source.status == model::EvidenceStatus::absent;
-      if (source.source == model::EvidenceSource::kernel_log && !seen && facts.kernel_gap.empty()) {
-        facts.kernel_gap = source.reason;
-      }
-    }
-    model::KernelEvents kernel;
-    read(part.path + "/kernel.json", model::load_kernel_events, kernel, notes);
-    for (model::KernelEvent& event : kernel.events) {
-      event.node = part.node;
-      event.host_pid = kernel.host_pids;
-      event.at_s += shifts[part.node];
-      facts.kernel.events.push_back(std::move(event));
-    }
+    read_kernel_log(part.path, part.node, shifts, facts, notes);
     for (FlightFile& file : find_flight_files(part.path + "/flight_recorder")) {
       if (owners.owns(part.node, file.rank)) {
         flight_files.push_back(std::move(file));
@@ -155,9 +189,7 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
   if (job.several() && ends_a_job(facts)) {
     add_unseen_ranks(facts.collectives, calls_at_the_end(job, dump, owners, notes));
   }
-  std::stable_sort(facts.kernel.events.begin(), facts.kernel.events.end(),
-                   [](const auto& a, const auto& b) { return a.at_s < b.at_s; });
-  drop_doubles(facts.run, facts.kernel.events);
+  put_in_order(facts.run, facts.kernel.events);
   if (!knows_torch(facts.collectives) && !flight_files.empty()) {
     FlightFacts flight = read_flight_files(flight_files, facts.dump ? facts.dump->wall_ns : 0);
     std::ranges::move(flight.notes, std::back_inserter(notes));

@@ -17,6 +17,11 @@ namespace xpurun::report {
 void read_calls_at_end(const JobRuns& job, const RankOwners& owners, Facts& facts,
                        std::vector<std::string>& notes);
 
+// The kernel's log at the end of a job of which a process was killed without a dump, or with a dump that
+// shows nothing of the other ranks.
+void read_evidence_of_end(const JobRuns& job, const JobDump& dump, Facts& facts,
+                          std::vector<std::string>& notes);
+
 void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
                         std::vector<std::string>& notes);
 

@@ -153,10 +153,16 @@ Choices of_end(const Verdict& v) {
   if (v.ranks.empty()) {
     return {};
   }
+  model::PythonException own;
+  own.chain.push_back({.type = v.exception.type, .message = v.exception.message});
+  if (v.exception.present() && v.memory.present() && !lacks_host_memory(own)) {
+    return with_places(v.memory.where, [&](const std::string& at) {
+      return tr("a worker of {} ran out of memory: {} allocated at {}", who(v),
+                base::human_size(static_cast<uint64_t>(v.memory.bytes)), at);
+    });
+  }
   if (v.exception.present()) {
     // What a worker of a data loader raised stands in the message of the rank's own exception.
-    model::PythonException own;
-    own.chain.push_back({.type = v.exception.type, .message = v.exception.message});
     const auto origin = origin_of(own);
     const std::string what = model::headline(origin ? origin->link : own.chain.front());
     constexpr size_t kWhat = 60;  // columns

@@ -180,7 +180,7 @@ data bar(const RunAxis& axis, const char* look, double from, double to) {
 // "load_batch (train.py:31)", of ranks that had not ended at the dump.
 std::string place_at_dump(const RunReport& report, const Row& row) {
   const auto r = std::find_if(report.ranks.begin(), report.ranks.end(),
-                              [&](const RankRow& r) { return r.rank == row.ranks.lowest(); });
+                              [&](const RankRow& one) { return one.rank == row.ranks.lowest(); });
   const bool known = r != report.ranks.end() && !r->function.empty() && !report.dump.empty();
   return !known ? "" : r->place.empty() ? r->function : fmt::format("{} ({})", r->function, r->place);
 }

@@ -60,6 +60,29 @@ def train(rank):
 
 train(os.environ["RANK"])
 """
+# One MiB a sample, which the workers keep.
+LOADER = """import os, time, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Samples(Dataset):
+    def __init__(self):
+        self.kept = {}
+
+    def __len__(self):
+        return 100000
+
+    def __getitem__(self, index):
+        self.kept[index] = torch.ones(1 << 18)
+        return self.kept[index]
+
+batches = iter(DataLoader(Samples(), batch_size=1, num_workers=2))
+for _ in range(100):
+    next(batches)
+open("loaded", "w").close()
+while not os.path.exists("end"):
+    time.sleep(0.05)
+os._exit(0)
+"""
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 RANKS = r"""
 for r in 0 1; do
@@ -174,6 +197,21 @@ class Heap(xpurun_test.Case):
         self.assertRegex(evidence, r"rank 1 holds .* MiB that were allocated at leak\.py:\d+ \(append_text\); the most "
                                    r"that one of rank 0 holds of this is 0")
         self.assertRegex(evidence, r"rank 1: \d.* MiB a minute in leak\.py:\d+ \(append_text\)")
+
+    @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+    def test_workers_of_a_data_loader(self):
+        (self.dir / "loader.py").write_text(LOADER)
+        job = self.start_xpurun("--", PYTHON, "loader.py", env=self.env(**RANK))
+        line = LOADER[:LOADER.index("self.kept[index] =")].count("\n") + 1
+        place = f"loader.py:{line} (Samples.__getitem__)"
+        self.wait_for((self.dir / "loaded").exists, "batches")
+        self.wait_for(lambda: [p["role"] for p in self.manifest()["processes"]].count("worker") == 2, "workers")
+        (self.dir / "end").touch()
+        self.assertEqual(job.wait(60), 0)
+        held = self.held()[place]
+        self.assertEqual(held["category"], "workers")
+        self.assertGreaterEqual(held["most_bytes"], 100 * MIB)
+        self.assertLess(held["most_bytes"], 110 * MIB)  # batches that wait for the rank
 
     @unittest.skipUnless(have_numpy(), "needs numpy")
     def test_objects_of_python(self):

@@ -6,8 +6,10 @@ import pathlib
 import re
 import subprocess
 import sys
+import unittest
 
 import xpurun_test
+from xpurun_test import PYTHON
 
 # Shares one CPU with the hog for as long as the file "on" is there.
 RANK = """
@@ -37,6 +39,33 @@ while not os.path.exists("grow"):
 while len(keep) < 50:
     keep.append(b"x" * (10 << 20))
 """
+
+
+# A worker that keeps all samples.
+LOADER = """import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Samples(Dataset):
+    kept = []
+
+    def __len__(self):
+        return 100000
+
+    def __getitem__(self, index):
+        self.kept.append(torch.ones(1 << 18))
+        return torch.ones(4)
+
+for batch in DataLoader(Samples(), batch_size=4, num_workers=1):
+    pass
+"""
+
+
+def can_read_kernel_log():
+    try:
+        with open("/dev/kmsg", "rb", buffering=0):
+            return True
+    except OSError:
+        return False
 
 
 class Machine(xpurun_test.Case):
@@ -96,6 +125,29 @@ class Machine(xpurun_test.Case):
         report = json.loads((self.out / "report.json").read_text())
         order = [f for f in report["findings"] if f["id"] == "order"]
         self.assertTrue(order and any("kernel killed" in line for line in order[0]["evidence"]), report["findings"])
+
+    def oom_verdict(self, limit_bytes, program):
+        if not can_read_kernel_log():
+            self.skipTest("the kernel's log cannot be read here")
+        group = self.memory_group(limit_bytes)
+        (self.dir / "train.py").write_text(program)
+        enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+        job = self.start_xpurun("--", *enter, PYTHON, "train.py",
+                                env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+        job.wait(timeout=90)
+        verdict = self.verdict()
+        self.assertIn("killed it at the memory limit of its control group", verdict["sentence"])
+        return verdict
+
+    def test_the_only_process_is_killed_for_want_of_memory(self):
+        verdict = self.oom_verdict(200 << 20, "keep = []\nwhile True:\n    keep.append(b'x' * (1 << 20))\n")
+        self.assertRegex(verdict["title"], r"^rank 0 ran out of memory: .* allocated at <module> \(train.py:3\)")
+
+    @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+    def test_a_loader_worker_is_killed_for_want_of_memory(self):
+        verdict = self.oom_verdict(700 << 20, LOADER)
+        self.assertRegex(verdict["title"], r"^a worker of rank 0 ran out of memory: .* allocated at "
+                                           r"Samples.__getitem__ \(train.py:\d+\)")
 
     def start_rank(self):
         (self.dir / "on").touch()

@@ -50,12 +50,14 @@ enum class MemoryCategory {
   pending,        // freed, but a stream still uses it
   unused,         // reserved by the allocator
   heap,           // host memory by malloc() and its like, sampled
+  workers,        // likewise, of the rank's data loader workers
   outside,        // of the GPU, not by this allocator: context, NCCL, other libraries, other processes
 };
 template <>
-inline constexpr std::array<std::string_view, 16> kNames<MemoryCategory> = {
-    "parameters", "gradients", "optimizer", "activations", "buffers", "tensors", "communication", "workspace",
-    "graphs",     "pinned",    "shared",    "objects",     "pending", "unused",  "heap",          "outside"};
+inline constexpr std::array<std::string_view, 17> kNames<MemoryCategory> = {
+    "parameters",    "gradients", "optimizer", "activations", "buffers", "tensors",
+    "communication", "workspace", "graphs",    "pinned",      "shared",  "objects",
+    "pending",       "unused",    "heap",      "workers",     "outside"};
 
 struct MemoryPlace {
   std::string file;  // as the interpreter has it

@@ -1,6 +1,8 @@
 #include "launcher/supervise/handlers/evidence_service.h"
 
 #include <algorithm>
+#include <csignal>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -33,12 +35,30 @@ std::optional<EvidenceRequest> EvidenceService::request_for(const model::DumpMan
 
 void EvidenceService::dump_begun(const model::DumpManifest& dump, const std::string& directory) {
   if (const auto request = request_for(dump, directory)) {
+    latest_s_ = parts_.journal.elapsed_s();
     job_.start(*request, [this, stall = dump.why == model::DumpReason::hang] { collected_(stall); });
   }
 }
 
-void EvidenceService::command_ended() {
-  job_.hurry(kAfterTheEndS);
+bool EvidenceService::lacks_evidence() const {
+  const std::vector<model::ProcessRecord> all = parts_.table.records();
+  return std::any_of(all.begin(), all.end(), [this](const model::ProcessRecord& p) {
+    return p.death.happened && p.death.wait_status.signal() == SIGKILL && p.death.cause_hint.empty() &&
+           !p.death.follower && p.death.at_s > latest_s_;
+  });
+}
+
+void EvidenceService::command_ended(const std::string& directory) {
+  if (job_.busy() || parts_.options.evidence_timeout_s <= 0 || !lacks_evidence()) {
+    job_.hurry(kAfterTheEndS);
+    return;
+  }
+  // Only the kernel may know why.
+  job_.start({.directory = directory,
+              .limit_s = std::min(parts_.options.evidence_timeout_s, kAfterTheEndS),
+              .since_us = static_cast<uint64_t>(parts_.journal.started() / 1000),
+              .kernel_only = true},
+             [this] { collected_(false); });
 }
 
 }  // namespace xpurun::launcher

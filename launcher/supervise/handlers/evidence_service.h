@@ -1,5 +1,5 @@
-// EvidenceService: collects evidence beside the stacks of each dump that may explain a hang or a death. Event
-// loop's thread only.
+// EvidenceService: collects evidence beside the stacks of each dump that may explain a hang or a death, and
+// at the end of a job of which a process was killed without a dump. Event loop's thread only.
 #pragma once
 
 #include "common/model/dump_manifest.h"
@@ -34,8 +34,11 @@ class EvidenceService {
                                              const std::string& directory) const;
 
   bool busy() const { return job_.busy(); }
-  // The command has ended, and the caller of xpurun waits for the exit status.
-  void command_ended();
+  // The command has ended, and the caller of xpurun waits for the exit status. `directory`: absolute, of the
+  // run.
+  void command_ended(const std::string& directory);
+  // Whether a process was killed, neither by xpurun nor by the launcher, after the latest evidence.
+  bool lacks_evidence() const;
   void give_up(const std::string& why) { job_.give_up(why); }
   bool helper_ended(base::Pid pid, base::WaitStatus status) { return job_.helper_ended(pid, status); }
 
@@ -43,6 +46,7 @@ class EvidenceService {
   Parts parts_;
   EvidenceJob job_;
   Collected collected_;
+  double latest_s_ = -1;  // of the run: begin of the latest collection
 };
 
 }  // namespace xpurun::launcher

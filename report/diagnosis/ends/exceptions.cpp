@@ -245,6 +245,10 @@ std::string whole_traceback_words(const std::string& page) {
   return tr("read the whole traceback in {}", page);
 }
 
+bool misses_worker(const PythonException& exception) {
+  return exception.chain.front().message.starts_with("DataLoader worker (pid");
+}
+
 std::string advice_on(const PythonException& exception) {
   const ExceptionLink& link = exception.chain.front();
   if (const auto memory = model::out_of_memory(link)) {
@@ -270,10 +274,10 @@ std::string advice_on(const PythonException& exception) {
   if (says(exception, "PytorchStreamWriter failed writing") || says(exception, "No space left on device")) {
     return tr("a file could not be written: check space, inodes and quota of its file system (df -h, df -i)");
   }
-  if (link.message.starts_with("DataLoader worker (pid") && says(exception, "killed by signal: Killed")) {
+  if (misses_worker(exception) && says(exception, "killed by signal: Killed")) {
     return tr("if nobody killed the worker, memory ran out: use fewer workers, or raise the memory limit");
   }
-  if (link.message.starts_with("DataLoader worker (pid") && says(exception, "Bus error")) {
+  if (misses_worker(exception) && says(exception, "Bus error")) {
     return tr("shared memory ran out: enlarge /dev/shm (docker run --shm-size), or use fewer workers");
   }
   if (std::string words = advice_on_type(link); !words.empty()) {

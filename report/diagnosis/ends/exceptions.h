@@ -38,6 +38,8 @@ bool waited_for_peers(const model::PythonException& exception);
 
 // The message says that the connection to another process broke.
 bool says_peer_is_gone(const model::PythonException& exception);
+// Whether a data loader of PyTorch misses one of its workers.
+bool misses_worker(const model::PythonException& exception);
 
 // The message is that of a backend (gloo, NCCL's watchdog, monitored_barrier) that waited for another rank in
 // vain.

@@ -21,7 +21,7 @@ using model::MemoryPlace;
 
 namespace {
 
-constexpr std::array<std::string_view, 16> kCategoryWords = {
+constexpr std::array<std::string_view, 17> kCategoryWords = {
     later("parameters"),
     later("gradients"),
     later("optimizer state"),
@@ -37,6 +37,7 @@ constexpr std::array<std::string_view, 16> kCategoryWords = {
     later("freed, but in use by a stream"),
     later("reserved and unused"),
     later("allocated with malloc"),
+    later("allocated in data loader workers"),
     later("outside of PyTorch"),
 };
 
@@ -135,6 +136,9 @@ std::string category_words(MemoryCategory category) {
 std::string holder_words(const HeldBy& held) {
   if (held.category == MemoryCategory::heap && !held.place.empty()) {
     return held.place;
+  }
+  if (held.category == MemoryCategory::workers && !held.place.empty()) {
+    return tr("data loader workers, in {}", held.place);
   }
   const std::string what = held.name.empty() ? category_words(held.category)
                            : held.category == MemoryCategory::tensors

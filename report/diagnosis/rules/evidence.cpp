@@ -236,9 +236,11 @@ void add_growers(const Scene& scene, const Verdict& verdict, std::vector<std::st
       out.insert(out.end(), words.begin(), words.end());
     }
   }
+  model::RankSet said;
   for (const Ending& e : scene.endings) {
     if ((e.signal == SIGKILL || verdict.memory.present()) && e.process->role == model::ProcessRole::rank &&
-        verdict.ranks.contains(e.process->rank)) {
+        verdict.ranks.contains(e.process->rank) && !said.contains(e.process->rank)) {
+      said.insert(e.process->rank);
       for (const auto& words : {heap_words(scene.facts.memory, e.process->rank),
                                 grower_words(scene.facts.memory, e.process->rank, false)}) {
         out.insert(out.end(), words.begin(), words.end());

@@ -6,6 +6,7 @@
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/helpers.h"
+#include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/waits/code_place.h"
 
@@ -41,12 +42,12 @@ CodeLocation library_of(const std::vector<model::Frame>& frames) {
 }
 
 // The first process of the rank that failed by itself in these seconds of the run; null: none.
-const Ending* failed_helper(const Scene& scene, const Ending& root, double from_s) {
+const Ending* failed_helper(const Scene& scene, const Ending& root, double from_s, double to_s) {
   const auto it = std::find_if(scene.endings.begin(), scene.endings.end(), [&](const Ending& e) {
     const model::ProcessRecord& p = *e.process;
     return p.role == model::ProcessRole::worker && p.rank == root.process->rank &&
            p.node == root.process->node && e.failed() && e.known && !e.follower && e.signal != SIGTERM &&
-           e.at_s >= from_s && e.at_s <= root.at_s;
+           e.at_s >= from_s && e.at_s <= to_s;
   });
   return it == scene.endings.end() ? nullptr : &*it;
 }
@@ -113,9 +114,16 @@ std::string in_place(const CodeLocation& where) {
   return where.function.empty() ? std::string() : tr(" in {}", place(where));
 }
 
+const Ending* helper_before(const Scene& scene, const Ending& root) {
+  constexpr double kEndedS = 5;  // a worker that is missed is missed soon
+  // The connections of a process are closed before its parent can read how it ended.
+  const bool misses = root.raised() && (says_peer_is_gone(*root.exception) || misses_worker(*root.exception));
+  const double seen_late_s = misses ? 1 : 0;
+  return failed_helper(scene, root, root.at_s - kEndedS, root.at_s + seen_late_s);
+}
+
 std::string helper_before_clause(const Scene& scene, const Ending& root) {
   constexpr double kRaisedS = 60;
-  constexpr double kEndedS = 5;  // a worker that is missed is missed soon
   const model::ProcessRecord& p = *root.process;
   if (!root.raised() || origin_of(*root.exception)) {
     return {};
@@ -126,9 +134,12 @@ std::string helper_before_clause(const Scene& scene, const Ending& root) {
   if (const auto* before = helper_exception(scene, p.rank, p.pid, root.at_s - kRaisedS, root.at_s)) {
     return words(before->pid, raised_words(*before));
   }
-  const Ending* failed = failed_helper(scene, root, root.at_s - kEndedS);
+  const Ending* failed = helper_before(scene, root);
   if (failed == nullptr) {
     return {};
+  }
+  if (const model::KernelEvent* oom = oom_kill_of(scene, *failed)) {
+    return words(failed->process->pid, how_it_ended(*failed) + out_of_memory_words(*oom));
   }
   const bool called = failed->signal == 0 && failed->exception != nullptr;
   return words(failed->process->pid, called

@@ -25,6 +25,8 @@ model::CodeLocation where_it_ended(const Scene& scene, const Ending& e);
 // " in boom (train.py:20)" or nothing.
 std::string in_place(const model::CodeLocation& where);
 
+// The process of a rank that ended by itself shortly before the rank failed; null: none.
+const Ending* helper_before(const Scene& scene, const Ending& root);
 // "; before it, its process (pid 77) raised ValueError: ...", "; before it, its process (pid 77) died of
 // SIGSEGV in load (data.py:9)": of a rank whose exception may only say that a process of the rank is gone.
 // Empty if none has failed shortly before.

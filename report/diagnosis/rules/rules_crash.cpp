@@ -227,9 +227,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   if (!at_exit.empty()) {
     how += tr(" (a C++ thread needed Python, which was ending)");
   } else if (oom != nullptr) {
-    how += oom->memory_limit
-               ? tr(" (out of memory: the kernel killed it at the memory limit of its control group)")
-               : tr(" (out of memory: the kernel killed it because the host had none left)");
+    how += out_of_memory_words(*oom);
   } else if (crashed != nullptr && !crashed->cpp_exception.empty() && e.signal == SIGABRT) {
     how += tr(" ({})", words_of(crashed->cpp_exception));
   } else if (e.notice != nullptr && e.notice->stack_overflow) {
@@ -482,6 +480,34 @@ std::optional<Verdict> launcher_ended(const Scene& scene) {
   return v;
 }
 
+// The rank whose worker the kernel has killed for lack of memory: "; 330 MiB were allocated at load
+// (data.py:7)".
+std::string say_memory_of_helpers(const Scene& scene, const Ending& root, Verdict& v) {
+  const Ending* helper = root.raised() ? helper_before(scene, root) : nullptr;
+  if (helper == nullptr || helper->signal != SIGKILL) {
+    return {};
+  }
+  // In a container only the counters of the control group are known.
+  const model::KernelEvent* oom = oom_kill_of(scene, *helper);
+  const RunManifest& run = scene.facts.run;
+  if (oom == nullptr && (run.memory.oom_kills == 0 || run.nodes.size() > 1)) {
+    return {};
+  }
+  v.next = advice_on_memory(oom == nullptr || oom->memory_limit);
+  v.memory = held_by_line(scene.facts.memory, root.process->rank);
+  if (!v.memory.present()) {
+    return {};
+  }
+  const std::string held = tr("; {} were allocated at {}",
+                              base::human_size(static_cast<uint64_t>(v.memory.bytes)), place(v.memory.where));
+  if (v.memory.grown_a_step <= 0) {
+    return held;
+  }
+  v.next.text = advice_on_growth(v.memory);
+  v.next.command.clear();
+  return tr("{}, {} more in each step", held, base::human_size(static_cast<uint64_t>(v.memory.grown_a_step)));
+}
+
 std::optional<Verdict> rank_failed(const Scene& scene) {
   const Ending* root = scene.root_failure();
   if (root == nullptr) {
@@ -496,7 +522,7 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
                             how_it_ended(*root), kSameMomentSeconds * 1000));
   }
   if (const std::string before = helper_before_clause(scene, *root); !before.empty()) {
-    say(v, v.headline + before);
+    say(v, v.headline + before + say_memory_of_helpers(scene, *root, v));
   }
   if (root->raised() && says_backend_gave_up(*root->exception)) {
     v.level = model::VerdictLevel::suspected;

@@ -198,6 +198,12 @@ const KernelEvent* oom_kill_of(const Scene& scene, const Ending& e) {
   return it == events.end() ? nullptr : &*it;
 }
 
+std::string out_of_memory_words(const KernelEvent& kill) {
+  return kill.memory_limit
+             ? tr(" (out of memory: the kernel killed it at the memory limit of its control group)")
+             : tr(" (out of memory: the kernel killed it because the host had none left)");
+}
+
 void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
   auto events = scene.facts.kernel.events;
   std::erase_if(events, [&](const KernelEvent& e) { return is_of_another_job(scene.facts.run, e); });

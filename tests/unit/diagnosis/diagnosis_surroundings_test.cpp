@@ -186,6 +186,44 @@ TEST_CASE("a rank that the kernel killed for want of memory is told with the lin
   CHECK(diagnose(job.facts).memory.bytes == 900 * kMiB);
 }
 
+TEST_CASE("a worker that the kernel killed for want of memory is the cause of its rank's exception") {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const auto missed = [](double died_s) {
+    Job job = killed();
+    for (auto& p : job.facts.run.processes) {
+      if (p.rank == 1) {
+        p.death.wait_status = base::WaitStatus(1 << 8);
+      }
+    }
+    PythonException lost;
+    lost.pid = Job::pid_of(1);
+    lost.rank = 1;
+    lost.at_s = 12.4;
+    lost.chain.push_back({.type = "ConnectionResetError", .message = "[Errno 104] Connection reset by peer"});
+    job.facts.run.exceptions.push_back(lost);
+    job.facts.run.processes.push_back({.pid = 900, .role = model::ProcessRole::worker, .rank = 1});
+    job.facts.run.processes.back().death = {
+        .happened = true, .at_s = died_s, .wait_status = base::WaitStatus(SIGKILL)};
+    job.facts.kernel.events = {oom_kill(900, died_s, true)};
+    job.leaked(1, 900 * kMiB, 400 * kMiB);
+    return diagnose(job.facts);
+  };
+  // The connection is closed before the end of the process can be seen.
+  for (const double died_s : {12.3, 12.45}) {
+    const Verdict v = missed(died_s);
+    CHECK_MESSAGE(
+        v.sentence.find("; before it, its process (pid 900) was killed by SIGKILL (out of memory: the kernel "
+                        "killed it at the memory limit of its control group); 900 MiB were allocated at "
+                        "append_loss (train.py:55), 4.0 MiB more in each step") != std::string::npos,
+        v.sentence);
+    CHECK_MESSAGE(v.title.starts_with(
+                      "a worker of rank 1 ran out of memory: 900 MiB allocated at append_loss (train.py:55)"),
+                  v.title);
+    CHECK(v.next.text.find("append_loss (train.py:55) allocates") != std::string::npos);
+  }
+  CHECK(missed(14).sentence.find("pid 900") == std::string::npos);
+}
+
 TEST_CASE("an OOM kill of another process, of another time or of another host explains no death") {
   model::KernelEvent elsewhere = oom_kill(Job::pid_of(1), 12.2);
   elsewhere.node = 1;

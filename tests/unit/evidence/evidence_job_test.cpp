@@ -85,18 +85,23 @@ model::EvidencePart part(const std::string& dir, EvidenceSource source) {
 }  // namespace
 
 TEST_CASE("evidence: the words of the helper") {
-  const EvidenceRequest request{
-      .directory = "/d", .ranks = {{.rank = 3, .pid = 17}}, .limit_s = 1.5, .since_us = 9, .nvml = ""};
+  const EvidenceRequest request{.directory = "/d",
+                                .ranks = {{.rank = 3, .pid = 17}},
+                                .limit_s = 1.5,
+                                .since_us = 9,
+                                .nvml = "",
+                                .kernel_only = true};
   const auto parsed = parse_evidence_words(evidence_words(request));
   REQUIRE(parsed);
   CHECK(parsed->directory == "/d");
   CHECK(parsed->limit_s == 1.5);
   CHECK(parsed->since_us == 9);
+  CHECK(parsed->kernel_only);
   REQUIRE(parsed->ranks.size() == 1);
   CHECK(parsed->ranks[0].rank == 3);
   CHECK(parsed->ranks[0].pid == 17);
   CHECK_FALSE(parse_evidence_words({std::string(kEvidenceRole), "/d"}));
-  CHECK_FALSE(parse_evidence_words({std::string(kEvidenceRole), "/d", "1", "1", "", "3"}));
+  CHECK_FALSE(parse_evidence_words({std::string(kEvidenceRole), "/d", "1", "1", "", "all", "3"}));
   CHECK_FALSE(parse_evidence_words({std::string(kEvidenceRole), "/d", "x", "1", ""}));
 }
 

@@ -52,15 +52,17 @@ struct Segment {
   }
   model::MemoryLook look(const HeldByStack& grown = {}) const {
     model::MemoryLook out;
-    add_heap_holders(
-        *memory, held_by_stack(*memory), grown,
-        [](uint64_t at) {
-          return at == 7 ? std::nullopt
-                         : std::optional<std::string>(at == 1 ? "libstdc++.so.6 (operator new)"
-                                                              : "heat.cpp:88 (grow)");
-        },
-        out);
+    HeapHolders holders(out);
+    add(holders, model::MemoryCategory::heap, grown);
+    holders.finish();
     return out;
+  }
+  void add(HeapHolders& holders, model::MemoryCategory category, const HeldByStack& grown) const {
+    holders.add(category, *memory, held_by_stack(*memory), grown, [](uint64_t at) {
+      return at == 7 ? std::nullopt
+                     : std::optional<std::string>(at == 1 ? "libstdc++.so.6 (operator new)"
+                                                          : "heat.cpp:88 (grow)");
+    });
   }
 };
 
@@ -97,6 +99,28 @@ TEST_CASE("holders by line") {
   CHECK(site_of(look, 0) == "train.py:5 append_loss;train.py:9 <module>;");
   CHECK(site_of(look, 1) == "heat.cpp:88 grow;");
   CHECK(site_of(look, 2).empty());
+}
+
+TEST_CASE("holders of a rank and of its workers") {
+  Segment rank;
+  rank.stack({rank.line("train.py", 5, "train")}, 1000);
+  Segment worker;
+  worker.stack({worker.line("data.py", 7, "load")}, 300);
+  model::MemoryLook look;
+  HeapHolders holders(look);
+  HeldByStack grown{};
+  grown[1] = 20;
+  rank.add(holders, model::MemoryCategory::heap, {});
+  worker.add(holders, model::MemoryCategory::workers, grown);
+  worker.add(holders, model::MemoryCategory::workers, grown);  // another one with the same lines
+  holders.finish();
+  REQUIRE(look.holders.size() == 2);
+  CHECK(look.devices.at(0).allocated == 1600);
+  CHECK(look.holders[0].category == model::MemoryCategory::heap);
+  CHECK(look.holders[1].category == model::MemoryCategory::workers);
+  CHECK(look.holders[1].bytes == 600);
+  CHECK(look.holders[1].grown == 40);
+  CHECK(site_of(look, 1) == "data.py:7 load;");
 }
 
 TEST_CASE("a damaged segment") {

@@ -49,6 +49,37 @@ TEST_CASE("evidence is collected for dumps that may explain a hang or a death") 
   CHECK_FALSE(s.request(DumpReason::hang));
 }
 
+TEST_CASE("a process that was killed without a dump needs the kernel's log at the end") {
+  struct Row {
+    int signal;
+    const char* cause;
+    bool wanted;
+  };
+  for (const Row& row :
+       {Row{SIGKILL, "", true}, Row{SIGKILL, "ended by xpurun", false}, Row{SIGTERM, "", false}}) {
+    CAPTURE(row.signal);
+    EvidenceScene s;
+    s.options.evidence_timeout_s = 20;
+    s.run_for(1);
+    CHECK_FALSE(s.service.lacks_evidence());
+    model::Death& death = s.table.find(test::kRank1)->record.death;
+    death = {
+        .happened = true, .at_s = 1, .wait_status = base::WaitStatus(row.signal), .cause_hint = row.cause};
+    CHECK(s.service.lacks_evidence() == row.wanted);
+    s.service.command_ended("x");
+    CHECK(s.service.busy() == row.wanted);
+    s.run_for(1);
+    CHECK_FALSE(s.service.busy());
+  }
+  EvidenceScene s;  // the dump has the log
+  s.options.evidence_timeout_s = 20;
+  s.table.find(test::kRank1)->record.death = {
+      .happened = true, .at_s = 1, .wait_status = base::WaitStatus(SIGKILL), .cause_hint = {}};
+  s.run_for(2);
+  s.service.dump_begun({.why = DumpReason::death}, "x");
+  CHECK_FALSE(s.service.lacks_evidence());
+}
+
 TEST_CASE("the end of the collection says whether it was for a stall") {
   EvidenceScene s;
   s.options.evidence_timeout_s = 20;
