@@ -10,6 +10,7 @@
 #include "report/speed/ranks/causes.h"
 #include "report/speed/ranks/launches.h"
 #include "report/speed/ranks/rank_shift.h"
+#include "report/speed/ranks/slow_rule.h"
 #include "report/speed/ranks/stages.h"
 #include "report/speed/wording.h"
 

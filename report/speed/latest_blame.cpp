@@ -1,6 +1,7 @@
 #include "report/speed/latest_blame.h"
 
 #include "report/speed/ranks/rank_shift.h"
+#include "report/speed/ranks/slow_rule.h"
 
 #include <algorithm>
 

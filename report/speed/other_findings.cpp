@@ -3,6 +3,7 @@
 #include "report/speed/job_table.h"
 #include "report/speed/levels.h"
 #include "report/speed/patterns.h"
+#include "report/speed/ranks/slow_rule.h"
 #include "report/speed/ranks/stage_pauses.h"
 #include "report/speed/spells.h"
 
@@ -17,10 +18,7 @@ using model::Confidence;
 using model::SlowCause;
 using model::SpeedProblem;
 
-constexpr double kLeastWaste = 0.05;  // share of a step that a cause on all ranks may cost
-constexpr double kLeastInput = 0.10;
-constexpr double kLeastPause = 0.01;  // of the time, by ranks that need longer for a checkpoint
-constexpr double kByPattern = 0.5;    // of what the ranks cost
+constexpr double kByPattern = 0.5;  // of what the ranks cost
 constexpr double kMostOfWaste = 0.8;
 constexpr size_t kMostSpells = 5;
 

@@ -5,6 +5,7 @@
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/machine_words.h"
 #include "report/diagnosis/vocabulary.h"
+#include "report/speed/ranks/slow_rule.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
@@ -20,52 +21,13 @@ using model::Verdict;
 
 namespace {
 
-// A smaller part of a step is a finding, but no verdict on the job: a healthy pipeline on four H200 had 8 %.
-constexpr double kLeastShare = 0.1;
-// Where all ranks lose less of each step, other load of the machine explains that.
-constexpr double kLeastLostS = 1e-3;
 // Of the slow time, by what is wrong with the host.
 constexpr double kLeastCovered = 0.3;
-// Of the time of the run, by slow steps that are over.
-constexpr double kLeastOfRun = 0.01;
-
-bool is_certain(const SpeedFinding& f) {
-  return f.severity == model::SpeedSeverity::warning && f.confidence >= model::Confidence::medium &&
-         f.share >= kLeastShare;
-}
-
-// A warning about a rank or about the whole job that lasts. What costs all steps alike, such as waiting for
-// data, makes no job slower than it was.
-bool lasts(const SpeedFinding& f) {
-  return is_certain(f) && f.problem != model::SpeedProblem::cause && f.until < 0 &&
-         (!f.ranks.empty() || f.lost_s >= kLeastLostS);
-}
-
-double lost_in_all(const SpeedFinding& f) {
-  return f.lost_s * static_cast<double>(f.until - f.since);
-}
-
-bool is_spell(const Scene& scene, const SpeedFinding& f) {
-  return is_certain(f) && f.until >= 0 && lost_in_all(f) >= kLeastOfRun * scene.facts.run.elapsed_s;
-}
-
-// The slow steps of now, else those that are over and cost most.
-const SpeedFinding* worst_of(const Scene& scene) {
-  const std::vector<SpeedFinding>& all = scene.facts.slow;
-  if (const auto now = std::find_if(all.begin(), all.end(), lasts); now != all.end()) {
-    return &*now;
-  }
-  const SpeedFinding* worst = nullptr;
-  for (const SpeedFinding& f : all) {
-    worst = is_spell(scene, f) && (worst == nullptr || lost_in_all(f) > lost_in_all(*worst)) ? &f : worst;
-  }
-  return worst;
-}
 
 // The pauses for checkpoints, if they take a large part of the time.
 const model::StagePause* costly_checkpoint(const Scene& scene) {
   for (const model::StagePause& pause : scene.facts.pauses) {
-    if (pause.stage == model::Stage::checkpoint && pause.share >= kLeastShare) {
+    if (pause.stage == model::Stage::checkpoint && pause.share >= kSlowShare) {
       return &pause;
     }
   }
@@ -165,7 +127,7 @@ Verdict slow_verdict(const Scene& scene, const SpeedFinding& f, const Verdict& e
   const std::string headline = headline_of(scene, f, v);
   say(v, headline + host_words(scene, f));
   for (const SpeedFinding& other : scene.facts.slow) {
-    if (words_of(other) != headline && (lasts(other) || is_spell(scene, other))) {
+    if (words_of(other) != headline && (makes_slow(other) || made_slow(other, scene.facts.run.elapsed_s))) {
       v.evidence.push_back(words_of(other));
     }
   }
@@ -193,7 +155,7 @@ Verdict checkpoint_verdict(const model::StagePause& pause, const Verdict& ended)
 std::optional<Verdict> with_costs(const Scene& scene, const Verdict& ended) {
   const std::vector<SpeedFinding>& all = scene.facts.slow;
   const auto cost = std::find_if(all.begin(), all.end(), [](const SpeedFinding& f) {
-    return is_certain(f) && f.problem == model::SpeedProblem::cause;
+    return is_costly(f) && f.problem == model::SpeedProblem::cause;
   });
   if (cost == all.end()) {
     return std::nullopt;
@@ -218,7 +180,7 @@ std::optional<Verdict> was_slow(const Scene& scene) {
   if (!ended) {
     return std::nullopt;
   }
-  if (const SpeedFinding* worst = worst_of(scene)) {
+  if (const SpeedFinding* worst = slowest(scene.facts.slow, scene.facts.run.elapsed_s)) {
     return slow_verdict(scene, *worst, *ended);
   }
   if (ended->id != kNoneFinished) {

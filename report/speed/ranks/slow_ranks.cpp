@@ -1,6 +1,7 @@
 #include "report/speed/ranks/slow_ranks.h"
 
 #include "report/speed/primitives/statistics.h"
+#include "report/speed/ranks/slow_rule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -16,8 +16,6 @@ struct Blame {
   double share = 0;   // of a step
 };
 
-inline constexpr double kLeastBlame = 0.04;  // share of a step
-
 // `hosts`: of each rank. Empty if no rank stands out: the slowest rank changes, or all are alike.
 std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::string>& hosts,
                                 StepWindow window);
