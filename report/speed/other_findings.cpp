@@ -63,7 +63,11 @@ std::optional<Blame> blame_for(const JudgedJob& j, const StepSpell& spell) {
   }
   auto blame =
       j.job.synchronous() && !j.inferred ? find_blame(j.compared(), j.hosts, spell.steps) : std::nullopt;
-  return blame && on_cpus(j.job) && !j.is_seen(*blame, spell.steps) ? std::nullopt : blame;
+  if (!blame || (on_cpus(j.job) && !j.is_seen(*blame, spell.steps))) {
+    return {};
+  }
+  return explains_change(find_blame(j.compared(), j.hosts, before_of(j, spell.steps)), *blame) ? blame
+                                                                                               : std::nullopt;
 }
 
 model::SpeedFinding finding_of(const JudgedJob& j, const StepSpell& spell) {

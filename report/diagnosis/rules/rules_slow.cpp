@@ -23,6 +23,8 @@ namespace {
 
 // Of the slow time, by what is wrong with the host.
 constexpr double kLeastCovered = 0.3;
+// Ranks that lack a CPU this much of the time that the slow ranks lack one are no better off.
+constexpr double kAsOthers = 0.6;
 
 // The pauses for checkpoints, if they take a large part of the time.
 const model::StagePause* costly_checkpoint(const Scene& scene) {
@@ -74,30 +76,53 @@ double covered(const Scene& scene, const SpeedFinding& f, const model::MachineSp
   return static_cast<double>(std::max<int64_t>(both, 0)) / static_cast<double>(end - begin);
 }
 
-// "; rank 4 was in calls to the file system for 63 % of the time (read() of /data/x, /data
-// (nfs4 10.0.0.7:/ds))", or who had its CPUs; of the slow ranks, or of any rank where the whole job is slow.
-// Where threads get no CPU, the other ranks may be what takes the CPUs. A spell of the start explains no
-// later steps.
-std::string host_words(const Scene& scene, const SpeedFinding& f) {
-  const bool no_cpu = f.cause == model::SlowCause::cpu_contention;
-  std::string words;
-  double most = 0;
-  for (const model::MachineHistory& machine : scene.facts.machines) {
-    for (const model::MachineSeries& s : machine.series) {
-      const bool of_cpu = s.fact == model::MachineFact::no_cpu;
-      if ((!of_cpu && (no_cpu || s.fact != model::MachineFact::storage_wait)) ||
-          (!f.ranks.empty() && !f.ranks.contains(s.rank))) {
-        continue;
-      }
-      for (const model::MachineSpell& spell : no_cpu ? lasting_spells(s) : telling_spells(machine, s)) {
-        const double part = covered(scene, f, spell);
-        const double weight = part < kLeastCovered ? 0 : part * spell.amount;
-        words = weight > most ? machine_words(machine, s, spell.amount) : words;
-        most = std::max(most, weight);
+// What was seen on the host of the slow ranks: the spell of a fact that weighs most.
+struct HostFact {
+  const model::MachineHistory* machine = nullptr;
+  const model::MachineSeries* series = nullptr;
+  double amount = 0;
+  double weight = 0;  // the share of the slow time that the spell covers, times the amount
+
+  void see(const Scene& scene, const SpeedFinding& f, const model::MachineHistory& of,
+           const model::MachineSeries& s, const std::vector<model::MachineSpell>& spells) {
+    for (const model::MachineSpell& spell : spells) {
+      const double part = covered(scene, f, spell);
+      if (part >= kLeastCovered && part * spell.amount > weight) {
+        *this = {&of, &s, spell.amount, part * spell.amount};
       }
     }
   }
-  return words.empty() ? std::string() : tr("; ") + words;
+};
+
+// "; rank 4 was in calls to the file system for 63 % of the time (read() of /data/x, /data
+// (nfs4 10.0.0.7:/ds))", or who had its CPUs; of the slow ranks, or of any rank where the whole job is slow.
+// Where threads get no CPU, the other ranks may be what takes the CPUs. Who waits for a disk wakes often, and
+// then waits for a CPU as well. A spell of the start explains no later steps.
+std::string host_words(const Scene& scene, const SpeedFinding& f) {
+  const bool no_cpu = f.cause == model::SlowCause::cpu_contention;
+  HostFact storage;
+  HostFact cpu;
+  HostFact cpu_of_others;
+  for (const model::MachineHistory& machine : scene.facts.machines) {
+    for (const model::MachineSeries& s : machine.series) {
+      const bool slow = f.ranks.empty() || f.ranks.contains(s.rank);
+      if (s.fact == model::MachineFact::storage_wait && slow) {
+        storage.see(scene, f, machine, s, telling_spells(machine, s));
+      } else if (s.fact == model::MachineFact::no_cpu) {
+        (slow ? cpu : cpu_of_others)
+            .see(scene, f, machine, s, no_cpu || !slow ? lasting_spells(s) : telling_spells(machine, s));
+      }
+    }
+  }
+  if (storage.weight > (no_cpu ? cpu.weight : 0)) {
+    return tr("; ") + machine_words(*storage.machine, *storage.series, storage.amount);
+  }
+  if (cpu.series == nullptr) {
+    return "";
+  }
+  return tr("; ") + (cpu_of_others.weight >= kAsOthers * cpu.weight
+                         ? no_cpu_of_all_words(*cpu.machine, cpu.series->rank, cpu.amount)
+                         : machine_words(*cpu.machine, *cpu.series, cpu.amount));
 }
 
 Verdict slow_verdict(const Scene& scene, const SpeedFinding& f, const Verdict& ended) {

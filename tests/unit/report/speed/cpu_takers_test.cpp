@@ -180,6 +180,27 @@ TEST_CASE("a job that becomes slower because of a CPU limit says so") {
       f.sentence);
 }
 
+TEST_CASE("a job that other programs make slower by more than its CPUs is told what it lacks of these") {
+  for (const double delay : {0.0, 10.0, 60.0}) {
+    CAPTURE(delay);
+    MadeJob job{.ranks = 1, .steps = 400, .noise = 0.01, .seed = 4};
+    job.change = [delay](int, int step, StepParts& p) {
+      if (step >= 200) {
+        p.backward += 25;  // shared caches
+        p.delay += delay;
+      }
+    };
+    const auto report = analyse_speed(tests::make_ranks(job));
+    REQUIRE(!report.findings.empty());
+    const model::SpeedFinding& f = report.findings[0];
+    CHECK((f.cause == SlowCause::cpu_contention) == (delay > 50));
+    const bool said =
+        f.sentence.find("; threads that are ready to run get no CPU for 10 ms more of a step") !=
+        std::string::npos;
+    CHECK_MESSAGE(said == (delay == 10), f.sentence);
+  }
+}
+
 TEST_CASE("a rank that spins while it waits lacks the CPU in its waits, not in its own work") {
   for (const bool mpi : {true, false}) {
     CAPTURE(mpi);
