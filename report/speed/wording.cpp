@@ -195,8 +195,8 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
       why = cause.excess_s > 0 ? tr("most of the additional time is in {}", stage_words(cause.stage)) : "";
   }
   if (cause.no_cpu_s > 0) {
-    why +=
-        tr("; threads that are ready to run get no CPU for {} more of a step", short_seconds(cause.no_cpu_s));
+    why += tr("; threads that are ready to run have no CPU for {} of a step, {} before",
+              short_seconds(cause.no_cpu_s), short_seconds(cause.no_cpu_before_s));
   }
   return out + (out.empty() || why.empty() ? "" : tr("; ")) + why;
 }

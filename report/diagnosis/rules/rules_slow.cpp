@@ -101,18 +101,22 @@ struct HostFact {
 std::string host_words(const Scene& scene, const SpeedFinding& f) {
   const bool no_cpu = f.cause == model::SlowCause::cpu_contention;
   HostFact storage;
-  HostFact cpu;
-  HostFact cpu_of_others;
+  std::vector<HostFact> cpus;  // by rank
   for (const model::MachineHistory& machine : scene.facts.machines) {
     for (const model::MachineSeries& s : machine.series) {
       const bool slow = f.ranks.empty() || f.ranks.contains(s.rank);
       if (s.fact == model::MachineFact::storage_wait && slow) {
         storage.see(scene, f, machine, s, telling_spells(machine, s));
       } else if (s.fact == model::MachineFact::no_cpu) {
-        (slow ? cpu : cpu_of_others)
-            .see(scene, f, machine, s, no_cpu || !slow ? lasting_spells(s) : telling_spells(machine, s));
+        cpus.emplace_back().see(scene, f, machine, s,
+                                no_cpu || !slow ? lasting_spells(s) : telling_spells(machine, s));
       }
     }
+  }
+  HostFact cpu;
+  for (const HostFact& one : cpus) {
+    const bool slow = one.series != nullptr && (f.ranks.empty() || f.ranks.contains(one.series->rank));
+    cpu = slow && one.weight > cpu.weight ? one : cpu;
   }
   if (storage.weight > (no_cpu ? cpu.weight : 0)) {
     return tr("; ") + machine_words(*storage.machine, *storage.series, storage.amount);
@@ -120,8 +124,11 @@ std::string host_words(const Scene& scene, const SpeedFinding& f) {
   if (cpu.series == nullptr) {
     return "";
   }
-  return tr("; ") + (cpu_of_others.weight >= kAsOthers * cpu.weight
-                         ? no_cpu_of_all_words(*cpu.machine, cpu.series->rank, cpu.amount)
+  const bool all = std::any_of(cpus.begin(), cpus.end(), [&](const HostFact& one) {
+    return one.weight >= kAsOthers * cpu.weight && one.series != cpu.series &&
+           !f.ranks.contains(one.series->rank);
+  });
+  return tr("; ") + (all ? no_cpu_of_all_words(*cpu.machine, cpu.series->rank, cpu.amount)
                          : machine_words(*cpu.machine, *cpu.series, cpu.amount));
 }
 

@@ -440,7 +440,11 @@ Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const Me
     name_taker(after.means, all, out.excess_s, excess, out);
     return out;
   }
-  out.no_cpu_s = lost >= kAlsoLost * total ? std::min(lost, total) : 0;
+  if (const double now = median_of(after.means, all, lost_cpu);
+      now >= kAlsoLost * median_of(after.means, all, working_part)) {
+    out.no_cpu_s = now;
+    out.no_cpu_before_s = median_of(before.means, all, lost_cpu);
+  }
   const double step_s = median_of(before.means, all, working_part);
   if (const double slower = slower_than_before(job, before.window, after.window);
       step_s > 0 && slower >= std::max(kSlowShapes, kHalf * total / step_s)) {

@@ -143,6 +143,9 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
         "% of "
         "the CPUs of rank 1";
     CHECK_MESSAGE(diagnose(job.facts).sentence.ends_with(all), diagnose(job.facts).sentence);
+    job.facts.slow[0].ranks = {};
+    job.facts.slow[0].problem = model::SpeedProblem::slower;
+    CHECK_MESSAGE(diagnose(job.facts).sentence.ends_with(all), diagnose(job.facts).sentence);
   }
   SUBCASE("the whole job") {
     slow.problem = model::SpeedProblem::slower;
