@@ -262,6 +262,25 @@ TEST_CASE("a slow rank stays named when other programs take the CPUs of all rank
   }
 }
 
+TEST_CASE("a spell in which all ranks need as much longer is not that of the rank that is slow anyway") {
+  for (const bool of_rank : {false, true}) {
+    CAPTURE(of_rank);
+    MadeJob job{.ranks = 3, .steps = 700, .visible_calls = true, .seed = 4};
+    job.change = [of_rank](int rank, int step, StepParts& p) {
+      const double factor = step >= 300 && step < 450 ? 2.5 : 1;
+      p.between = (rank == 2 ? 60 : 2) * (of_rank && rank == 2 ? 2 * factor : factor);
+      p.forward *= of_rank ? 1 : factor;
+      p.backward *= of_rank ? 1 : factor;
+    };
+    const auto report = analyse_speed(tests::make_ranks(job));
+    const auto spell = std::find_if(report.findings.begin(), report.findings.end(),
+                                    [](const auto& f) { return f.until >= 0; });
+    REQUIRE_MESSAGE(spell != report.findings.end(), sentences_of(report));
+    CHECK_MESSAGE(spell->ranks == (of_rank ? model::RankSet{2} : model::RankSet{}), sentences_of(report));
+    CHECK_MESSAGE(report.findings[0].ranks == model::RankSet{2}, sentences_of(report));
+  }
+}
+
 TEST_CASE("a rank that was slow before does not become so when all ranks compute as much longer") {
   for (uint32_t seed = 1; seed <= 5; ++seed) {
     CAPTURE(seed);
