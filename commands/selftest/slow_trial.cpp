@@ -5,6 +5,7 @@
 #include "common/model/names.h"
 #include "common/model/run_dir.h"
 #include "report/build/speed_files.h"
+#include "report/speed/ranks/slow_rule.h"
 
 #include <fmt/format.h>
 
@@ -17,26 +18,17 @@ namespace {
 constexpr int64_t kEarlier = 10;
 constexpr int64_t kLater = 20;
 
-const model::SpeedFinding* first_warning(const model::SpeedReport& speed) {
-  for (const model::SpeedFinding& finding : speed.findings) {
-    if (finding.severity == model::SpeedSeverity::warning) {
-      return &finding;
-    }
-  }
-  return nullptr;
-}
-
 bool near_fault(int64_t step, int64_t fault_step) {
   return step >= fault_step - kEarlier && step <= fault_step + kLater;
 }
 
 }  // namespace
 
-model::Verdict slow_verdict(const model::SpeedReport& speed) {
+model::Verdict slow_verdict(const model::SpeedReport& speed, double elapsed_s) {
   model::Verdict out;
   out.id = "none.not_slow";
   out.sentence = speed.sentence;
-  if (const model::SpeedFinding* first = first_warning(speed)) {
+  if (const model::SpeedFinding* first = report::slowest(speed.findings, elapsed_s)) {
     out.id = fmt::format("{}.{}", name_of(first->problem), name_of(first->cause));
     out.ranks = first->ranks;
     out.sentence = first->sentence;
@@ -48,12 +40,13 @@ model::Verdict slow_verdict(const model::SpeedReport& speed) {
 }
 
 std::vector<std::string> slow_differences(const model::SpeedReport& speed,
-                                          const std::vector<model::Slowdown>& reported, int64_t fault_step) {
+                                          const std::vector<model::Slowdown>& reported, int64_t fault_step,
+                                          double elapsed_s) {
   std::vector<std::string> out;
   if (speed.source == model::StepSource::none) {
     out.push_back(fmt::format("no stable step: {}", speed.why));
   }
-  const model::SpeedFinding* first = first_warning(speed);
+  const model::SpeedFinding* first = report::slowest(speed.findings, elapsed_s);
   if (fault_step >= 0 && first != nullptr && !near_fault(first->since, fault_step)) {
     out.push_back(fmt::format("since step {} instead of {}", first->since, fault_step));
   }

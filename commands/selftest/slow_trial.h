@@ -12,14 +12,15 @@
 
 namespace xpurun::launcher {
 
-// The most important warning: "slow_rank.input" with its ranks, "slower.network", "cause.gc". "none.not_slow"
-// if there is none.
-model::Verdict slow_verdict(const model::SpeedReport& speed);
+// The finding that makes the job slow (report/speed/ranks/slow_rule.h): "slow_rank.input" with its ranks,
+// "slower.network". "none.not_slow" if there is none. `elapsed_s`: of the run.
+model::Verdict slow_verdict(const model::SpeedReport& speed, double elapsed_s);
 
 // The errors besides id and ranks: a begin other than that of the fault (`fault_step`; negative: there was no
 // fault), and warnings about a job that is not slow.
 std::vector<std::string> slow_differences(const model::SpeedReport& speed,
-                                          const std::vector<model::Slowdown>& reported, int64_t fault_step);
+                                          const std::vector<model::Slowdown>& reported, int64_t fault_step,
+                                          double elapsed_s);
 
 // Steps from the fault until a change was certain; negative: none was found.
 int64_t steps_to_find(const model::SpeedReport& speed, int64_t fault_step);

@@ -71,9 +71,9 @@ void judge_slow_trial(const model::RunManifest& run, Trial& trial) {
     return;
   }
   trial.analysed = true;
-  trial.given = slow_verdict(slow->speed);
+  trial.given = slow_verdict(slow->speed, run.elapsed_s);
   trial.differences = differences(trial.expected, *trial.given);
-  for (std::string& one : slow_differences(slow->speed, run.slowdowns, slow->fault_step)) {
+  for (std::string& one : slow_differences(slow->speed, run.slowdowns, slow->fault_step, run.elapsed_s)) {
     trial.differences.push_back(std::move(one));
   }
   trial.steps = steps_to_find(slow->speed, slow->fault_step);

@@ -1,13 +1,14 @@
 #include "launcher/speed/straggler_watch.h"
 
+#include "report/speed/ranks/slow_rule.h"
+
 #include <algorithm>
 #include <vector>
 
 namespace xpurun::launcher {
 
 namespace {
-constexpr uint64_t kWindow = 40;     // steps of each rank
-constexpr double kLeastShare = 0.2;  // of a step
+constexpr uint64_t kWindow = 40;  // steps of each rank
 }  // namespace
 
 void StragglerWatch::add(base::Rank rank, std::span<const model::Span> spans) {
@@ -42,8 +43,7 @@ std::optional<StragglerWatch::Straggler> StragglerWatch::look(const std::map<bas
   std::sort(waits.begin(), waits.end());
   // The rank that waits second least: with one straggler, all others wait.
   const Straggler found{waits[0].second, (waits[1].first - waits[0].first) / step_s};
-  // A found rank is over when it costs far less.
-  const double least = found.rank == suspicion_.found() ? kLeastShare / 2 : kLeastShare;
+  const double least = report::alarm_share(report::kLeastAlarmByCpu, found.rank == suspicion_.found());
   const auto news = suspicion_.look(found.share >= least ? found.rank : base::kNoRank);
   over_ = news.over != base::kNoRank ? news.over : over_;
   return news.found ? std::optional(found) : std::nullopt;

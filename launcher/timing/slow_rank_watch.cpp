@@ -1,11 +1,8 @@
 #include "launcher/timing/slow_rank_watch.h"
 
-namespace xpurun::launcher {
+#include "report/speed/ranks/slow_rule.h"
 
-namespace {
-constexpr double kLeastShare = 0.15;
-constexpr double kLeastExpected = 0.05;
-}  // namespace
+namespace xpurun::launcher {
 
 std::optional<SlowRankWatch::SlowRank> SlowRankWatch::look(const std::map<base::Rank, RankLateness>& ranks) {
   SlowRank worst;
@@ -16,9 +13,8 @@ std::optional<SlowRankWatch::SlowRank> SlowRankWatch::look(const std::map<base::
     worst = share > worst.share ? SlowRank{rank, share} : worst;
   }
   before_ = ranks;
-  // A found rank is over when it costs far less.
-  const double least = expected_ ? kLeastExpected : kLeastShare;
-  const bool slow = worst.share >= (worst.rank == suspicion_.found() ? least / 2 : least);
+  const double least = expected_ ? report::kLeastExpected : report::kLeastAlarm;
+  const bool slow = worst.share >= report::alarm_share(least, worst.rank == suspicion_.found());
   const auto news = suspicion_.look(slow ? worst.rank : base::kNoRank);
   over_ = news.over != base::kNoRank ? news.over : over_;
   return news.found ? std::optional(worst) : std::nullopt;

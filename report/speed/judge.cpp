@@ -10,6 +10,7 @@
 #include "report/speed/ranks/causes.h"
 #include "report/speed/ranks/launches.h"
 #include "report/speed/ranks/rank_shift.h"
+#include "report/speed/ranks/slow_rule.h"
 #include "report/speed/ranks/stages.h"
 #include "report/speed/wording.h"
 
@@ -74,6 +75,10 @@ class Judge {
     j_.means = rank_means(j_.job, j_.own, j_.window);
     if (blame && on_cpus(j_.job) && only_leave_collectives_late(j_.means, *blame)) {
       blame.reset();
+    }
+    shown_ = {j_.window, j_.means};
+    if (!blame || lack_cpu_as_others(*blame)) {
+      blame_before(blame, since);
     }
     check_sums();
     compare_note(blame.has_value());
@@ -213,8 +218,26 @@ class Judge {
     return {};
   }
 
+  bool lack_cpu_as_others(const Blame& blame) const {
+    return cause_of(j_.job, {j_.window, j_.means}, blame, nullptr).on_loaded_machine;
+  }
+
+  // The other programs that make the job slower hide who was slow before them.
+  void blame_before(std::optional<Blame>& blame, int64_t& since) {
+    auto was = j_.job.synchronous() && !j_.inferred && j_.stages.empty()
+                   ? blame_before_change(j_.by(), j_.job.steps())
+                   : std::nullopt;
+    if (was) {
+      blame = std::move(was->blame);
+      since = was->since;
+      shown_ = {was->window, rank_means(j_.job, j_.own, was->window)};
+    }
+  }
+
+  bool shown_before_change() const { return shown_.window.last < j_.window.last; }
+
   void add_slow_ranks(Blame blame, const std::optional<Slowdown>& slow, int64_t since) {
-    if (since < 0) {
+    if (since < 0 && !shown_before_change()) {
       since = onset_of(j_.by(), j_.window, blame, slow);
     }
     if (slow && since == slow->change.step) {
@@ -224,7 +247,7 @@ class Judge {
     }
     const std::vector<RankMeans> before = j_.levelled ? rank_means(j_.job, j_.own, j_.levelled_by) : j_.means;
     const MeansOfWindow usual{j_.levelled_by, before};
-    const Cause cause = cause_of(j_.job, {j_.window, j_.means}, blame,
+    const Cause cause = cause_of(j_.job, {shown_.window, shown_.means}, blame,
                                  j_.levelled && j_.levelled_by.last <= j_.window.first ? &usual : nullptr);
     const RankSteps& worst = j_.job.rank(blame.ranks.front());
     model::SpeedFinding f{.problem = SpeedProblem::slow_rank,
@@ -239,17 +262,26 @@ class Judge {
       f.severity = model::SpeedSeverity::note;
       f.confidence = Confidence::low;
     }
-    j_.put_loss(f, blame.lost_s);
+    if (shown_before_change()) {
+      j_.put_loss(f, blame.lost_s, mean_seconds(j_.seconds, j_.own, shown_.window),
+                  usual_seconds(j_.seconds, j_.usual, shown_.window));
+    } else {
+      j_.put_loss(f, blame.lost_s);
+    }
     j_.put_sentence(f, [&] {
-      return slow_rank_sentence(f, {.cause = cause,
-                                    .only_part = cause.excess_s < kMostOfIt * blame.lost_s,
-                                    .host = worst.host,
-                                    .gpu = blame.ranks.size() == 1 ? worst.gpu : "",
-                                    .whole_host = blame.host,
-                                    .others_wait_in = j_.waiting_place(blame)});
+      return slow_rank_sentence(
+          f, {.cause = cause,
+              .shown_until = shown_before_change() ? static_cast<int64_t>(shown_.window.last) : -1,
+              .only_part = cause.excess_s < kMostOfIt * blame.lost_s,
+              .host = worst.host,
+              .gpu = blame.ranks.size() == 1 ? worst.gpu : "",
+              .whole_host = blame.host,
+              .others_wait_in = j_.waiting_place(blame)});
     });
     f.next = next_step(f);
-    j_.put_what_if(f);
+    if (!shown_before_change()) {
+      j_.put_what_if(f);
+    }
     j_.add(std::move(f));
   }
 
@@ -261,7 +293,9 @@ class Judge {
                           .since = change.step,
                           .lost_s = delta,
                           .share = delta / change.after_s};
-    const bool by_ranks = blame && j_.out.findings.back().severity == model::SpeedSeverity::warning &&
+    // What they cost before the change is no part of it.
+    const bool by_ranks = blame && !shown_before_change() &&
+                          j_.out.findings.back().severity == model::SpeedSeverity::warning &&
                           j_.out.findings.back().since >= 0 && blame->lost_s >= kOwnFault * delta;
     Cause cause;
     if (by_ranks &&
@@ -310,7 +344,13 @@ class Judge {
     }
   }
 
+  struct Shown {
+    StepWindow window;
+    std::vector<RankMeans> means;
+  };
+
   JudgedJob& j_;
+  Shown shown_;  // the steps that show who is slow
 };
 
 }  // namespace

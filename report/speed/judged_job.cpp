@@ -85,9 +85,9 @@ std::string JudgedJob::waiting_place(const Blame& blame) const {
   return "";
 }
 
-void JudgedJob::put_loss(model::SpeedFinding& f, double lost_s) const {
-  f.share = mean_step_s > 0 ? std::min(lost_s / mean_step_s, 1.0) : 0;
-  f.lost_s = f.share * out.step_s;
+void JudgedJob::put_loss(model::SpeedFinding& f, double lost_s, double mean_s, double usual_s) const {
+  f.share = mean_s > 0 ? std::min(lost_s / mean_s, 1.0) : 0;
+  f.lost_s = f.share * usual_s;
 }
 
 void JudgedJob::put_what_if(const model::SpeedFinding& f) const {

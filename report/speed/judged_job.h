@@ -31,7 +31,9 @@ struct JudgedJob {
 
   // The one formula of all findings: what a step would win, as a share of the mean step of the window. The
   // same share of a usual step is the time.
-  void put_loss(model::SpeedFinding& f, double lost_s) const;
+  void put_loss(model::SpeedFinding& f, double lost_s) const { put_loss(f, lost_s, mean_step_s, out.step_s); }
+  // Of another window, with its mean and its usual step.
+  void put_loss(model::SpeedFinding& f, double lost_s, double mean_s, double usual_s) const;
   template <typename F>
   void put_sentence(model::SpeedFinding& f, F&& sentence) const {
     f.sentence = sentence();

@@ -1,6 +1,7 @@
 #include "report/speed/latest_blame.h"
 
 #include "report/speed/ranks/rank_shift.h"
+#include "report/speed/ranks/slow_rule.h"
 
 #include <algorithm>
 
@@ -8,8 +9,7 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr size_t kFewKnown = 4;    // steps with known waits
-constexpr double kCausedBy = 0.5;  // of a change that slow ranks explain
+constexpr size_t kFewKnown = 4;  // steps with known waits
 
 // The rank whose own time has risen most over that of the others, if it is slow since then. The mean of a
 // window that began earlier does not show that on a busy machine.
@@ -29,6 +29,21 @@ std::optional<LatestBlame> risen_most(const Compared& by, StepWindow window) {
                                          .window = later,
                                          .risen_only = true,
                                          .since = static_cast<int64_t>(later.first)})
+             : std::nullopt;
+}
+
+// The steps before the change with this index, and since the one before it.
+StepWindow level_before(const std::vector<model::StepChange>& changes, size_t change, size_t steps) {
+  const size_t end = change < changes.size() ? static_cast<size_t>(changes[change].step) : steps;
+  const size_t begin = change > 0 ? static_cast<size_t>(changes[change - 1].step) : kWarmUpSteps;
+  return {std::min(begin, end), end};
+}
+
+// Who was slow before the change with which the window begins.
+std::optional<Blame> blame_of_level_before(const Compared& by, StepWindow window) {
+  const size_t change = by.changes.size();
+  return change > 0 && window.first == static_cast<size_t>(by.changes.back().step)
+             ? find_blame(by.level, by.hosts, level_before(by.changes, change - 1, window.last))
              : std::nullopt;
 }
 
@@ -53,8 +68,9 @@ std::optional<LatestBlame> latest_blame(const Compared& by, StepWindow window) {
   if (rise && !since_change && (!before || !blame)) {
     const StepWindow later{*rise, window.last};
     if (auto now = find_blame(by.level, by.hosts, later); now && now->ranks == suspects->ranks) {
+      const bool became = !before && explains_change(blame_of_level_before(by, window), *now);
       return LatestBlame{
-          .blame = std::move(*now), .window = later, .since = before ? -1 : static_cast<int64_t>(*rise)};
+          .blame = std::move(*now), .window = later, .since = became ? static_cast<int64_t>(*rise) : -1};
     }
   }
   return blame ? std::optional(LatestBlame{.blame = std::move(*blame), .window = window}) : std::nullopt;
@@ -67,8 +83,7 @@ int64_t onset_of(const Compared& by, StepWindow window, const Blame& blame,
   bool caused = false;
   if (slow) {
     const auto change = static_cast<size_t>(slow->change.step);
-    const auto earlier = find_blame(by.level, by.hosts, slow->before);
-    caused = !earlier || earlier->ranks != blame.ranks || earlier->lost_s < kCausedBy * blame.lost_s;
+    caused = explains_change(find_blame(by.level, by.hosts, slow->before), blame);
     const bool unseen =
         rise && known_steps(by.own, {std::min(change, *rise), std::max(change, *rise)}) <= kFewKnown;
     if (caused &&
@@ -77,10 +92,33 @@ int64_t onset_of(const Compared& by, StepWindow window, const Blame& blame,
     }
   }
   const auto later = rise ? find_blame(by.level, by.hosts, {*rise, window.last}) : std::nullopt;
-  if (later && later->ranks == blame.ranks) {
+  if (later && later->ranks == blame.ranks &&
+      explains_change(find_blame(by.level, by.hosts, {all.first, *rise}), *later)) {
     return static_cast<int64_t>(*rise);
   }
   return caused ? slow->change.step : -1;
+}
+
+std::optional<LatestBlame> blame_before_change(const Compared& by, size_t steps) {
+  std::vector<StepWindow> later{level_before(by.changes, by.changes.size(), steps)};
+  for (size_t c = by.changes.size(); c > 0; --c) {
+    const StepWindow level = level_before(by.changes, c - 1, steps);
+    auto blame =
+        known_steps(by.own, level) < kLeastWindow ? std::nullopt : find_blame(by.level, by.hosts, level);
+    if (!blame) {
+      later.push_back(level);
+      continue;
+    }
+    const bool recovered = std::any_of(later.begin(), later.end(), [&](StepWindow window) {
+      return have_recovered(by.level, blame->ranks, level, window);
+    });
+    if (recovered || blame->share < kSlowShare) {
+      return {};
+    }
+    const int64_t since = onset_of(by, level, *blame, {});
+    return LatestBlame{.blame = std::move(*blame), .window = level, .since = since};
+  }
+  return {};
 }
 
 }  // namespace xpurun::report

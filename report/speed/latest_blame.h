@@ -30,6 +30,11 @@ struct LatestBlame {
 
 std::optional<LatestBlame> latest_blame(const Compared& by, StepWindow window);
 
+// The ranks that were slow before the job changed. Other programs on the CPUs of a machine slow all ranks and
+// hide them since then, so they count as slow until the steps show that they have recovered. `window` is that
+// of the steps that show them, and `since` is right there.
+std::optional<LatestBlame> blame_before_change(const Compared& by, size_t steps);
+
 // Since when ranks are slow that did not become slow within the window: the change of the job that they
 // caused, or a step before the window. Negative: from the beginning.
 int64_t onset_of(const Compared& by, StepWindow window, const Blame& blame,

@@ -3,6 +3,7 @@
 #include "report/speed/job_table.h"
 #include "report/speed/levels.h"
 #include "report/speed/patterns.h"
+#include "report/speed/ranks/slow_rule.h"
 #include "report/speed/ranks/stage_pauses.h"
 #include "report/speed/spells.h"
 
@@ -17,10 +18,7 @@ using model::Confidence;
 using model::SlowCause;
 using model::SpeedProblem;
 
-constexpr double kLeastWaste = 0.05;  // share of a step that a cause on all ranks may cost
-constexpr double kLeastInput = 0.10;
-constexpr double kLeastPause = 0.01;  // of the time, by ranks that need longer for a checkpoint
-constexpr double kByPattern = 0.5;    // of what the ranks cost
+constexpr double kByPattern = 0.5;  // of what the ranks cost
 constexpr double kMostOfWaste = 0.8;
 constexpr size_t kMostSpells = 5;
 
@@ -65,7 +63,11 @@ std::optional<Blame> blame_for(const JudgedJob& j, const StepSpell& spell) {
   }
   auto blame =
       j.job.synchronous() && !j.inferred ? find_blame(j.compared(), j.hosts, spell.steps) : std::nullopt;
-  return blame && on_cpus(j.job) && !j.is_seen(*blame, spell.steps) ? std::nullopt : blame;
+  if (!blame || (on_cpus(j.job) && !j.is_seen(*blame, spell.steps))) {
+    return {};
+  }
+  return explains_change(find_blame(j.compared(), j.hosts, before_of(j, spell.steps)), *blame) ? blame
+                                                                                               : std::nullopt;
 }
 
 model::SpeedFinding finding_of(const JudgedJob& j, const StepSpell& spell) {

@@ -194,6 +194,10 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
     default:
       why = cause.excess_s > 0 ? tr("most of the additional time is in {}", stage_words(cause.stage)) : "";
   }
+  if (cause.no_cpu_s > 0) {
+    why += tr("; threads that are ready to run have no CPU for {} of a step, {} before",
+              short_seconds(cause.no_cpu_s), short_seconds(cause.no_cpu_before_s));
+  }
   return out + (out.empty() || why.empty() ? "" : tr("; ")) + why;
 }
 
@@ -274,6 +278,9 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
                        words.only_part ? tr("mostly, ") : "", reason(words.cause, finding.place, several));
   if (!words.others_wait_in.empty()) {
     out += tr("; the others wait in {}", words.others_wait_in);
+  }
+  if (words.shown_until >= 0) {
+    out += tr("; the steps before step {} show it", grouped(words.shown_until));
   }
   return out;
 }

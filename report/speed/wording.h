@@ -10,6 +10,8 @@ namespace xpurun::report {
 
 struct SlowRankWords {
   Cause cause;
+  int64_t shown_until =
+      -1;                  // the later steps do not show it: other programs slow all ranks; negative: they do
   bool only_part = false;  // the cause explains most of the time, not all of it
   std::string host;
   std::string gpu;

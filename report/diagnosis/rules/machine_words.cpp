@@ -238,6 +238,16 @@ std::string machine_words(const model::MachineHistory& history, const MachineSer
   }
 }
 
+std::string no_cpu_of_all_words(const model::MachineHistory& history, base::Rank rank, double amount) {
+  const std::string ready = tr("all ranks were ready to run and had no CPU for up to {:.0f} % of the time",
+                               std::clamp(amount, 0.0, 1.0) * 100);
+  const model::Intruder* intruder = main_intruder(history, rank);
+  return intruder == nullptr
+             ? ready
+             : ready + tr("; {} had {:.0f} % of the CPUs of rank {}", intruder_words(*intruder),
+                          std::min(100 * intruder->share(), 100.0), rank);
+}
+
 std::string on_host(const model::RunManifest& run, size_t node) {
   return run.nodes.size() > 1 ? tr("host {}: ", base::sanitize(host_of(run, node))) : std::string();
 }

@@ -20,6 +20,10 @@ std::vector<model::MachineSpell> lasting_spells(const model::MachineSeries& seri
 std::string machine_words(const model::MachineHistory& history, const model::MachineSeries& series,
                           double amount);
 
+// "all ranks were ready to run and had no CPU for up to 38 % of the time; stress-ng (pid 4711) had 92 % of
+// the CPUs of rank 2". `rank`: one of them.
+std::string no_cpu_of_all_words(const model::MachineHistory& history, base::Rank rank, double amount);
+
 // Who had most of the time of a rank's CPUs while its threads were ready to run: a stranger, if one had much
 // of it. Null: nobody was seen.
 const model::Intruder* main_intruder(const model::MachineHistory& history, base::Rank rank);

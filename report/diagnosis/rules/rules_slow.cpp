@@ -5,6 +5,7 @@
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/machine_words.h"
 #include "report/diagnosis/vocabulary.h"
+#include "report/speed/ranks/slow_rule.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
@@ -20,52 +21,15 @@ using model::Verdict;
 
 namespace {
 
-// A smaller part of a step is a finding, but no verdict on the job: a healthy pipeline on four H200 had 8 %.
-constexpr double kLeastShare = 0.1;
-// Where all ranks lose less of each step, other load of the machine explains that.
-constexpr double kLeastLostS = 1e-3;
 // Of the slow time, by what is wrong with the host.
 constexpr double kLeastCovered = 0.3;
-// Of the time of the run, by slow steps that are over.
-constexpr double kLeastOfRun = 0.01;
-
-bool is_certain(const SpeedFinding& f) {
-  return f.severity == model::SpeedSeverity::warning && f.confidence >= model::Confidence::medium &&
-         f.share >= kLeastShare;
-}
-
-// A warning about a rank or about the whole job that lasts. What costs all steps alike, such as waiting for
-// data, makes no job slower than it was.
-bool lasts(const SpeedFinding& f) {
-  return is_certain(f) && f.problem != model::SpeedProblem::cause && f.until < 0 &&
-         (!f.ranks.empty() || f.lost_s >= kLeastLostS);
-}
-
-double lost_in_all(const SpeedFinding& f) {
-  return f.lost_s * static_cast<double>(f.until - f.since);
-}
-
-bool is_spell(const Scene& scene, const SpeedFinding& f) {
-  return is_certain(f) && f.until >= 0 && lost_in_all(f) >= kLeastOfRun * scene.facts.run.elapsed_s;
-}
-
-// The slow steps of now, else those that are over and cost most.
-const SpeedFinding* worst_of(const Scene& scene) {
-  const std::vector<SpeedFinding>& all = scene.facts.slow;
-  if (const auto now = std::find_if(all.begin(), all.end(), lasts); now != all.end()) {
-    return &*now;
-  }
-  const SpeedFinding* worst = nullptr;
-  for (const SpeedFinding& f : all) {
-    worst = is_spell(scene, f) && (worst == nullptr || lost_in_all(f) > lost_in_all(*worst)) ? &f : worst;
-  }
-  return worst;
-}
+// Ranks that lack a CPU this much of the time that the slow ranks lack one are no better off.
+constexpr double kAsOthers = 0.6;
 
 // The pauses for checkpoints, if they take a large part of the time.
 const model::StagePause* costly_checkpoint(const Scene& scene) {
   for (const model::StagePause& pause : scene.facts.pauses) {
-    if (pause.stage == model::Stage::checkpoint && pause.share >= kLeastShare) {
+    if (pause.stage == model::Stage::checkpoint && pause.share >= kSlowShare) {
       return &pause;
     }
   }
@@ -112,30 +76,60 @@ double covered(const Scene& scene, const SpeedFinding& f, const model::MachineSp
   return static_cast<double>(std::max<int64_t>(both, 0)) / static_cast<double>(end - begin);
 }
 
-// "; rank 4 was in calls to the file system for 63 % of the time (read() of /data/x, /data
-// (nfs4 10.0.0.7:/ds))", or who had its CPUs; of the slow ranks, or of any rank where the whole job is slow.
-// Where threads get no CPU, the other ranks may be what takes the CPUs. A spell of the start explains no
-// later steps.
-std::string host_words(const Scene& scene, const SpeedFinding& f) {
-  const bool no_cpu = f.cause == model::SlowCause::cpu_contention;
-  std::string words;
-  double most = 0;
-  for (const model::MachineHistory& machine : scene.facts.machines) {
-    for (const model::MachineSeries& s : machine.series) {
-      const bool of_cpu = s.fact == model::MachineFact::no_cpu;
-      if ((!of_cpu && (no_cpu || s.fact != model::MachineFact::storage_wait)) ||
-          (!f.ranks.empty() && !f.ranks.contains(s.rank))) {
-        continue;
-      }
-      for (const model::MachineSpell& spell : no_cpu ? lasting_spells(s) : telling_spells(machine, s)) {
-        const double part = covered(scene, f, spell);
-        const double weight = part < kLeastCovered ? 0 : part * spell.amount;
-        words = weight > most ? machine_words(machine, s, spell.amount) : words;
-        most = std::max(most, weight);
+// What was seen on the host of the slow ranks: the spell of a fact that weighs most.
+struct HostFact {
+  const model::MachineHistory* machine = nullptr;
+  const model::MachineSeries* series = nullptr;
+  double amount = 0;
+  double weight = 0;  // the share of the slow time that the spell covers, times the amount
+
+  void see(const Scene& scene, const SpeedFinding& f, const model::MachineHistory& of,
+           const model::MachineSeries& s, const std::vector<model::MachineSpell>& spells) {
+    for (const model::MachineSpell& spell : spells) {
+      const double part = covered(scene, f, spell);
+      if (part >= kLeastCovered && part * spell.amount > weight) {
+        *this = {&of, &s, spell.amount, part * spell.amount};
       }
     }
   }
-  return words.empty() ? std::string() : tr("; ") + words;
+};
+
+// "; rank 4 was in calls to the file system for 63 % of the time (read() of /data/x, /data
+// (nfs4 10.0.0.7:/ds))", or who had its CPUs; of the slow ranks, or of any rank where the whole job is slow.
+// Where threads get no CPU, the other ranks may be what takes the CPUs. Who waits for a disk wakes often, and
+// then waits for a CPU as well. A spell of the start explains no later steps.
+std::string host_words(const Scene& scene, const SpeedFinding& f) {
+  const bool no_cpu = f.cause == model::SlowCause::cpu_contention;
+  HostFact storage;
+  std::vector<HostFact> cpus;  // by rank
+  for (const model::MachineHistory& machine : scene.facts.machines) {
+    for (const model::MachineSeries& s : machine.series) {
+      const bool slow = f.ranks.empty() || f.ranks.contains(s.rank);
+      if (s.fact == model::MachineFact::storage_wait && slow) {
+        storage.see(scene, f, machine, s, telling_spells(machine, s));
+      } else if (s.fact == model::MachineFact::no_cpu) {
+        cpus.emplace_back().see(scene, f, machine, s,
+                                no_cpu || !slow ? lasting_spells(s) : telling_spells(machine, s));
+      }
+    }
+  }
+  HostFact cpu;
+  for (const HostFact& one : cpus) {
+    const bool slow = one.series != nullptr && (f.ranks.empty() || f.ranks.contains(one.series->rank));
+    cpu = slow && one.weight > cpu.weight ? one : cpu;
+  }
+  if (storage.weight > (no_cpu ? cpu.weight : 0)) {
+    return tr("; ") + machine_words(*storage.machine, *storage.series, storage.amount);
+  }
+  if (cpu.series == nullptr) {
+    return "";
+  }
+  const bool all = std::any_of(cpus.begin(), cpus.end(), [&](const HostFact& one) {
+    return one.weight >= kAsOthers * cpu.weight && one.series != cpu.series &&
+           !f.ranks.contains(one.series->rank);
+  });
+  return tr("; ") + (all ? no_cpu_of_all_words(*cpu.machine, cpu.series->rank, cpu.amount)
+                         : machine_words(*cpu.machine, *cpu.series, cpu.amount));
 }
 
 Verdict slow_verdict(const Scene& scene, const SpeedFinding& f, const Verdict& ended) {
@@ -165,7 +159,7 @@ Verdict slow_verdict(const Scene& scene, const SpeedFinding& f, const Verdict& e
   const std::string headline = headline_of(scene, f, v);
   say(v, headline + host_words(scene, f));
   for (const SpeedFinding& other : scene.facts.slow) {
-    if (words_of(other) != headline && (lasts(other) || is_spell(scene, other))) {
+    if (words_of(other) != headline && (makes_slow(other) || made_slow(other, scene.facts.run.elapsed_s))) {
       v.evidence.push_back(words_of(other));
     }
   }
@@ -193,7 +187,7 @@ Verdict checkpoint_verdict(const model::StagePause& pause, const Verdict& ended)
 std::optional<Verdict> with_costs(const Scene& scene, const Verdict& ended) {
   const std::vector<SpeedFinding>& all = scene.facts.slow;
   const auto cost = std::find_if(all.begin(), all.end(), [](const SpeedFinding& f) {
-    return is_certain(f) && f.problem == model::SpeedProblem::cause;
+    return is_costly(f) && f.problem == model::SpeedProblem::cause;
   });
   if (cost == all.end()) {
     return std::nullopt;
@@ -218,7 +212,7 @@ std::optional<Verdict> was_slow(const Scene& scene) {
   if (!ended) {
     return std::nullopt;
   }
-  if (const SpeedFinding* worst = worst_of(scene)) {
+  if (const SpeedFinding* worst = slowest(scene.facts.slow, scene.facts.run.elapsed_s)) {
     return slow_verdict(scene, *worst, *ended);
   }
   if (ended->id != kNoneFinished) {

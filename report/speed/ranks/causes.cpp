@@ -31,6 +31,7 @@ constexpr double kLeastReads = 5;         // of a step
 constexpr double kMoreReads = 4;          // times as many as on another rank
 constexpr double kIdleUntil = 100e-6;     // s from call to start: the GPU was idle at the call
 constexpr double kHalf = 0.5;
+constexpr double kLeastFelt = 0.25;   // of what a step takes longer
 constexpr double kMostRanks = 0.75;   // share of the ranks from which on a change is one of the job
 constexpr double kSlowFault = 10e-3;  // s of one page fault: a read of a slow disk
 constexpr int64_t kLeastLaunches = 64;
@@ -361,6 +362,16 @@ bool more_collectives(const std::vector<RankMeans>& before, const std::vector<Ra
   return known > 0 && static_cast<double>(more) >= kMostRanks * static_cast<double>(known);
 }
 
+// The part of the excess `total` that is no wait for another rank. Where now one rank lacks a CPU and then
+// another, each waits for the others most of the time.
+double felt_by_each(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after, double total) {
+  const std::vector<bool> all(after.size(), true);
+  const Part own = [](const RankMeans& m) { return m.own_s; };
+  const double now_s = median_of(after, all, own);
+  const double before_s = median_of(before, all, own);
+  return now_s < 0 || before_s < 0 ? total : std::clamp(now_s - before_s, kLeastFelt * total, total);
+}
+
 }  // namespace
 
 Cause cause_of(const JobSteps& job, const MeansOfWindow& now, const Blame& blame,
@@ -422,11 +433,17 @@ Cause cause_of_change(const JobSteps& job, const MeansOfWindow& before, const Me
     out.usual_calls = median_of(before.means, all, calls);
     return out;
   }
-  if (const double part = excess(lost_cpu); explains(part)) {
+  const double lost = excess(lost_cpu);
+  if (lost >= kHalf * felt_by_each(before.means, after.means, total)) {
     out.kind = SlowCause::cpu_contention;
-    out.excess_s = std::min(part, total);
+    out.excess_s = std::min(lost, total);
     name_taker(after.means, all, out.excess_s, excess, out);
     return out;
+  }
+  if (const double now = median_of(after.means, all, lost_cpu);
+      now >= kAlsoLost * median_of(after.means, all, working_part)) {
+    out.no_cpu_s = now;
+    out.no_cpu_before_s = median_of(before.means, all, lost_cpu);
   }
   const double step_s = median_of(before.means, all, working_part);
   if (const double slower = slower_than_before(job, before.window, after.window);

@@ -18,7 +18,11 @@ struct Cause {
   double slowdown = 0;                       // gpu_compute: 0.2: the same matmuls take 20 % longer
   CpuTaker taker = CpuTaker::others;         // cpu_contention
   double taken = 0;                          // its share of the time, if it is not `others`
-  bool on_loaded_machine = false;            // cpu_contention: the other ranks lack the CPU as well
+  // Of a change with another cause: so long threads are ready to run and have no CPU in a step, and before;
+  // 0: that is little.
+  double no_cpu_s = 0;
+  double no_cpu_before_s = 0;
+  bool on_loaded_machine = false;  // cpu_contention: the other ranks lack the CPU as well
   // host_issue: from the call to the start on the GPU, if the blamed ranks' queues are empty and those of the
   // others are not; else negative. Of a change on all ranks, `others` is before.
   double launch_s = -1;

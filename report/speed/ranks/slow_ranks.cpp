@@ -1,6 +1,7 @@
 #include "report/speed/ranks/slow_ranks.h"
 
 #include "report/speed/primitives/statistics.h"
+#include "report/speed/ranks/slow_rule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +19,35 @@ constexpr double kFewRanks = 4;          // fewer ranks have no distribution: th
 constexpr double kCertain = 5;           // standard errors
 constexpr double kHostFactor = 1.5;      // a host has to explain this much more than its worst rank
 constexpr double kMostOfIt = 0.8;
-constexpr size_t kLeastOfQuarter = 10;  // steps
+constexpr size_t kLeastOfQuarter = 10;   // steps
+constexpr size_t kFewLeads = 5;          // steps
+constexpr double kMedianError = 1.2533;  // standard errors of a mean
+constexpr double kRecovered = 0.5;       // of what the ranks cost before
+constexpr double kSurely = 2;            // standard errors
+constexpr double kMostOfChange = 0.5;
+constexpr double kLeastS = 1e-9;
+
+// By step: the slowest of `ranks`, minus the median of the others. What slows one rank or another for a
+// moment counts little.
+std::vector<double> over_others(const OwnTimes& own, const std::vector<size_t>& ranks, StepWindow window) {
+  std::vector<double> out;
+  for (size_t i = window.first; i < window.last; ++i) {
+    float slow = -1;
+    std::vector<double> others;
+    const auto step = own.step(i);
+    for (size_t r = 0; r < step.size(); ++r) {
+      if (std::binary_search(ranks.begin(), ranks.end(), r)) {
+        slow = std::max(slow, step[r]);
+      } else if (step[r] >= 0) {
+        others.push_back(static_cast<double>(step[r]));
+      }
+    }
+    if (slow >= 0 && !others.empty()) {
+      out.push_back(static_cast<double>(slow) - quantile(others, 0.5));
+    }
+  }
+  return out;
+}
 
 // The mean over the window of: the slowest of all ranks, minus the slowest of those not in `out`.
 double saving(const OwnTimes& own, StepWindow window, const std::vector<bool>& out) {
@@ -87,7 +116,7 @@ bool later_than_others(const OwnTimes& own, StepWindow window, size_t rank) {
       much.push_back(later.back() >= kLeastBlame * static_cast<double>(step[rank]));
     }
   }
-  if (later.size() < 5) {
+  if (later.size() < kFewLeads) {
     return false;
   }
   if (most_of_each_quarter(much)) {
@@ -211,6 +240,26 @@ std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::stri
   best.share = best.lost_s / step_s;
   std::sort(best.ranks.begin(), best.ranks.end());
   return best.share >= kLeastBlame ? std::optional(best) : std::nullopt;
+}
+
+bool explains_change(const std::optional<Blame>& before, const Blame& now) {
+  if (!before || before->ranks != now.ranks) {
+    return true;
+  }
+  const auto step = [](const Blame& b) { return b.lost_s / b.share; };
+  const auto others = [&](const Blame& b) { return std::max(step(b) - b.lost_s, kLeastS); };
+  return std::log(others(now) / others(*before)) < kMostOfChange * std::log(step(now) / step(*before));
+}
+
+bool have_recovered(const OwnTimes& own, const std::vector<size_t>& ranks, StepWindow before,
+                    StepWindow later) {
+  const std::vector<double> now = over_others(own, ranks, later);
+  if (now.size() < kFewLeads) {
+    return false;
+  }
+  const double centre = median(now);
+  const double error = kMedianError * robust_spread(now, centre) / std::sqrt(static_cast<double>(now.size()));
+  return centre + kSurely * error < kRecovered * median(over_others(own, ranks, before));
 }
 
 }  // namespace xpurun::report

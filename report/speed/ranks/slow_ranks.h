@@ -16,11 +16,19 @@ struct Blame {
   double share = 0;   // of a step
 };
 
-inline constexpr double kLeastBlame = 0.04;  // share of a step
-
 // `hosts`: of each rank. Empty if no rank stands out: the slowest rank changes, or all are alike.
 std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::string>& hosts,
                                 StepWindow window);
+
+// Whether ranks that cost `now` are why the steps take longer than when `before` was so; null: nobody stood
+// out. What makes the other ranks slower by as much, such as other programs on the CPUs, is no work of
+// theirs.
+bool explains_change(const std::optional<Blame>& before, const Blame& now);
+
+// Whether the steps of `later` show that these ranks (indices, ascending) exceed the others by less than half
+// as much as before. Steps that vary much show nothing.
+bool have_recovered(const OwnTimes& own, const std::vector<size_t>& ranks, StepWindow before,
+                    StepWindow later);
 
 // Fewer steps with known waits are too few to blame a rank, unless the window is as short.
 inline constexpr size_t kLeastKnown = 6;

@@ -98,6 +98,55 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
     job.facts.slow[0].ranks = {3};  // another rank is slow
     CHECK(diagnose(job.facts).sentence.find("stress-ng") == std::string::npos);
   }
+  SUBCASE("a rank that waits for a disk, and for a CPU as long as the others, is not said to lack the CPU") {
+    const auto history = [](double storage, double others) {
+      model::MachineHistory machine;
+      for (int i = 0; i < 4; ++i) {
+        model::MachineReading reading;
+        const auto put = [&](model::MachineFact fact, base::Rank rank, double share) {
+          reading.values.push_back({.fact = fact,
+                                    .object = "x",
+                                    .value = share * 5e6 * i,
+                                    .detail = "fsync() of /a.log, / (ext4)",
+                                    .rank = rank});
+        };
+        put(model::MachineFact::no_cpu, 1, 0.5);
+        put(model::MachineFact::no_cpu, 2, others);
+        put(model::MachineFact::storage_wait, 1, storage);
+        if (i == 1) {
+          reading.intruders = {{.rank = 1,
+                                .relation = model::CpuRelation::stranger,
+                                .pid = 4711,
+                                .command = "cc1plus",
+                                .watched_s = 2,
+                                .cpu_s = 1.5}};
+        }
+        machine.add(reading, 1'795'000'000'000'000'000 + i * INT64_C(5'000'000'000));
+      }
+      return machine;
+    };
+    job.facts.run.started_wall_ns = 1'795'000'000'000'000'000;
+    job.facts.run.elapsed_s = 15;
+    const std::string disk =
+        "; rank 1 was in calls to the file system for 70 % of the time (fsync() of /a.log, / (ext4))";
+    job.facts.machines = {history(0.7, 0)};
+    CHECK_MESSAGE(diagnose(job.facts).sentence.ends_with(disk), diagnose(job.facts).sentence);
+    job.facts.slow[0].cause = model::SlowCause::cpu_contention;
+    CHECK_MESSAGE(diagnose(job.facts).sentence.ends_with(disk), diagnose(job.facts).sentence);
+    job.facts.machines = {history(0.35, 0)};
+    CHECK_MESSAGE(diagnose(job.facts).sentence.find("; rank 1 was ready to run and had no CPU for 50 %") !=
+                      std::string::npos,
+                  diagnose(job.facts).sentence);
+    job.facts.machines = {history(0, 0.45)};
+    const std::string all =
+        "; all ranks were ready to run and had no CPU for up to 50 % of the time; cc1plus (pid 4711) had 75 "
+        "% of "
+        "the CPUs of rank 1";
+    CHECK_MESSAGE(diagnose(job.facts).sentence.ends_with(all), diagnose(job.facts).sentence);
+    job.facts.slow[0].ranks = {};
+    job.facts.slow[0].problem = model::SpeedProblem::slower;
+    CHECK_MESSAGE(diagnose(job.facts).sentence.ends_with(all), diagnose(job.facts).sentence);
+  }
   SUBCASE("the whole job") {
     slow.problem = model::SpeedProblem::slower;
     slow.ranks = {};

@@ -2,6 +2,7 @@
 #include "report/speed/analysis.h"
 #include "report/speed/changes/change_points.h"
 #include "report/speed/patterns.h"
+#include "report/speed/ranks/slow_rule.h"
 #include "tests/unit/report/speed/loader_steps.h"
 #include "tests/unit/report/speed/made_job.h"
 
@@ -214,6 +215,92 @@ TEST_CASE("a spell of a load on the machine is a note, and accuses no rank") {
     CHECK_MESSAGE(f.ranks.empty(), f.sentence);
     CHECK(f.severity == model::SpeedSeverity::note);
     CHECK_MESSAGE(f.cause == SlowCause::cpu_contention, f.sentence);
+  }
+}
+
+TEST_CASE("a slow rank stays named when other programs take the CPUs of all ranks later") {
+  constexpr int kLoad = 260;
+  struct Case {
+    int from;   // the rank is slow
+    int until;  // and has recovered
+    bool named;
+  };
+  for (const Case one : {Case{0, 10'000, true}, {120, 10'000, true}, {0, 130, false}, {0, kLoad, false}}) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
+      CAPTURE(one.from);
+      CAPTURE(one.until);
+      CAPTURE(seed);
+      std::mt19937 random(seed);
+      std::exponential_distribution<double> load(1);
+      MadeJob job{.ranks = 3, .steps = 420, .visible_calls = true, .seed = seed};
+      job.change = [&](int rank, int step, StepParts& p) {
+        p.between += rank == 2 && step >= one.from && step < one.until ? 80 : 0;
+        const double wait = load(random);
+        p.delay = step >= kLoad ? 60 + 60 * wait * wait * wait : 0;
+      };
+      const auto report = analyse_speed(tests::make_ranks(job));
+      REQUIRE(!report.findings.empty());
+      const model::SpeedFinding& first = report.findings[0];
+      if (!one.named) {
+        for (const model::SpeedFinding& f : report.findings) {
+          CHECK_MESSAGE((f.ranks.empty() || f.severity == model::SpeedSeverity::note || f.until >= 0),
+                        sentences_of(report));
+        }
+        continue;
+      }
+      CHECK_MESSAGE(first.ranks == model::RankSet{2}, sentences_of(report));
+      CHECK(first.problem == SpeedProblem::slow_rank);
+      CHECK_MESSAGE(first.cause == SlowCause::host_issue, sentences_of(report));
+      CHECK(is_costly(first));
+      CHECK_MESSAGE(first.lost_s == doctest::Approx(0.080).epsilon(0.1), first.sentence);
+      CHECK_MESSAGE((one.from == 0 ? first.since < 0 : std::abs(first.since - one.from) < 15), first.since);
+      const auto lack = std::find_if(report.findings.begin(), report.findings.end(), [](const auto& f) {
+        return f.problem == SpeedProblem::slower && f.cause == SlowCause::cpu_contention;
+      });
+      CHECK_MESSAGE(lack != report.findings.end(), sentences_of(report));
+    }
+  }
+}
+
+TEST_CASE("a spell in which all ranks need as much longer is not that of the rank that is slow anyway") {
+  for (const bool of_rank : {false, true}) {
+    CAPTURE(of_rank);
+    MadeJob job{.ranks = 3, .steps = 700, .visible_calls = true, .seed = 4};
+    job.change = [of_rank](int rank, int step, StepParts& p) {
+      const double factor = step >= 300 && step < 450 ? 2.5 : 1;
+      p.between = (rank == 2 ? 60 : 2) * (of_rank && rank == 2 ? 2 * factor : factor);
+      p.forward *= of_rank ? 1 : factor;
+      p.backward *= of_rank ? 1 : factor;
+    };
+    const auto report = analyse_speed(tests::make_ranks(job));
+    const auto spell = std::find_if(report.findings.begin(), report.findings.end(),
+                                    [](const auto& f) { return f.until >= 0; });
+    REQUIRE_MESSAGE(spell != report.findings.end(), sentences_of(report));
+    CHECK_MESSAGE(spell->ranks == (of_rank ? model::RankSet{2} : model::RankSet{}), sentences_of(report));
+    CHECK_MESSAGE(report.findings[0].ranks == model::RankSet{2}, sentences_of(report));
+  }
+}
+
+TEST_CASE("a rank that was slow before does not become so when all ranks compute as much longer") {
+  for (uint32_t seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
+    MadeJob job{.ranks = 3, .steps = 500, .visible_calls = true, .noise = 0.05, .seed = seed};
+    std::mt19937 random(seed);
+    std::lognormal_distribution<double> load(0, 0.3);
+    job.change = [&](int rank, int step, StepParts& p) {
+      const double factor = step < 200 ? 1 : (step < 280 ? 1.8 : 3) * load(random);
+      p.between = (rank == 2 ? 120 : 2) * factor;
+      p.forward *= factor;
+      p.backward *= factor;
+      p.delay = step < 200 ? 0 : 100 * load(random);
+    };
+    const auto report = analyse_speed(tests::make_ranks(job));
+    REQUIRE(!report.findings.empty());
+    CHECK(report.findings[0].ranks == model::RankSet{2});
+    CHECK_MESSAGE(report.findings[0].since < 0, sentences_of(report));
+    for (const model::SpeedFinding& f : report.findings) {
+      CHECK_MESSAGE((f.problem != SpeedProblem::slower || f.ranks.empty()), sentences_of(report));
+    }
   }
 }
 

@@ -180,6 +180,25 @@ TEST_CASE("a job that becomes slower because of a CPU limit says so") {
       f.sentence);
 }
 
+TEST_CASE("a job that became slower for an unknown reason and lacks CPUs as before is told both times") {
+  for (const double delay : {0.0, 10.0, 40.0, 90.0}) {
+    CAPTURE(delay);
+    MadeJob job{.ranks = 1, .steps = 400, .noise = 0.01, .seed = 4};
+    job.change = [delay](int, int step, StepParts& p) {
+      p.delay += step < 200 ? 30 : 30 + delay;
+      p.backward += step < 200 ? 0 : 50;  // shared caches
+    };
+    const auto report = analyse_speed(tests::make_ranks(job));
+    REQUIRE(!report.findings.empty());
+    const model::SpeedFinding& f = report.findings[0];
+    CHECK((f.cause == SlowCause::cpu_contention) == (delay > 50));
+    const bool said =
+        f.sentence.find("; threads that are ready to run have no CPU for 70 ms of a step, 30 ms before") !=
+        std::string::npos;
+    CHECK_MESSAGE(said == (delay == 40), f.sentence);
+  }
+}
+
 TEST_CASE("a rank that spins while it waits lacks the CPU in its waits, not in its own work") {
   for (const bool mpi : {true, false}) {
     CAPTURE(mpi);
