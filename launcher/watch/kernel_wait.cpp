@@ -139,6 +139,7 @@ KernelWait wait_of(const base::ProcFs& proc, base::Pid pid, const base::SystemCa
     case base::CallKind::ready:
       return wait_for_ready(proc, pid, call);
     case base::CallKind::send:
+      return {.kind = KernelWaitKind::other, .pipes = wait_for(proc, pid, {static_cast<int>(first)}).pipes};
     case base::CallKind::other:
       break;
   }

@@ -32,7 +32,7 @@ struct KernelWait {
   // read(), recv(), write(), send(): the thread wakes only to move data, or at the end of the file.
   bool transfers = false;
   base::Pid child = 0;            // child: the pid that the thread waits for; 0: any
-  std::set<std::string> pipes;    // pipes, input: "pipe:[123]", as in /proc/PID/fd
+  std::set<std::string> pipes;    // pipes, input, write(): "pipe:[123]", as in /proc/PID/fd
   std::set<std::string> sockets;  // of poll, select and epoll: "socket:[123]"
 };
 

@@ -483,6 +483,9 @@ void doubt_stall(const Scene& scene, model::Verdict& verdict) {
   if (!verdict.headline.empty()) {
     say(verdict, verdict.headline);
   }
+  if (doubted_idle && culprits == 1 && !verdict.next.text.empty()) {
+    return;  // the cure of this wait
+  }
   verdict.next.text = at_terminal    ? verdict.next.text
                       : doubted_idle ? tr("if this wait is not intended, run with --hang-idle")
                                      : raise_timeout_words(scene.facts.run.hang_timeout_s);

@@ -4,6 +4,7 @@
 #include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/ends/origin.h"
+#include "report/diagnosis/holders.h"
 #include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
 
@@ -27,24 +28,42 @@ constexpr std::array<std::string_view, 4> kOrdinary = {"ImportError", "ModuleNot
                                                        "StopAsyncIteration"};
 
 // The last report of the rank's Python before the dump. Later exceptions may be caused by the job's end.
-const PythonException* last_of(const Scene& scene, const RankView& v, ExceptionKind kind) {
+template <typename Of>
+const PythonException* last_one(const Scene& scene, ExceptionKind kind, Of is_of) {
   const auto& all = scene.facts.run.exceptions;
   const auto it = std::find_if(all.rbegin(), all.rend(), [&](const PythonException& x) {
-    return x.kind == kind && x.pid == v.pid && !x.chain.empty() &&
+    return x.kind == kind && is_of(x) && !x.chain.empty() &&
            (!scene.facts.dump || x.at_s <= scene.facts.dump->at_s);
   });
   return it == all.rend() ? nullptr : &*it;
 }
 
+const PythonException* last_of(const Scene& scene, const RankView& v, ExceptionKind kind) {
+  return last_one(scene, kind, [&](const PythonException& x) { return x.pid == v.pid; });
+}
+
+bool sleeps_in_loop(const RankView& v) {
+  return v.seen != nullptr && v.seen->outside == model::OutsideWait::polling;
+}
+
+// A process of the rank, whose end or message the rank waits for, may have caught it.
+bool may_be_of_helper(const RankView& v, const PythonException& x) {
+  return x.rank == v.rank && x.kind == ExceptionKind::logged && in_multiprocessing(v.thread->frames);
+}
+
 // The last exception before the dump that was caught since shortly before the rank stood still, where the
-// rank waits for something that its own code should have given.
+// rank waits for something that its own code should have given, or sleeps before it tries again.
 const PythonException* swallowed_by(const Scene& scene, const RankView& v) {
   constexpr double kBeforeS = 30;
   const bool waits = v.state == RankState::stuck && v.thread != nullptr &&
-                     ((v.waits_locally() && v.wait->kind != WaitKind::input) || loop_waits(*v.thread));
+                     ((v.waits_locally() && v.wait->kind != WaitKind::input) || loop_waits(*v.thread) ||
+                      sleeps_in_loop(v));
   const PythonException* last = nullptr;
   for (const ExceptionKind kind : {ExceptionKind::kept, ExceptionKind::logged}) {
-    const PythonException* one = waits ? last_of(scene, v, kind) : nullptr;
+    const PythonException* one =
+        waits ? last_one(scene, kind,
+                         [&](const PythonException& x) { return x.pid == v.pid || may_be_of_helper(v, x); })
+              : nullptr;
     last = one != nullptr && (last == nullptr || one->at_s > last->at_s) ? one : last;
   }
   const double dumped_s = scene.dump_at_s();
@@ -55,11 +74,34 @@ const ExceptionLink* handled_by(const RankView& v) {
   return v.thread != nullptr && !v.thread->handling.empty() ? &v.thread->handling : nullptr;
 }
 
+bool is_ordinary(const ExceptionLink& link) {
+  return std::find(kOrdinary.begin(), kOrdinary.end(), link.type) != kOrdinary.end();
+}
+
 std::string handled_clause(const RankView& v) {
   const ExceptionLink* handled = handled_by(v);
-  return handled == nullptr || std::find(kOrdinary.begin(), kOrdinary.end(), handled->type) != kOrdinary.end()
-             ? std::string()
-             : tr(" while handling {}", words_of(*handled));
+  return handled == nullptr || is_ordinary(*handled) ? std::string()
+                                                     : tr(" while handling {}", words_of(*handled));
+}
+
+// The exception that the rank's loop has caught before it sleeps.
+const ExceptionLink* caught_by(const RankView& v) {
+  const bool known = v.thread != nullptr && !v.thread->caught.empty() && !is_ordinary(v.thread->caught);
+  return known && (v.state == RankState::stuck || v.state == RankState::busy) ? &v.thread->caught : nullptr;
+}
+
+// What the loop asks for says more than the exception that the answer becomes.
+std::string loop_clause(const Scene& scene, const RankView& v) {
+  const ExceptionLink* caught = caught_by(v);
+  if (caught == nullptr || !poll_clause(scene, v).empty()) {
+    return {};
+  }
+  // The outermost frame is the function that caught the exception.
+  const model::PythonFrame* f = caught->frames.empty() ? nullptr : &caught->frames.front();
+  return f == nullptr
+             ? tr("; its loop has caught {}", words_of(*caught))
+             : tr("; its loop has caught {} in {}", words_of(*caught),
+                  place({.function = f->function, .file = f->file, .line = f->line}));
 }
 
 }  // namespace
@@ -81,17 +123,32 @@ std::string exception_clause(const Scene& scene, const RankView& v) {
     if (const auto origin = origin_of(*caught); origin && origin->carrier == Carrier::pool) {
       return tr("; before, a task {}, and nobody has asked for the result", raised_words(*caught));
     }
+    if (caught->pid != v.pid) {
+      return tr("; before, its process (pid {}) {} and went on", caught->pid, raised_words(*caught));
+    }
     const std::string thread = base::sanitize(caught->thread);
     return caught->kind == ExceptionKind::kept
                ? tr("; before, a task in its thread {} {}, which only the future knows", thread,
                     raised_words(*caught))
                : tr("; before, its thread {} {} and went on", thread, raised_words(*caught));
   }
-  return {};
+  return loop_clause(scene, v);
 }
 
-std::string caught_clause(const RankView& v) {
-  return v.state == RankState::busy ? handled_clause(v) : std::string();
+std::string caught_clause(const Scene& scene, const RankView& v) {
+  if (v.state != RankState::busy) {
+    return {};
+  }
+  const std::string handled = handled_clause(v);
+  return handled.empty() ? loop_clause(scene, v) : handled;
+}
+
+std::string hidden_type(const Scene& scene, const RankView& v) {
+  const PythonException* logged = sleeps_in_loop(v) ? swallowed_by(scene, v) : nullptr;
+  const ExceptionLink* hidden = v.state == RankState::busy && !handled_clause(v).empty() ? handled_by(v)
+                                : logged != nullptr ? &logged->chain.front()
+                                                    : caught_by(v);
+  return hidden == nullptr ? std::string() : base::sanitize(hidden->type);
 }
 
 void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<std::string>& out) {
