@@ -151,6 +151,18 @@ std::string hidden_type(const Scene& scene, const RankView& v) {
   return hidden == nullptr ? std::string() : base::sanitize(hidden->type);
 }
 
+const PythonException* unseen_exception(const Scene& scene) {
+  const model::RunManifest& run = scene.facts.run;
+  const auto it =
+      std::find_if(run.exceptions.begin(), run.exceptions.end(), [&](const PythonException& x) {
+        const bool known = std::any_of(run.processes.begin(), run.processes.end(),
+                                       [&](const auto& p) { return p.pid == x.pid; });
+        return x.kind == ExceptionKind::raised && x.rank == base::kNoRank && !known && !x.chain.empty() &&
+               x.at_s <= scene.dump_at_s();
+      });
+  return it == run.exceptions.end() ? nullptr : &*it;
+}
+
 void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<std::string>& out) {
   for (const RankView& v : scene.ranks) {
     const ExceptionLink* handled = handled_by(v);

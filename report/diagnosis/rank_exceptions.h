@@ -20,6 +20,10 @@ std::string caught_clause(const Scene& scene, const RankView& v);
 // "ValueError": of the exception that a loop of the rank catches and hides; empty if none is known.
 std::string hidden_type(const Scene& scene, const RankView& v);
 
+// The exception that ended a process which is known by it alone: the process was gone before it was seen.
+// Before the dump; null: none.
+const model::PythonException* unseen_exception(const Scene& scene);
+
 // Adds the origin of the exception that a culprit of a hang is handling.
 void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<std::string>& out);
 

@@ -11,7 +11,6 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr uint64_t kException = uint64_t{1} << 30;  // Py_TPFLAGS_BASE_EXC_SUBCLASS
 constexpr size_t kMaxMessage = 4096;                // a longer message is left out: cut, it may evade masking
 constexpr size_t kMaxArguments = 8;
 constexpr int kMaxHandlers = 256;   // entries of the stack of handled exceptions: generators have their own
