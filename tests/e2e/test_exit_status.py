@@ -76,8 +76,7 @@ class ExitStatus(xpurun_test.Case):
             with self.subTest(name):
                 said = run.communicate(timeout=60)[1]
                 self.assertEqual(run.returncode, 1, said)
-                self.assertRegex(said, r"(?m)^xpurun: exception: (rank [01]|the command) raised ValueError: bad batch at "
-                                       r"\w+\.py:\d+ \(in \S+\)", said)
+                self.assertRegex(said, r"(?m)^xpurun: .* raised ValueError: bad batch .*\w+\.py:\d+")
 
     def test_same_as_without_xpurun(self):
         for i, argv in enumerate(COMMANDS):

@@ -113,17 +113,22 @@ std::string in_place(const CodeLocation& where) {
   return where.function.empty() ? std::string() : tr(" in {}", place(where));
 }
 
-std::string helper_before_clause(const Scene& scene, const Ending& root) {
+const model::PythonException* exception_before(const Scene& scene, const Ending& root) {
   constexpr double kRaisedS = 60;
-  constexpr double kEndedS = 5;  // a worker that is missed is missed soon
   const model::ProcessRecord& p = *root.process;
-  if (!root.raised() || origin_of(*root.exception)) {
+  return helper_exception(scene, p.rank, p.pid, root.at_s - kRaisedS, root.at_s);
+}
+
+std::string helper_before_clause(const Scene& scene, const Ending& root) {
+  constexpr double kEndedS = 5;  // a worker that is missed is missed soon
+  const bool exited = root.signal == 0 && root.failed();
+  if (!(root.raised() ? !origin_of(*root.exception) : exited)) {
     return {};
   }
   const auto words = [](base::Pid pid, const std::string& how) {
     return tr("; before it, its process (pid {}) {}", pid, how);
   };
-  if (const auto* before = helper_exception(scene, p.rank, p.pid, root.at_s - kRaisedS, root.at_s)) {
+  if (const auto* before = exception_before(scene, root)) {
     return words(before->pid, raised_words(*before));
   }
   const Ending* failed = failed_helper(scene, root, root.at_s - kEndedS);
