@@ -46,9 +46,13 @@ bool sleeps_in_loop(const RankView& v) {
   return v.seen != nullptr && v.seen->outside == model::OutsideWait::polling;
 }
 
-// A process of the rank, whose end or message the rank waits for, may have caught it.
-bool may_be_of_helper(const RankView& v, const PythonException& x) {
-  return x.rank == v.rank && x.kind == ExceptionKind::logged && in_multiprocessing(v.thread->frames);
+// A process of the rank, from which the rank waits for something, has caught it and has gone on.
+bool is_of_helper(const Scene& scene, const RankView& v, const PythonException& x) {
+  const auto& all = scene.facts.run.exceptions;
+  return x.rank == v.rank && x.kind == ExceptionKind::logged && in_multiprocessing(v.thread->frames) &&
+         std::none_of(all.begin(), all.end(), [&](const PythonException& other) {
+           return other.pid == x.pid && other.kind == ExceptionKind::raised;
+         });
 }
 
 // The last exception before the dump that was caught since shortly before the rank stood still, where the
@@ -62,7 +66,7 @@ const PythonException* swallowed_by(const Scene& scene, const RankView& v) {
   for (const ExceptionKind kind : {ExceptionKind::kept, ExceptionKind::logged}) {
     const PythonException* one =
         waits ? last_one(scene, kind,
-                         [&](const PythonException& x) { return x.pid == v.pid || may_be_of_helper(v, x); })
+                         [&](const PythonException& x) { return x.pid == v.pid || is_of_helper(scene, v, x); })
               : nullptr;
     last = one != nullptr && (last == nullptr || one->at_s > last->at_s) ? one : last;
   }
@@ -79,9 +83,7 @@ bool is_ordinary(const ExceptionLink& link) {
 }
 
 std::string handled_clause(const RankView& v) {
-  const ExceptionLink* handled = handled_by(v);
-  return handled == nullptr || is_ordinary(*handled) ? std::string()
-                                                     : tr(" while handling {}", words_of(*handled));
+  return handled_type(v).empty() ? std::string() : tr(" while handling {}", words_of(*handled_by(v)));
 }
 
 // The exception that the rank's loop has caught before it sleeps.
@@ -143,12 +145,16 @@ std::string caught_clause(const Scene& scene, const RankView& v) {
   return handled.empty() ? loop_clause(scene, v) : handled;
 }
 
+std::string handled_type(const RankView& v) {
+  const ExceptionLink* handled = handled_by(v);
+  return handled == nullptr || is_ordinary(*handled) ? std::string() : base::sanitize(handled->type);
+}
+
 std::string hidden_type(const Scene& scene, const RankView& v) {
   const PythonException* logged = sleeps_in_loop(v) ? swallowed_by(scene, v) : nullptr;
-  const ExceptionLink* hidden = v.state == RankState::busy && !handled_clause(v).empty() ? handled_by(v)
-                                : logged != nullptr ? &logged->chain.front()
-                                                    : caught_by(v);
-  return hidden == nullptr ? std::string() : base::sanitize(hidden->type);
+  const ExceptionLink* hidden = logged != nullptr ? &logged->chain.front() : caught_by(v);
+  const std::string handled = v.state == RankState::busy ? handled_type(v) : std::string();
+  return !handled.empty() || hidden == nullptr ? handled : base::sanitize(hidden->type);
 }
 
 const PythonException* unseen_exception(const Scene& scene) {

@@ -17,6 +17,9 @@ std::string exception_clause(const Scene& scene, const RankView& v);
 // that catches the exception again and again; "; its loop has caught ..."; empty otherwise.
 std::string caught_clause(const Scene& scene, const RankView& v);
 
+// "ValueError": of the exception that the rank handles where it stands; empty if there is none.
+std::string handled_type(const RankView& v);
+
 // "ValueError": of the exception that a loop of the rank catches and hides; empty if none is known.
 std::string hidden_type(const Scene& scene, const RankView& v);
 

@@ -339,9 +339,8 @@ model::NextStep advice(const Scene& scene, const Group& group) {
                 "find out which thread should have ended the wait and has ended before, or wait with a time "
                 "limit")};
   }
-  if (v.state == RankState::stuck && v.thread != nullptr && exception_clause(scene, v).starts_with(tr(" while"))) {
-    return {.text = tr("mend {} first: what hangs is the code that runs after it",
-                       base::sanitize(v.thread->handling.type))};
+  if (const std::string handled = v.state == RankState::stuck ? handled_type(v) : ""; !handled.empty()) {
+    return {.text = tr("mend {} first: what hangs is the code that runs after it", handled)};
   }
   const model::CodeLocation& where = helper && !helper->where.empty() ? helper->where : v.where;
   if (where.target.starts_with('/')) {
