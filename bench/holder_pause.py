@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the names of holders cost a rank's pause in a dump: a process whose threads wait for locks that others hold, with
-a lock of multiprocessing, an event, a queue and 200 tasks of asyncio, beside one with the same threads asleep.
+"""What the names of holders cost a rank's pause in a dump: a process whose threads wait for locks that others hold,
+with a lock of multiprocessing, an event, a queue and 200 tasks of asyncio, beside one with the same threads asleep.
 
 usage: bench/holder_pause.py [--build DIR] [--dumps N] [--threads N]
 
@@ -67,7 +67,8 @@ def main():
     parser.add_argument("--threads", type=int, default=8)
     args = parser.parse_args()
     kinds = ("asleep", "holders")
-    targets = {kind: subprocess.Popen([PYTHON, "-c", TARGET, kind, str(args.threads)], stdout=subprocess.PIPE, text=True)
+    command = [PYTHON, "-c", TARGET]
+    targets = {kind: subprocess.Popen([*command, kind, str(args.threads)], stdout=subprocess.PIPE, text=True)
                for kind in kinds}
     pauses = {kind: [] for kind in kinds}
     try:

@@ -100,10 +100,9 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
   const bool inherited =
       parent != nullptr && (!identity || (parent->identity && parent->identity->rank == identity->rank));
   // A process that counts as the only rank may yet prove to be a launcher.
-  const bool of_rank =
-      inherited &&
-      (parent->record.role == model::ProcessRole::worker ||
-       (parent->record.role == model::ProcessRole::rank && parent->record.identity != model::RankSource::single));
+  const bool of_rank = inherited && (parent->record.role == model::ProcessRole::worker ||
+                                     (parent->record.role == model::ProcessRole::rank &&
+                                      parent->record.identity != model::RankSource::single));
   if (parts_.table.find(pid) == nullptr && !of_rank) {
     add_departed(pid, json, exception->code);
   }

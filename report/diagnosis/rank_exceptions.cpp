@@ -26,6 +26,9 @@ namespace {
 // exist or is exhausted.
 constexpr std::array<std::string_view, 4> kOrdinary = {"ImportError", "ModuleNotFoundError", "StopIteration",
                                                        "StopAsyncIteration"};
+// A library that raises and catches one of these itself asks whether something is there.
+constexpr std::array<std::string_view, 4> kOrdinaryInLibraries = {"IndexError", "KeyError", "AttributeError",
+                                                                  "BlockingIOError"};
 
 // The last report of the rank's Python before the dump. Later exceptions may be caused by the job's end.
 template <typename Of>
@@ -59,15 +62,16 @@ bool is_of_helper(const Scene& scene, const RankView& v, const PythonException& 
 // rank waits for something that its own code should have given, or sleeps before it tries again.
 const PythonException* swallowed_by(const Scene& scene, const RankView& v) {
   constexpr double kBeforeS = 30;
-  const bool waits = v.state == RankState::stuck && v.thread != nullptr &&
-                     ((v.waits_locally() && v.wait->kind != WaitKind::input) || loop_waits(*v.thread) ||
-                      sleeps_in_loop(v));
+  const bool waits =
+      v.state == RankState::stuck && v.thread != nullptr &&
+      ((v.waits_locally() && v.wait->kind != WaitKind::input) || loop_waits(*v.thread) || sleeps_in_loop(v));
   const PythonException* last = nullptr;
   for (const ExceptionKind kind : {ExceptionKind::kept, ExceptionKind::logged}) {
     const PythonException* one =
-        waits ? last_one(scene, kind,
-                         [&](const PythonException& x) { return x.pid == v.pid || is_of_helper(scene, v, x); })
-              : nullptr;
+        waits
+            ? last_one(scene, kind,
+                       [&](const PythonException& x) { return x.pid == v.pid || is_of_helper(scene, v, x); })
+            : nullptr;
     last = one != nullptr && (last == nullptr || one->at_s > last->at_s) ? one : last;
   }
   const double dumped_s = scene.dump_at_s();
@@ -79,7 +83,13 @@ const ExceptionLink* handled_by(const RankView& v) {
 }
 
 bool is_ordinary(const ExceptionLink& link) {
-  return std::find(kOrdinary.begin(), kOrdinary.end(), link.type) != kOrdinary.end();
+  const bool in_library =
+      !link.frames.empty() && std::none_of(link.frames.begin(), link.frames.end(),
+                                           [](const auto& f) { return owner_of(f.file) == CodeOwner::user; });
+  const auto is_one_of = [&](const auto& types) {
+    return std::find(types.begin(), types.end(), link.type) != types.end();
+  };
+  return is_one_of(kOrdinary) || (in_library && is_one_of(kOrdinaryInLibraries));
 }
 
 std::string handled_clause(const RankView& v) {
@@ -100,10 +110,9 @@ std::string loop_clause(const Scene& scene, const RankView& v) {
   }
   // The outermost frame is the function that caught the exception.
   const model::PythonFrame* f = caught->frames.empty() ? nullptr : &caught->frames.front();
-  return f == nullptr
-             ? tr("; its loop has caught {}", words_of(*caught))
-             : tr("; its loop has caught {} in {}", words_of(*caught),
-                  place({.function = f->function, .file = f->file, .line = f->line}));
+  return f == nullptr ? tr("; its loop has caught {}", words_of(*caught))
+                      : tr("; its loop has caught {} in {}", words_of(*caught),
+                           place({.function = f->function, .file = f->file, .line = f->line}));
 }
 
 }  // namespace
@@ -159,13 +168,12 @@ std::string hidden_type(const Scene& scene, const RankView& v) {
 
 const PythonException* unseen_exception(const Scene& scene) {
   const model::RunManifest& run = scene.facts.run;
-  const auto it =
-      std::find_if(run.exceptions.begin(), run.exceptions.end(), [&](const PythonException& x) {
-        const bool known = std::any_of(run.processes.begin(), run.processes.end(),
-                                       [&](const auto& p) { return p.pid == x.pid; });
-        return x.kind == ExceptionKind::raised && x.rank == base::kNoRank && !known && !x.chain.empty() &&
-               x.at_s <= scene.dump_at_s();
-      });
+  const auto it = std::find_if(run.exceptions.begin(), run.exceptions.end(), [&](const PythonException& x) {
+    const bool known = std::any_of(run.processes.begin(), run.processes.end(),
+                                   [&](const auto& p) { return p.pid == x.pid; });
+    return x.kind == ExceptionKind::raised && x.rank == base::kNoRank && !known && !x.chain.empty() &&
+           x.at_s <= scene.dump_at_s();
+  });
   return it == run.exceptions.end() ? nullptr : &*it;
 }
 

@@ -63,8 +63,7 @@ VariableMotion::Kind VariableMotion::kind_of(RemoteMemory& memory, Addr type, co
   Kind kind = Kind::other;
   if (name == "int") {
     kind = Kind::integer;
-  } else if (name == "float" ||
-             (memory.value<uint64_t>(type + o.type_flags).value_or(0) & kException) != 0) {
+  } else if (name == "float" || (memory.value<uint64_t>(type + o.type_flags).value_or(0) & kException) != 0) {
     kind = Kind::left_out;
   }
   if (kinds_.size() >= kMaxKnown) {

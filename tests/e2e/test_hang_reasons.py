@@ -457,7 +457,8 @@ class HangReasons(xpurun_test.Case):
             with self.subTest(name):
                 self.out = self.dir / name
                 verdict, detail = self.hang(text, options=("--hang-idle",))
-                self.assertRegex(verdict["sentence"], r"in get \(train\.py:\d+: time\.sleep\) for \d+ s" + words, detail)
+                self.assertRegex(verdict["sentence"], r"in get \(train\.py:\d+: time\.sleep\) for \d+ s" + words,
+                                 detail)
                 self.assertIn("find out why %s is raised" % ("ValueError" if name == "cleanup" else "ConnectionError"),
                               verdict["next_text"], detail)
 
@@ -491,6 +492,7 @@ class HangReasons(xpurun_test.Case):
         verdict, detail = self.hang(TASK, options=("--hang-idle",))
         self.assertRegex(verdict["sentence"], r"; its task Task-\d+ has raised ValueError in fill \(train\.py:5\)",
                          detail)
+        self.assertIn("mend the exception of that task", verdict["next_text"], detail)
 
 
 if __name__ == "__main__":

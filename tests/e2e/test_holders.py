@@ -427,17 +427,19 @@ class Holders(xpurun_test.Case):
                                               r"refresh_cache \(train\.py:11: Lock\.acquire\) for the lock that "
                                               r"Task-2 holds", detail)
         self.assertEqual(verdict["where"]["line"], 6, detail)
+        self.assertIn("in the same order in all tasks", verdict["next_text"], detail)
 
     def test_tasks_that_await_each_other(self):
         _, verdict, detail = self.job(TASK_CIRCLE, options=("--hang-idle",))
         self.assertRegex(verdict["sentence"], r"rank 0 has been in step \(train\.py:6\) for \d+ s; its task eval waits "
-                                              r"there for the end of train, load in step \(train\.py:6\) for the end of "
-                                              r"eval, train in step \(train\.py:6\) for the end of load", detail)
+                                              r"there for the end of train, load in step \(train\.py:6\) for the end "
+                                              r"of eval, train in step \(train\.py:6\) for the end of load", detail)
+        self.assertEqual(verdict["next_text"], "let one of these tasks end without awaiting the next one", detail)
 
     def test_a_mutex_that_its_own_thread_holds(self):
         verdict, detail = self.hang(OWN_MUTEX)
-        self.assertRegex(verdict["sentence"], r"lookup \(train\.py:6\S*.*\) for \d+ s: it waits for a mutex that it holds "
-                                              "itself", detail)
+        self.assertRegex(verdict["sentence"], r"lookup \(train\.py:6\S*.*\) for \d+ s: it waits for a mutex that it "
+                                              "holds itself", detail)
         self.assertIn("unlock the mutex on each way out", verdict["next_text"], detail)
 
     def test_a_server_that_its_own_handler_stops(self):
@@ -448,14 +450,14 @@ class Holders(xpurun_test.Case):
 
     def test_a_filter_whose_output_nobody_reads(self):
         verdict, detail = self.hang(BOTH_PIPES)
-        self.assertRegex(verdict["sentence"], r"in tokenize \(train\.py:5: \S+write\) for \d+ s: its child cat \(pid \d+\) "
-                                              r"cannot write to a full pipe, and the rank does not read", detail)
+        self.assertRegex(verdict["sentence"], r"in tokenize \(train\.py:5: \S+write\) for \d+ s: its child cat \(pid "
+                                              r"\d+\) cannot write to a full pipe, and the rank does not read", detail)
         self.assertIn("communicate()", verdict["next_text"], detail)
 
     def test_an_item_of_a_queue_that_cannot_be_sent(self):
         verdict, detail = self.hang(NOT_PICKLED)
-        self.assertRegex(verdict["sentence"], r"in main \(train\.py:9: Queue\.get\) for \d+ s; before, its process \(pid "
-                                              r"\d+\) raised \w+: Can't pickle .* and went on", detail)
+        self.assertRegex(verdict["sentence"], r"in main \(train\.py:9: Queue\.get\) for \d+ s; before, its process "
+                                              r"\(pid \d+\) raised \w+: Can't pickle .* and went on", detail)
 
     def test_cleanup_that_hangs_after_an_exception(self):
         verdict, detail = self.hang(FINALLY)

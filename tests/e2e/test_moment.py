@@ -129,8 +129,8 @@ class MomentCase(xpurun_test.Case):
         verdict = self.verdict()
         detail = json.dumps(verdict, indent=1) + said
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("interrupted", [rank]), detail)
-        self.assertRegex(verdict["sentence"], rf"^interrupted: by SIGTERM after \d+ s, while rank {rank} has been in {place}",
-                         detail)
+        self.assertRegex(verdict["sentence"],
+                         rf"^interrupted: by SIGTERM after \d+ s, while rank {rank} has been in {place}", detail)
 
 
 class EachMoment(MomentCase):

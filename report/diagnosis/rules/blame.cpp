@@ -323,8 +323,8 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return cure;
   }
   if (const std::string hidden = hidden_type(scene, v); !hidden.empty()) {
-    return {.text = tr("find out why {} is raised: a loop that catches it and goes on hides the reason",
-                       hidden)};
+    return {.text =
+                tr("find out why {} is raised: a loop that catches it and goes on hides the reason", hidden)};
   }
   if (v.waits_locally() && exception_clause(scene, v).starts_with(tr("; "))) {
     return {.text = tr(

@@ -88,6 +88,14 @@ std::string exception_of(const AsyncTask& task) {
   return task.object.starts_with(kRaised) ? task.object.substr(kRaised.size()) : std::string();
 }
 
+const AsyncTask* failed_task(const model::ProcessStacks& process) {
+  const auto failed = std::find_if(process.tasks.begin(), process.tasks.end(), [](const AsyncTask& t) {
+    const std::string raised = exception_of(t);
+    return !raised.empty() && !raised.ends_with("CancelledError") && !t.frames.empty();
+  });
+  return failed == process.tasks.end() ? nullptr : &*failed;
+}
+
 bool waits_for_task_lock(const AsyncTask& task) {
   return task.object == "lock";
 }
@@ -95,8 +103,8 @@ bool waits_for_task_lock(const AsyncTask& task) {
 std::vector<const AsyncTask*> last_tasks(const model::ProcessStacks& process) {
   std::vector<const AsyncTask*> out;
   for (const AsyncTask& task : process.tasks) {
-    const bool of_another = !waits_for_task_lock(task) && awaited_task(process, task) != nullptr &&
-                            !in_circle(process, task);
+    const bool of_another =
+        !waits_for_task_lock(task) && awaited_task(process, task) != nullptr && !in_circle(process, task);
     if (!of_another && !gathers(task) && exception_of(task).empty()) {
       out.push_back(&task);
     }

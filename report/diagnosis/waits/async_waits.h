@@ -23,6 +23,9 @@ model::CodeLocation place_of(const model::AsyncTask& task);
 // The type of the exception that has ended the task, "ValueError"; empty: the task goes on.
 std::string exception_of(const model::AsyncTask& task);
 
+// A task that an exception has ended, while others wait; null: none.
+const model::AsyncTask* failed_task(const model::ProcessStacks& process);
+
 // The task waits for a lock that a task of the list holds.
 bool waits_for_task_lock(const model::AsyncTask& task);
 

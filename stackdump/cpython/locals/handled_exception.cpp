@@ -11,7 +11,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxMessage = 4096;                // a longer message is left out: cut, it may evade masking
+constexpr size_t kMaxMessage = 4096;  // a longer message is left out: cut, it may evade masking
 constexpr size_t kMaxArguments = 8;
 constexpr int kMaxHandlers = 256;   // entries of the stack of handled exceptions: generators have their own
 constexpr int kMaxWalked = 10'000;  // entries of a traceback: of an endless recursion

@@ -241,6 +241,19 @@ TEST_CASE("a single rank that polls is told the cure, and what its loop has caug
   CHECK(v.next.text.find("who should make a.done") != std::string::npos);
 }
 
+TEST_CASE("an exception that a library raises and catches itself is no reason") {
+  Job job(1);
+  job.rank(0, in_event()).hang_dump();
+  ThreadStack& t = job.stacks_of(0).threads.front();
+  t.handling = {
+      .type = "IndexError",
+      .message = "pop from an empty deque",
+      .frames = {{.file = "/usr/lib/python3.11/multiprocessing/pool.py", .line = 856, .function = "next"}}};
+  CHECK_FALSE(tells(diagnose(job.facts), "IndexError"));
+  t.handling.frames.front().file = "/home/u/train.py";
+  CHECK(tells(diagnose(job.facts), " while handling IndexError: pop from an empty deque at train.py:856"));
+}
+
 TEST_CASE("a lock that a loop asks for again and again is held by another rank") {
   Job job(3);
   job.all(in_all_reduce()).rank(1, in_loop()).hang_dump();

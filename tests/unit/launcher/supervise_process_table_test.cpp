@@ -315,7 +315,8 @@ TEST_CASE("a process that ended before it was seen is a rank if its parent waits
   CHECK_FALSE(s.table.add_unreaped(5000023));  // reaped
   CHECK(s.table.add_unreaped(5000021));
   CHECK_FALSE(s.table.add_unreaped(5000021));
-  s.table.find(5000021)->record.death = {.happened = true, .wait_status = base::WaitStatus(1 << 8)};
+  model::ProcessRecord& record = s.table.find(5000021)->record;
+  record.death = {.happened = true, .at_s = record.seen_s, .wait_status = base::WaitStatus(1 << 8)};
   s.table.mark_dead(5000021);
   CHECK(s.role(5000021) == "worker 0");
   s.table.set_spawners({kCommand});
