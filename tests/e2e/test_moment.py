@@ -1,6 +1,7 @@
 """What is known is said when it is known: early, at once, and at the end of a job that was slow."""
 
 import json
+import re
 import signal
 import subprocess
 import unittest
@@ -178,8 +179,8 @@ class Moment(MomentCase):
                          r"^stall: rank 1 has been in load \(train\.py:4: open \S*image\.bin\) for "
                          r"1\d s; no process has opened the other end of this FIFO; rank 0 waits for it in "
                          r"multiprocessing wait \(train\.py:8\)")
-        self.wait_for(lambda: told.exists() and '"stall"' in told.read_text(), "event")
-        self.assertEqual(json.loads(told.read_text())["event"], "stall")
+        # Slow steps of a busy machine are events, too.
+        self.wait_for(lambda: told.exists() and re.search(r'"event": ?"stall"', told.read_text()), "event")
         # A look from outside is a verdict at once, and does not change the job.
         pids = self.rank_pids()
         now = self.run_xpurun("attach", "--now", pids[1], out=False, timeout=30)
@@ -272,4 +273,4 @@ class Moment(MomentCase):
 
 
 if __name__ == "__main__":
-    xpurun_test.in_shards(2)
+    xpurun_test.main()
