@@ -106,7 +106,7 @@ class ProcessDump {
   std::vector<model::Interpreter> interpreters() const;
   std::optional<PyThread> python_of(const ThreadCopy& thread) const;
   PyThread* main_python(const ThreadCopy& main);
-  void follow_calls(const ThreadCopy& main, PyThread* python, int64_t limit_ns);
+  void follow_calls(const KernelView& wait, PyThread* python, int64_t limit_ns);
   void fail(const base::Error& error, model::DumpStatus status);
 
   DumpTarget target_;
