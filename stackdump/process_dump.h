@@ -105,7 +105,8 @@ class ProcessDump {
   void name_python_threads();
   std::vector<model::Interpreter> interpreters() const;
   std::optional<PyThread> python_of(const ThreadCopy& thread) const;
-  void watch_for_exceptions(const ThreadCopy& main);
+  PyThread* main_python(const ThreadCopy& main);
+  void follow_calls(const KernelView& wait, PyThread* python, int64_t limit_ns);
   void fail(const base::Error& error, model::DumpStatus status);
 
   DumpTarget target_;

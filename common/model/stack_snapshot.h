@@ -155,6 +155,8 @@ struct ThreadStack {
   LockHolder lock;                  // of the lock that it waits for; may be empty
   ExceptionLink handling;           // Python: the exception handled by an `except`, `finally` or `with` of
                                     // the thread; may be empty
+  ExceptionLink caught;             // Python: the exception that a loop which sleeps has caught, and which is
+                                    // handled no more; main thread only; may be empty
   ExceptionLink cpp_exception;      // crashed: the C++ exception that it had thrown; may be empty
   std::vector<Frame> frames;        // innermost first
   Motion motion = Motion::unknown;  // set by comparing several samples

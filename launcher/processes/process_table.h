@@ -98,6 +98,9 @@ class ProcessTable {
   // living until mark_dead(). False, without any change, if the process still exists or is known, or if the
   // rank lives.
   bool add_departed(base::Pid pid, const Identity& identity);
+  // The same of a process without such variables that its parent, a known process, has not reaped yet. It is
+  // a rank as soon as the parent proves to wait for ranks.
+  bool add_unreaped(base::Pid pid);
 
   // The preload library has reported this process as Python, possibly before the walk found the process.
   void note_python(base::Pid pid);

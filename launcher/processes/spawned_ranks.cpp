@@ -126,6 +126,30 @@ void ProcessTable::assign_by_parents() {
   }
 }
 
+bool ProcessTable::add_unreaped(Pid pid) {
+  const auto stat = proc_.stat(pid);
+  const TrackedProcess* parent = stat ? find(stat->ppid) : nullptr;
+  if (find(pid) != nullptr || parent == nullptr || !parent->alive || kind_ ||
+      (stat->state != 'Z' && stat->state != 'X')) {
+    return false;
+  }
+  TrackedProcess p;
+  p.seen = base::mono_ns();
+  p.inspected = true;
+  p.record = {
+      .pid = pid,
+      .ppid = stat->ppid,
+      .start_ticks = stat->start_ticks,
+      .role = model::takes_part(parent->record.role) ? model::ProcessRole::worker : model::ProcessRole::other,
+      .rank = parent->record.rank,
+      .comm = stat->comm,
+      .python = true,
+      .preload = true,
+      .seen_s = base::ns_to_s(p.seen - started_)};
+  processes_.emplace(pid, std::move(p));
+  return true;
+}
+
 void ProcessTable::note_member(base::Pid pid, base::Rank rank, int world_size) {
   TrackedProcess* p = find(pid);
   if (p == nullptr || p->member || world_size < 2) {

@@ -99,8 +99,10 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
   const auto identity = identity_from(model::identity_in_message(json));
   const bool inherited =
       parent != nullptr && (!identity || (parent->identity && parent->identity->rank == identity->rank));
-  const bool of_rank = inherited && (parent->record.role == model::ProcessRole::rank ||
-                                     parent->record.role == model::ProcessRole::worker);
+  // A process that counts as the only rank may yet prove to be a launcher.
+  const bool of_rank = inherited && (parent->record.role == model::ProcessRole::worker ||
+                                     (parent->record.role == model::ProcessRole::rank &&
+                                      parent->record.identity != model::RankSource::single));
   if (parts_.table.find(pid) == nullptr && !of_rank) {
     add_departed(pid, json, exception->code);
   }
@@ -161,7 +163,7 @@ void PythonReports::note_worker_failure(const model::PythonException& exception)
 // so the code of the call counts.
 void PythonReports::add_departed(base::Pid pid, std::string_view json, int code) {
   const auto identity = identity_from(model::identity_in_message(json));
-  if (identity && parts_.table.add_departed(pid, *identity)) {
+  if (identity ? parts_.table.add_departed(pid, *identity) : parts_.table.add_unreaped(pid)) {
     hooks_.ended(pid, code >= 0 ? base::WaitStatus(code << 8) : base::WaitStatus());
   }
 }

@@ -114,6 +114,15 @@ KernelWait wait_for_ready(const base::ProcFs& proc, base::Pid pid, const base::S
   return wait_for(proc, pid, poll ? polled(pid, a[0], a[1]) : selected(pid, a[1], a[0]));
 }
 
+KernelWait wait_to_write(const base::ProcFs& proc, base::Pid pid, int fd) {
+  KernelWait out{.kind = KernelWaitKind::other};
+  if (std::string target = target_of(proc, pid, std::to_string(fd)); target.starts_with("pipe:[")) {
+    out.kind = KernelWaitKind::output;
+    out.pipes.insert(std::move(target));
+  }
+  return out;
+}
+
 KernelWait wait_of(const base::ProcFs& proc, base::Pid pid, const base::SystemCall& call) {
   const uint64_t first = call.arguments[0];
   switch (base::kind_of(call)) {
@@ -139,6 +148,7 @@ KernelWait wait_of(const base::ProcFs& proc, base::Pid pid, const base::SystemCa
     case base::CallKind::ready:
       return wait_for_ready(proc, pid, call);
     case base::CallKind::send:
+      return wait_to_write(proc, pid, static_cast<int>(first));
     case base::CallKind::other:
       break;
   }

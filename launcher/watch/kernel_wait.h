@@ -19,6 +19,7 @@ enum class KernelWaitKind {
   child,      // wait4(), waitid()
   lock,       // futex(), semop()
   pipes,      // read, poll or select with at least one pipe among the descriptors
+  output,     // write to a pipe
   input,      // read of descriptor 0
   accept,
   events,  // epoll
@@ -32,7 +33,7 @@ struct KernelWait {
   // read(), recv(), write(), send(): the thread wakes only to move data, or at the end of the file.
   bool transfers = false;
   base::Pid child = 0;            // child: the pid that the thread waits for; 0: any
-  std::set<std::string> pipes;    // pipes, input: "pipe:[123]", as in /proc/PID/fd
+  std::set<std::string> pipes;    // pipes, output, input: "pipe:[123]", as in /proc/PID/fd
   std::set<std::string> sockets;  // of poll, select and epoll: "socket:[123]"
 };
 

@@ -51,6 +51,8 @@ WaitReason by_kernel(const std::vector<stackdump::CodeName>& names, const WaitSi
     case KernelWaitKind::pipes:
       return signs.has_helpers ? WaitReason{.target = WaitTarget::helpers}
                                : WaitReason{.target = WaitTarget::outside, .outside = OutsideWait::input};
+    case KernelWaitKind::output:
+      return signs.has_helpers ? WaitReason{.target = WaitTarget::helpers} : WaitReason{};
     case KernelWaitKind::input:
       return {.target = WaitTarget::outside, .outside = OutsideWait::input};
     case KernelWaitKind::accept:

@@ -14,6 +14,7 @@ part = settings["part"]
 
 AGAIN_S = 10  # between two reports of one line
 MOST_LINES = 50  # of a process
+WARNING = 30  # level of logging
 
 told = {}  # when each line was reported last
 
@@ -73,6 +74,8 @@ def hook_logging(module):
     def handle(self, record):
         if record.exc_info and isinstance(record.exc_info, tuple):
             tell("logged", record.exc_info[1])
+        elif record.levelno >= WARNING:
+            tell("logged", sys.exc_info()[1])  # a handler that logs the message alone
         return real(self, record)
 
     named_as(handle, real)

@@ -307,9 +307,11 @@ const model::PythonException* helper_exception(const Scene& scene, base::Rank ra
     const auto p = std::find_if(known.rbegin(), known.rend(), [&](const auto& r) { return r.pid == one; });
     return p == known.rend() || (p->role == model::ProcessRole::worker && p->death.happened);
   };
+  const bool only = current_ranks(scene.facts.run).size() == 1;
   const auto& all = scene.facts.run.exceptions;
   const auto it = std::find_if(all.rbegin(), all.rend(), [&](const model::PythonException& x) {
-    return x.kind == model::ExceptionKind::raised && x.rank == rank && x.pid != pid && !x.chain.empty() &&
+    const bool of_rank = x.rank == rank || (only && x.rank == base::kNoRank);
+    return x.kind == model::ExceptionKind::raised && of_rank && x.pid != pid && !x.chain.empty() &&
            x.at_s >= from_s && x.at_s <= to_s && ended(x.pid);
   });
   return it == all.rend() ? nullptr : &*it;
@@ -482,6 +484,9 @@ void doubt_stall(const Scene& scene, model::Verdict& verdict) {
   verdict.confidence = model::Confidence::low;
   if (!verdict.headline.empty()) {
     say(verdict, verdict.headline);
+  }
+  if (doubted_idle && culprits == 1 && !verdict.next.text.empty()) {
+    return;  // the cure of this wait
   }
   verdict.next.text = at_terminal    ? verdict.next.text
                       : doubted_idle ? tr("if this wait is not intended, run with --hang-idle")

@@ -102,18 +102,26 @@ const ProcessStacks* parent_of(const Scene& scene, const ProcessStacks& p) {
   return it == scene.facts.stacks.end() ? nullptr : &*it;
 }
 
+// The thread that holds the mutex that this one waits for, perhaps this one; null: none, or not known.
+const ThreadStack* mutex_owner(const ProcessStacks& p, const ThreadStack& t) {
+  return locks_mutex(t) ? thread_of(p, t.lock.tid) : nullptr;
+}
+
 // Two threads, each of which holds what the other waits for, or one that holds what the rank waits for.
 std::string mutex_words(const ProcessStacks& p, const ThreadStack& t) {
-  const ThreadStack* owner = locks_mutex(t) ? thread_of(p, t.lock.tid) : nullptr;
-  if (owner == nullptr || owner == &t) {
+  const ThreadStack* owner = mutex_owner(p, t);
+  if (owner == nullptr) {
     return {};
+  }
+  if (owner == &t) {
+    return tr(": it waits for a mutex that it holds itself");
   }
   if (owner->gil == GilState::waiting) {
     return tr(
         ": deadlock: it holds the GIL and waits for a mutex that {} holds, which waits for the GIL in {}",
         thread_words(*owner), place(place_of(owner->frames)));
   }
-  if (locks_mutex(*owner) && owner->lock.tid == t.tid) {
+  if (mutex_owner(p, *owner) == &t) {
     return tr(": deadlock: it waits for a mutex that {} holds, which waits in {} for a mutex that it holds",
               thread_words(*owner), place(place_of(owner->frames)));
   }
@@ -181,9 +189,13 @@ std::string place_of_holder(const ProcessStacks& p, const model::LockHolder& loc
   return place(thread != nullptr ? place_of(thread->frames) : model::CodeLocation());
 }
 
-// " for the lock that Task-2 holds". `shown`: the task whose place is that of the rank; may be null.
+// " for the lock that Task-2 holds", " for the end of Task-2". `shown`: the task whose place is that of the
+// rank; may be null.
 std::string task_lock_words(const ProcessStacks& p, const model::AsyncTask& task,
                             const model::AsyncTask* shown) {
+  if (const model::AsyncTask* next = awaited_in_circle(p, task); next != nullptr) {
+    return tr(" for the end of {}", base::sanitize(next->name));
+  }
   const auto holder = std::find_if(p.tasks.begin(), p.tasks.end(),
                                    [&](const model::AsyncTask& t) { return t.id == task.awaits; });
   if (!waits_for_task_lock(task) || holder == p.tasks.end()) {
@@ -270,16 +282,12 @@ std::string fork_words(const Scene& scene, const ProcessStacks& process) {
 
 namespace {
 
-// "; its task Task-2 has raised ValueError in fill (train.py:4)": a task that has ended so, while others
-// wait.
+// "; its task Task-2 has raised ValueError in fill (train.py:4)".
 std::string failed_clause(const ProcessStacks& process) {
-  const auto failed = std::find_if(process.tasks.begin(), process.tasks.end(), [](const model::AsyncTask& t) {
-    const std::string raised = exception_of(t);
-    return !raised.empty() && !raised.ends_with("CancelledError") && !t.frames.empty();
-  });
-  return failed == process.tasks.end() ? std::string()
-                                       : tr("; its task {} has raised {} in {}", base::sanitize(failed->name),
-                                            base::sanitize(exception_of(*failed)), place(place_of(*failed)));
+  const model::AsyncTask* failed = failed_task(process);
+  return failed == nullptr ? std::string()
+                           : tr("; its task {} has raised {} in {}", base::sanitize(failed->name),
+                                base::sanitize(exception_of(*failed)), place(place_of(*failed)));
 }
 
 std::string tasks_clause(const model::ProcessStacks& process, const ThreadStack& thread) {
@@ -325,8 +333,31 @@ std::string tasks_clause(const model::ProcessStacks& process, const ThreadStack&
 }  // namespace
 
 std::string async_clause(const model::ProcessStacks& process, const ThreadStack& thread) {
+  if (stops_own_server(thread)) {
+    return tr("; it waits for the end of serve_forever(), which has called it");
+  }
   return loop_waits(thread) ? failed_clause(process) + tasks_clause(process, thread)
                             : tasks_clause(process, thread);
+}
+
+std::string async_advice(const RankView& v) {
+  if (v.state != RankState::stuck || v.stacks == nullptr || v.thread == nullptr || !loop_waits(*v.thread)) {
+    return {};
+  }
+  if (failed_task(*v.stacks) != nullptr) {
+    return tr("mend the exception of that task, and await the task: it is raised again there");
+  }
+  const auto tasks = last_tasks(*v.stacks);
+  const auto holds = [&](const auto& is) {
+    return std::any_of(tasks.begin(), tasks.end(), [&](const model::AsyncTask* t) { return is(*t); });
+  };
+  if (holds([&](const model::AsyncTask& t) { return awaited_in_circle(*v.stacks, t) != nullptr; })) {
+    return tr("let one of these tasks end without awaiting the next one");
+  }
+  return holds(waits_for_task_lock)
+             ? tr("take the locks in the same order in all tasks, and release them before a "
+                  "long wait")
+             : std::string();
 }
 
 std::string import_advice(const RankView& v) {
@@ -344,8 +375,10 @@ std::string import_advice(const RankView& v) {
 }
 
 std::string holder_advice(const Scene& scene, const RankView& v, const ProcessStacks* helper) {
-  if (std::string cure = import_advice(v); !cure.empty()) {
-    return cure;
+  for (std::string cure : {import_advice(v), async_advice(v)}) {
+    if (!cure.empty()) {
+      return cure;
+    }
   }
   for (const ProcessStacks* p : {v.stacks, helper}) {
     if (p == nullptr || fork_words(scene, *p).empty()) {
@@ -355,8 +388,16 @@ std::string holder_advice(const Scene& scene, const RankView& v, const ProcessSt
     return tr("start processes with spawn or forkserver (DataLoader: multiprocessing_context=\"spawn\"){}",
               library != nullptr ? tr(", ") + tr(library->cure) : tr(", or before the first thread"));
   }
-  if (v.thread != nullptr && v.stacks != nullptr && !mutex_words(*v.stacks, *v.thread).empty()) {
-    return tr("release the GIL before locking the mutex, or call no Python while holding it");
+  if (const ThreadStack* owner =
+          v.thread != nullptr && v.stacks != nullptr ? mutex_owner(*v.stacks, *v.thread) : nullptr;
+      owner != nullptr) {
+    return owner == v.thread
+               ? tr("unlock the mutex on each way out of the code that locks it, errors included")
+           : owner->gil == GilState::waiting
+               ? tr("release the GIL before locking the mutex, or call no Python while holding it")
+           : mutex_owner(*v.stacks, *owner) == v.thread
+               ? tr("take the locks in the same order in all threads")
+               : tr("find out why {} does not unlock the mutex", thread_words(*owner));
   }
   if (waits_for_file(v)) {
     return tr("find out why the lock on {} is not released", base::sanitize(v.thread->lock.path));

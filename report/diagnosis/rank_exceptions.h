@@ -14,8 +14,18 @@ namespace xpurun::report {
 std::string exception_clause(const Scene& scene, const RankView& v);
 
 // " while handling ValueError: bad shard 7 at data.py:21 (in load)": of a rank that works, perhaps in a loop
-// that catches the exception again and again; empty otherwise.
-std::string caught_clause(const RankView& v);
+// that catches the exception again and again; "; its loop has caught ..."; empty otherwise.
+std::string caught_clause(const Scene& scene, const RankView& v);
+
+// "ValueError": of the exception that the rank handles where it stands; empty if there is none.
+std::string handled_type(const RankView& v);
+
+// "ValueError": of the exception that a loop of the rank catches and hides; empty if none is known.
+std::string hidden_type(const Scene& scene, const RankView& v);
+
+// The exception that ended a process which is known by it alone: the process was gone before it was seen.
+// Before the dump; null: none.
+const model::PythonException* unseen_exception(const Scene& scene);
 
 // Adds the origin of the exception that a culprit of a hang is handling.
 void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<std::string>& out);

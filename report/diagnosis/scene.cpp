@@ -5,6 +5,7 @@
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/ends/interruption.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/still_limit.h"
 
 #include <fmt/format.h>
@@ -92,8 +93,17 @@ Scene::Scene(const Facts& f)
   set_apart();
 }
 
-// Ranks of other stalls do not matter here. Unless a rank waits for others, neither do ranks outside this
-// stall: they move.
+// Each of these ranks that lives waits for a primitive of multiprocessing, which does not say who shares it.
+bool wait_for_anybody(const std::vector<RankView>& all, const model::RankSet& ranks) {
+  return std::all_of(all.begin(), all.end(), [&](const RankView& v) {
+    const bool waits =
+        v.state == RankState::waiting && v.thread != nullptr && in_multiprocessing(v.thread->frames);
+    return !ranks.contains(v.rank) || v.state == RankState::dead || waits;
+  });
+}
+
+// Ranks of other stalls do not matter here, unless the ranks of this one may wait for them. Unless a rank
+// waits for others, neither do ranks outside this stall: they move.
 void Scene::set_apart() {
   const auto& stalls = facts.run.stalls;
   const auto judged = std::find_if(stalls.begin(), stalls.end(), [&](const Stall& s) {
@@ -114,6 +124,9 @@ void Scene::set_apart() {
   // The whole job stands, rank after rank, and no wait tells stalls apart: it is one stall.
   if (std::all_of(ranks.begin(), ranks.end(), stands) && std::none_of(ranks.begin(), ranks.end(), waits)) {
     in_other_stalls_ = {};
+  }
+  if (wait_for_anybody(ranks, judged->ranks)) {
+    in_other_stalls_ = in_other_stalls_.minus(ranks_of(in({RankState::stuck, RankState::busy})));
   }
   const bool some_wait = std::any_of(ranks.begin(), ranks.end(), [&](const RankView& v) {
     return waits(v) && !in_other_stalls_.contains(v.rank);

@@ -50,6 +50,7 @@ struct PyThread {
   std::string cut;                 // why outer frames are missing; empty if the walk was complete
   std::vector<FrameGroup> groups;  // innermost first
   HandledException handled;        // the innermost, filled in by the caller
+  HandledException caught;         // by a loop that sleeps, likewise
 };
 
 struct PyInterpreter {

@@ -12,6 +12,7 @@ namespace xpurun::stackdump {
 
 // Py_TPFLAGS_UNICODE_SUBCLASS
 inline constexpr uint64_t kUnicode = uint64_t{1} << 28;
+inline constexpr uint64_t kException = uint64_t{1} << 30;  // Py_TPFLAGS_BASE_EXC_SUBCLASS
 // The object of a bound method, also of a type in C.
 inline constexpr Addr kMethodSelf = 24;
 // Tag bits of references in frames, from 3.14 on.

@@ -63,8 +63,8 @@ VariableMotion::Kind VariableMotion::kind_of(RemoteMemory& memory, Addr type, co
   Kind kind = Kind::other;
   if (name == "int") {
     kind = Kind::integer;
-  } else if (name == "float") {
-    kind = Kind::real;
+  } else if (name == "float" || (memory.value<uint64_t>(type + o.type_flags).value_or(0) & kException) != 0) {
+    kind = Kind::left_out;
   }
   if (kinds_.size() >= kMaxKnown) {
     kinds_.clear();
@@ -85,7 +85,7 @@ uint64_t VariableMotion::value_of(RemoteMemory& memory, uint64_t slot, const Off
     case Kind::integer:
       return base::hash_words(object, {memory.value<uint64_t>(object + o.long_size).value_or(0),
                                        memory.value<uint32_t>(object + o.long_digits).value_or(0)});
-    case Kind::real:
+    case Kind::left_out:
       return 0;
     case Kind::other:
       break;

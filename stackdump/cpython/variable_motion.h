@@ -13,12 +13,13 @@ namespace xpurun::stackdump {
 
 class VariableMotion {
  public:
-  // A fingerprint that changes when a variable is bound to another object or another integer. Floats, and the
-  // waiting functions of the standard library and of torch, are left out: a waiting loop reads the clock.
+  // A fingerprint that changes when a variable is bound to another object or another integer. Floats,
+  // exceptions, and the waiting functions of the standard library and of torch are left out: a waiting loop
+  // reads the clock, and one that fails again and again keeps the latest exception.
   uint64_t fingerprint(RemoteMemory& memory, const PyThread& thread, const Offsets& offsets);
 
  private:
-  enum class Kind : uint8_t { integer, real, other };
+  enum class Kind : uint8_t { integer, left_out, other };
 
   struct Code {
     bool is_left_out = true;

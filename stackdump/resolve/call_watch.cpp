@@ -84,8 +84,9 @@ struct Asked {
 
 class CallWatch {
  public:
-  CallWatch(base::Pid pid, LiveMemory& memory, bool sleeps, int64_t limit_ns)
-      : pid_(pid), memory_(memory), began_asleep_(sleeps), limit_ns_(limit_ns) {}
+  CallWatch(base::Pid pid, LiveMemory& memory, bool sleeps, int64_t limit_ns,
+            const std::function<void()>& at_call)
+      : pid_(pid), memory_(memory), began_asleep_(sleeps), limit_ns_(limit_ns), at_call_(at_call) {}
 
   // Attaches, follows and detaches.
   void follow() {
@@ -108,6 +109,9 @@ class CallWatch {
       }
       if (*stop == Stop::call) {
         take_call();
+        if (at_call_) {
+          at_call_();
+        }
       }
       if (sleeps_ == 2 || ::ptrace(PTRACE_SYSCALL, pid_, nullptr, signal_to_deliver()) != 0) {
         break;
@@ -237,6 +241,7 @@ class CallWatch {
   LiveMemory& memory_;
   bool began_asleep_;
   int64_t limit_ns_;
+  const std::function<void()>& at_call_;
   std::vector<Asked> asked_;
   int signal_ = 0;
   bool gone_ = false;
@@ -301,13 +306,13 @@ bool ends_soon(std::string_view syscall_text, LiveMemory& memory, int64_t limit_
 }
 
 std::vector<model::PolledFile> polled_files(base::Pid pid, const KernelView& main, LiveMemory& memory,
-                                            int64_t limit_ns) {
+                                            int64_t limit_ns, const std::function<void()>& at_call) {
   const bool sleeps =
       main.state == 'S' && is_sleep(main.syscall_text) && ends_soon(main.syscall_text, memory, limit_ns);
   if (!sleeps && main.state != 'R') {
     return {};
   }
-  CallWatch watch(pid, memory, sleeps, limit_ns);
+  CallWatch watch(pid, memory, sleeps, limit_ns, at_call);
   // Attachments belong to the thread that makes them: when it ends, the kernel detaches.
   std::thread([&watch] { watch.follow(); }).join();
   std::vector<model::PolledFile> out = std::move(watch).files();

@@ -7,6 +7,7 @@
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/native/kernel_view.h"
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,9 @@ bool ends_soon(std::string_view syscall_text, LiveMemory& memory, int64_t limit_
 // Follows the main thread from one sleep to the next, for at most `limit_ns`, and stops only this thread,
 // for some microseconds at each call. Empty if the thread does not wake up in that time. A thread that does
 // not sleep is followed for a tenth of a second, and what it asks for with success does not count.
+// `at_call` is called at each stop.
 std::vector<model::PolledFile> polled_files(base::Pid pid, const KernelView& main, LiveMemory& memory,
-                                            int64_t limit_ns = kCallWatchNs);
+                                            int64_t limit_ns = kCallWatchNs,
+                                            const std::function<void()>& at_call = {});
 
 }  // namespace xpurun::stackdump

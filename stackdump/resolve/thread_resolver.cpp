@@ -262,6 +262,7 @@ model::ThreadStack ThreadResolver::facts_of(const Pending& p, const Names& names
       out.interpreters = p.python->interpreters;
     }
     out.handling = handled_exception(p.python->handled);
+    out.caught = handled_exception(p.python->caught);
   }
   if (c.cpp_exception) {
     out.cpp_exception = {.type = base::sanitize(c.cpp_exception->type),

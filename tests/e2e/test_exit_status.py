@@ -1,6 +1,7 @@
 """xpurun's exit status equals that of the same command without xpurun."""
 
 import json
+import shutil
 import subprocess
 import unittest
 
@@ -40,7 +41,43 @@ def shell_status(argv):
     return status
 
 
+PROCESSES = """
+import multiprocessing as mp, sys
+def train(rank):
+    if rank == 1:
+        raise ValueError("bad batch")
+if __name__ == "__main__":
+    ranks = [mp.Process(target=train, args=(r,)) for r in range(2)]
+    [r.start() for r in ranks]; [r.join() for r in ranks]
+    sys.exit(max(r.exitcode for r in ranks))
+"""
+RAISES = """
+import os
+if os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("RANK", "1")) == "1":
+    raise ValueError("bad batch")
+"""
+
+
 class ExitStatus(xpurun_test.Case):
+    def test_a_command_that_fails_is_told_with_every_launcher(self):
+        """Jobs of a moment, too."""
+        raises, processes = self.dir / "train.py", self.dir / "processes.py"
+        raises.write_text(RAISES)
+        processes.write_text(PROCESSES)
+        jobs = {"single": [PYTHON, raises], "processes": [PYTHON, processes]}
+        if xpurun_test.have_torch():
+            jobs["torchrun"] = xpurun_test.torchrun(self.dir / "log", ranks=2, job=raises)
+        if shutil.which("mpirun.openmpi"):
+            jobs["mpirun"] = ["mpirun.openmpi", "--oversubscribe", "-n", "2", PYTHON, raises]
+        env = self.env(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm="isolated")
+        runs = {name: self.start_xpurun("--no-report", "--out", self.dir / name, "--", *command, out=False, env=env)
+                for name, command in jobs.items()}
+        for name, run in runs.items():
+            with self.subTest(name):
+                said = run.communicate(timeout=60)[1]
+                self.assertEqual(run.returncode, 1, said)
+                self.assertRegex(said, r"(?m)^xpurun: .* raised ValueError: bad batch .*\w+\.py:\d+")
+
     def test_same_as_without_xpurun(self):
         for i, argv in enumerate(COMMANDS):
             with self.subTest(argv=argv):

@@ -275,6 +275,57 @@ def wait_for_config():
 """ + WITH_PEER % "wait_for_config"
 
 
+# The handler has ended when the loop sleeps.
+KEEPS_LAST = """
+import time
+def fetch(url):
+    raise ConnectionError("503 for " + url)
+def get(url):
+    last = None
+    while True:
+        try:
+            return fetch(url)
+        except ConnectionError as error:
+            last = error
+        time.sleep(0.3)
+get("shard-7")
+"""
+
+LOGS_MESSAGE = """
+import logging, time
+def fetch(url):
+    raise ConnectionError("503 for " + url)
+def get(url):
+    while True:
+        try:
+            return fetch(url)
+        except ConnectionError as error:
+            logging.warning("again: %s", error)
+        time.sleep(0.3)
+get("shard-7")
+"""
+
+CLEANS_UP = """
+import os, time
+def parse(path):
+    raise ValueError("no header in " + path)
+def load(path):
+    try:
+        return parse(path)
+    except ValueError:
+        os.getppid()
+        raise
+def get(path):
+    while True:
+        try:
+            return load(path)
+        except ValueError:
+            pass
+        time.sleep(0.3)
+get("shard-7")
+"""
+
+
 class HangReasons(xpurun_test.Case):
     def hang(self, text, *args, options=(), rank=True):
         script = self.dir / "train.py"
@@ -395,6 +446,22 @@ class HangReasons(xpurun_test.Case):
                                               r"while handling KeyError: 'lr' at train\.py:4 \(in lookup\)", detail)
         self.assertIn("find out why KeyError is raised", verdict["next_text"], detail)
 
+    def test_a_loop_that_sleeps_after_it_has_caught_an_exception(self):
+        for name, text, words in (
+                ("kept", KEEPS_LAST, r"; its loop has caught ConnectionError: 503 for shard-7 at train\.py:4 \(in "
+                                     r"fetch\) in get \(train\.py:9\)"),
+                ("logged", LOGS_MESSAGE, r"; before, its thread MainThread raised ConnectionError: 503 for shard-7 at "
+                                         r"train\.py:4 \(in fetch\) and went on"),
+                ("cleanup", CLEANS_UP, r"; its loop has caught ValueError: no header in shard-7 at train\.py:4 \(in "
+                                       r"parse\) in load \(train\.py:7\)")):
+            with self.subTest(name):
+                self.out = self.dir / name
+                verdict, detail = self.hang(text, options=("--hang-idle",))
+                self.assertRegex(verdict["sentence"], r"in get \(train\.py:\d+: time\.sleep\) for \d+ s" + words,
+                                 detail)
+                self.assertIn("find out why %s is raised" % ("ValueError" if name == "cleanup" else "ConnectionError"),
+                              verdict["next_text"], detail)
+
     def test_an_import_that_does_not_end(self):
         for name, module, text, words in (
                 ("tables", TABLES, NEEDS_IMPORT,
@@ -425,6 +492,7 @@ class HangReasons(xpurun_test.Case):
         verdict, detail = self.hang(TASK, options=("--hang-idle",))
         self.assertRegex(verdict["sentence"], r"; its task Task-\d+ has raised ValueError in fill \(train\.py:5\)",
                          detail)
+        self.assertIn("mend the exception of that task", verdict["next_text"], detail)
 
 
 if __name__ == "__main__":

@@ -181,6 +181,79 @@ async def main():
 asyncio.run(main())
 """
 
+TASK_CIRCLE = """
+import asyncio
+tasks = {}
+async def step(after):
+    await asyncio.sleep(0.05)
+    await tasks[after]
+async def main():
+    for name, after in (("load", "eval"), ("train", "load"), ("eval", "train")):
+        tasks[name] = asyncio.create_task(step(after), name=name)
+    await asyncio.wait(tasks.values())
+asyncio.run(main())
+"""
+
+OWN_MUTEX = """
+import ctypes
+libc = ctypes.CDLL(None)
+mutex = ctypes.create_string_buffer(64)
+def lookup():
+    libc.pthread_mutex_lock(mutex)
+lookup()
+lookup()
+"""
+
+OWN_SERVER = """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+import threading, urllib.request
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.shutdown()
+server = HTTPServer(("127.0.0.1", 0), Handler)
+url = "http://127.0.0.1:%d/stop" % server.server_port
+threading.Thread(target=urllib.request.urlopen, args=(url,), daemon=True).start()
+server.serve_forever()
+"""
+
+BOTH_PIPES = """
+import subprocess
+def tokenize(text):
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child.stdin.write(text)
+    child.stdin.close()
+    return child.stdout.read()
+tokenize(b"x" * (1 << 20))
+"""
+
+NOT_PICKLED = """
+import multiprocessing as mp, time
+def produce(queue):
+    queue.put(lambda: 0)
+    time.sleep(1000)
+def main():
+    queue = mp.get_context("fork").Queue()
+    mp.get_context("fork").Process(target=produce, args=(queue,), daemon=True).start()
+    queue.get()
+if __name__ == "__main__":
+    main()
+"""
+
+FINALLY = """
+import socket
+ours, theirs = socket.socketpair()
+def train(step):
+    if step == 7:
+        raise FloatingPointError("loss is inf")
+def main():
+    try:
+        for step in range(10):
+            train(step)
+    finally:
+        ours.recv(1)
+main()
+"""
+
 OWN_LOOP = """
 import asyncio
 async def fetch():
@@ -212,6 +285,24 @@ if __name__ == "__main__":
     b = mp.Barrier(2)
     ps = [mp.Process(target=worker, args=(i, b)) for i in range(2)]
     [p.start() for p in ps]; [p.join() for p in ps]
+"""
+
+# xpurun gets no CPU while a process ends. `reaped`: its parent has already asked for its status.
+UNSEEN = """
+import multiprocessing as mp, os, signal, sys
+def load(shards, i):
+    return shards[i]
+def worker(i, barrier):
+    load({0: "a", 2: "c"}, i)
+    barrier.wait()
+if __name__ == "__main__":
+    os.kill(os.getppid(), signal.SIGSTOP)
+    b = mp.Barrier(3)
+    ps = [mp.Process(target=worker, args=(i, b)) for i in range(3)]
+    [p.start() for p in ps]
+    os.waitid(os.P_PID, ps[1].pid, os.WEXITED | (0 if sys.argv[1] == "reaped" else os.WNOWAIT))
+    os.kill(os.getppid(), signal.SIGCONT)
+    ps[0].join()
 """
 
 RACE = """
@@ -336,6 +427,43 @@ class Holders(xpurun_test.Case):
                                               r"refresh_cache \(train\.py:11: Lock\.acquire\) for the lock that "
                                               r"Task-2 holds", detail)
         self.assertEqual(verdict["where"]["line"], 6, detail)
+        self.assertIn("in the same order in all tasks", verdict["next_text"], detail)
+
+    def test_tasks_that_await_each_other(self):
+        _, verdict, detail = self.job(TASK_CIRCLE, options=("--hang-idle",))
+        self.assertRegex(verdict["sentence"], r"rank 0 has been in step \(train\.py:6\) for \d+ s; its task eval waits "
+                                              r"there for the end of train, load in step \(train\.py:6\) for the end "
+                                              r"of eval, train in step \(train\.py:6\) for the end of load", detail)
+        self.assertEqual(verdict["next_text"], "let one of these tasks end without awaiting the next one", detail)
+
+    def test_a_mutex_that_its_own_thread_holds(self):
+        verdict, detail = self.hang(OWN_MUTEX)
+        self.assertRegex(verdict["sentence"], r"lookup \(train\.py:6\S*.*\) for \d+ s: it waits for a mutex that it "
+                                              "holds itself", detail)
+        self.assertIn("unlock the mutex on each way out", verdict["next_text"], detail)
+
+    def test_a_server_that_its_own_handler_stops(self):
+        verdict, detail = self.hang(OWN_SERVER)
+        self.assertRegex(verdict["sentence"], r"in Handler\.do_GET \(train\.py:6: BaseServer\.shutdown\) for \d+ s; it "
+                                              r"waits for the end of serve_forever\(\), which has called it", detail)
+        self.assertIn("in another thread", verdict["next_text"], detail)
+
+    def test_a_filter_whose_output_nobody_reads(self):
+        verdict, detail = self.hang(BOTH_PIPES)
+        self.assertRegex(verdict["sentence"], r"in tokenize \(train\.py:5: \S+write\) for \d+ s: its child cat \(pid "
+                                              r"\d+\) cannot write to a full pipe, and the rank does not read", detail)
+        self.assertIn("communicate()", verdict["next_text"], detail)
+
+    def test_an_item_of_a_queue_that_cannot_be_sent(self):
+        verdict, detail = self.hang(NOT_PICKLED)
+        self.assertRegex(verdict["sentence"], r"in main \(train\.py:9: Queue\.get\) for \d+ s; before, its process "
+                                              r"\(pid \d+\) raised \w+: Can't pickle .* and went on", detail)
+
+    def test_cleanup_that_hangs_after_an_exception(self):
+        verdict, detail = self.hang(FINALLY)
+        self.assertRegex(verdict["sentence"], r"in main \(train\.py:12: \S*recv.*\) for \d+ s while handling "
+                                              r"FloatingPointError: loss is inf at train\.py:6 \(in train\)", detail)
+        self.assertIn("mend FloatingPointError first", verdict["next_text"], detail)
 
     def test_a_call_that_blocks_its_own_event_loop(self):
         verdict, detail = self.hang(OWN_LOOP)
@@ -350,6 +478,15 @@ class Holders(xpurun_test.Case):
     def test_an_exception_in_the_target_of_a_process(self):
         verdict, detail = self.hang(TARGET, rank=False)
         self.assertRegex(verdict["sentence"], r"rank 1 raised KeyError: 1 at train\.py:4 \(in load\)", detail)
+
+    def test_an_exception_in_a_process_that_was_never_seen(self):
+        for how, words in (("waiting", r"rank 1 raised KeyError: 1 at train\.py:4 \(in load\)"),
+                           ("reaped", r"; pid \d+ raised KeyError: 1 at train\.py:4 \(in load\) before")):
+            with self.subTest(how=how):
+                self.out = self.dir / how
+                _, verdict, detail = self.job(UNSEEN, how, rank=False, options=("--busy-timeouts", 2))
+                self.assertEqual(verdict["kind"], "hang", detail)
+                self.assertRegex(verdict["sentence"], words, detail)
 
     def test_an_exception_while_a_signal_handler_raises(self):
         for _ in range(3):

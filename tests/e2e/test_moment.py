@@ -1,10 +1,14 @@
 """What is known is said when it is known: early, at once, and at the end of a job that was slow."""
 
 import json
+import re
+import signal
 import subprocess
+import unittest
 
 import xpurun_test
 from lane import long
+from test_mpi import MpiCase
 from xpurun_test import PYTHON
 
 STEPS = """
@@ -25,11 +29,44 @@ if __name__ == "__main__":
     [r.start() for r in ranks]; [r.join() for r in ranks]
 """
 
+ALONE = """
+import sys, time, xpurun
+def load(path):
+    with open(path, "rb") as f:
+        return f.read()
+def train(rank, meet):
+    for step in range(900):
+        meet()
+        xpurun.step()
+        time.sleep(0.005)
+        if step == 120 and rank == int(sys.argv[2]):
+            load(sys.argv[1])
+if sys.argv[2] == "0":
+    train(0, lambda: None)
+else:
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    train(dist.get_rank(), dist.barrier)
+"""
+
 SLOWER = """
 import time, xpurun
 for step in range(400):
     time.sleep(0.005 if step < 200 else 0.015)
     xpurun.step()
+"""
+
+SLOWER_PROCESSES = """
+import multiprocessing as mp, time, xpurun
+def train(barrier):
+    for step in range(1800):  # the parent counts as a launcher once it has waited for 6 s
+        barrier.wait()
+        time.sleep(0.005 if step < 1300 else 0.015)
+        xpurun.step()
+if __name__ == "__main__":
+    barrier = mp.Barrier(2)
+    ranks = [mp.Process(target=train, args=(barrier,)) for r in range(2)]
+    [r.start() for r in ranks]; [r.join() for r in ranks]
 """
 
 SPELL = """
@@ -61,7 +98,7 @@ read_image()
 """
 
 
-class Moment(xpurun_test.Case):
+class MomentCase(xpurun_test.Case):
     def write(self, name, text):
         path = self.dir / name
         path.write_text(text)
@@ -75,6 +112,47 @@ class Moment(xpurun_test.Case):
                 return "".join(out)
         self.fail(f"no line with {until!r}: {out}")
 
+    def fifo(self):
+        pipe = self.dir / "image.bin"
+        subprocess.run(["mkfifo", pipe], check=True)
+        return pipe
+
+    def check(self, rank, place, *command, env=None):
+        run = self.start_xpurun("--hang-timeout", 300, "--slow-capture", "1s", "--", *command, env=env)
+        self.assertRegex(self.lines(run, "xpurun: stall: "), rf"xpurun: stall: rank {rank} is stuck in {place}")
+        stall, = self.wait_for(lambda: [s for s in self.manifest()["stalls"] if s["verdict"]["kind"] == "hang"],
+                               "stall")
+        self.assertTrue(stall["early"])
+        now = self.run_xpurun("attach", "--now", self.rank_pids()[rank], out=False, timeout=60)
+        self.assertRegex(now.stdout, rf"xpurun: running: rank {rank} .*{place}")
+        run.send_signal(signal.SIGTERM)
+        said = run.communicate(timeout=60)[1]
+        verdict = self.verdict()
+        detail = json.dumps(verdict, indent=1) + said
+        self.assertEqual((verdict["kind"], verdict["ranks"]), ("interrupted", [rank]), detail)
+        self.assertRegex(verdict["sentence"],
+                         rf"^interrupted: by SIGTERM after \d+ s, while rank {rank} has been in {place}", detail)
+
+
+class EachMoment(MomentCase):
+    """Early, now and at a signal, in one job of each launcher; of multiprocessing below and in test_signals.py."""
+
+    def test_a_single_process(self):
+        self.check(0, r"load \(alone\.py:4", PYTHON, self.write("alone.py", ALONE), self.fifo(), 0,
+                   env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+
+    @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+    def test_torchrun(self):
+        job = self.write("alone.py", ALONE)
+        self.check(1, r"load \(alone\.py:4", *xpurun_test.torchrun(self.dir / "log", self.fifo(), 1, ranks=2, job=job))
+
+
+class EachMomentOfMpi(MpiCase, MomentCase):
+    def test_mpirun(self):
+        self.check(1, r"image \(mpi_faults\.c:", *self.programs[0], "image", self.fifo(), env=self.mpi_env())
+
+
+class Moment(MomentCase):
     @long
     def test_memory_that_grows_is_a_finding(self):
         run = self.run_xpurun("--", PYTHON, self.write("train.py", LEAKS))
@@ -85,8 +163,7 @@ class Moment(xpurun_test.Case):
         self.assertRegex(found[0]["evidence"][0], r"^rank 0: (0\.9|1\.[01]) MiB a step, from ")
 
     def test_a_silence_is_told_before_the_hang_timeout(self):
-        pipe = self.dir / "image.bin"
-        subprocess.run(["mkfifo", pipe], check=True)
+        pipe = self.fifo()
         job = self.write("train.py", STEPS)
         told = self.dir / "told"
         run = self.start_xpurun("--hang-timeout", 300, "--slow-capture", "1s", "--on-hang", "kill",
@@ -102,8 +179,8 @@ class Moment(xpurun_test.Case):
                          r"^stall: rank 1 has been in load \(train\.py:4: open \S*image\.bin\) for "
                          r"1\d s; no process has opened the other end of this FIFO; rank 0 waits for it in "
                          r"multiprocessing wait \(train\.py:8\)")
-        self.wait_for(lambda: told.exists() and '"stall"' in told.read_text(), "event")
-        self.assertEqual(json.loads(told.read_text())["event"], "stall")
+        # Slow steps of a busy machine are events, too.
+        self.wait_for(lambda: told.exists() and re.search(r'"event": ?"stall"', told.read_text()), "event")
         # A look from outside is a verdict at once, and does not change the job.
         pids = self.rank_pids()
         now = self.run_xpurun("attach", "--now", pids[1], out=False, timeout=30)
@@ -114,7 +191,9 @@ class Moment(xpurun_test.Case):
             end.write(b"x")
         self.lines(run, "xpurun: progress again")
         run.communicate(timeout=60)
-        self.assertEqual((run.returncode, self.verdict()["kind"]), (0, "none"))
+        self.assertEqual(run.returncode, 0)
+        # Steps may be slow on a machine with other work.
+        self.assertIn(self.verdict()["kind"], ("none", "slow"))
 
     def test_steps_that_became_longer_are_a_verdict(self):
         result = self.run_xpurun("--", PYTHON, self.write("slower.py", SLOWER),
@@ -129,6 +208,21 @@ class Moment(xpurun_test.Case):
         runs = self.run_xpurun("runs", "show", self.out, out=False)
         self.assertIn("slow: the job has been", runs.stdout + runs.stderr)
         self.assertIn('class="verdict suspected"', (self.out / "report.html").read_text())
+
+    def test_slow_steps_of_other_launchers(self):
+        jobs = {"processes": [PYTHON, self.write("processes.py", SLOWER_PROCESSES)]}
+        if xpurun_test.have_torch():
+            jobs["torchrun"] = xpurun_test.torchrun(self.dir / "log", ranks=2, job=self.write("slower.py", SLOWER))
+        runs = {name: self.start_xpurun("--out", self.dir / name, "--", *command, out=False)
+                for name, command in jobs.items()}
+        for name, run in runs.items():
+            with self.subTest(name):
+                said = run.communicate(timeout=90)[1]
+                self.out = self.dir / name
+                verdict = self.verdict()
+                detail = json.dumps(verdict, indent=1) + said
+                self.assertEqual((run.returncode, verdict["kind"]), (0, "slow"), detail)
+                self.assertRegex(said, r"xpurun: slow: the job has been \d+ % slower since step [\d,]+ ", detail)
 
     def test_slow_steps_that_are_over_are_a_verdict(self):
         result = self.run_xpurun("--", PYTHON, self.write("spell.py", SPELL),

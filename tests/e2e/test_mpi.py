@@ -36,11 +36,13 @@ class MpiCase(xpurun_test.Case):
             subprocess.run([cc, "-g", "-O1", "-o", program, SOURCE], check=True, capture_output=True)
             cls.programs.append(run + ["-n", "3", program])
 
+    def mpi_env(self):
+        """A container may have no ssh, and only root."""
+        return self.env(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm="isolated")
+
     def job(self, fault, timeout=2, mpi=0):
-        # A container may have no ssh, and only root.
-        env = self.env(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm="isolated")
         result = self.run_xpurun("--hang-timeout", timeout, "--on-hang", "kill", "--grace", 1, "--",
-                                 *self.programs[mpi], fault, env=env)
+                                 *self.programs[mpi], fault, env=self.mpi_env())
         return result, self.verdict()
 
     def speed(self):

@@ -116,6 +116,7 @@ void fields(V& visit, T& t) {
   visit("lock", t.lock, WhenEmpty::omit);
   visit("motion", t.motion, WhenEmpty::omit);
   visit("handling", t.handling, WhenEmpty::omit);
+  visit("caught", t.caught, WhenEmpty::omit);
   visit("cpp_exception", t.cpp_exception, WhenEmpty::omit);
 }
 

@@ -187,7 +187,7 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
                   ? tr("{} been busy in {} for {}", pick({"has", "have"}, n), at, seconds_words(waited))
                   : tr("{} still working in {} after {}", pick({"is", "are"}, n), at,
                        seconds_words(waited))) +
-             caught_clause(v) + poll_clause(scene, v);
+             caught_clause(scene, v) + poll_clause(scene, v);
     case RankState::stuck:
     case RankState::waiting:
     case RankState::none:
@@ -310,6 +310,9 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {.text =
                 tr("await the result (asyncio.wrap_future), or wait in another thread (asyncio.to_thread)")};
   }
+  if (v.thread != nullptr && stops_own_server(*v.thread)) {
+    return {.text = tr("call shutdown() of the server in another thread than that of serve_forever()")};
+  }
   if (helper && helper->seen != nullptr && v.wait && v.wait->kind == WaitKind::helper) {
     return {.text =
                 tr("find out what {} (pid {}) waits for, or give the call a time limit: subprocess.run(..., "
@@ -319,9 +322,9 @@ model::NextStep advice(const Scene& scene, const Group& group) {
   if (model::NextStep cure = poll_advice(v); !cure.text.empty()) {
     return cure;
   }
-  if (!caught_clause(v).empty()) {
-    return {.text = tr("find out why {} is raised: a loop that catches it and goes on hides the reason",
-                       base::sanitize(v.thread->handling.type))};
+  if (const std::string hidden = hidden_type(scene, v); !hidden.empty()) {
+    return {.text =
+                tr("find out why {} is raised: a loop that catches it and goes on hides the reason", hidden)};
   }
   if (v.waits_locally() && exception_clause(scene, v).starts_with(tr("; "))) {
     return {.text = tr(
@@ -335,6 +338,9 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {.text = tr(
                 "find out which thread should have ended the wait and has ended before, or wait with a time "
                 "limit")};
+  }
+  if (const std::string handled = v.state == RankState::stuck ? handled_type(v) : ""; !handled.empty()) {
+    return {.text = tr("mend {} first: what hangs is the code that runs after it", handled)};
   }
   const model::CodeLocation& where = helper && !helper->where.empty() ? helper->where : v.where;
   if (where.target.starts_with('/')) {

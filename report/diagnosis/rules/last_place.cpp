@@ -122,16 +122,21 @@ const Ending* helper_before(const Scene& scene, const Ending& root) {
   return failed_helper(scene, root, root.at_s - kEndedS, root.at_s + seen_late_s);
 }
 
-std::string helper_before_clause(const Scene& scene, const Ending& root) {
+const model::PythonException* exception_before(const Scene& scene, const Ending& root) {
   constexpr double kRaisedS = 60;
   const model::ProcessRecord& p = *root.process;
-  if (!root.raised() || origin_of(*root.exception)) {
+  return helper_exception(scene, p.rank, p.pid, root.at_s - kRaisedS, root.at_s);
+}
+
+std::string helper_before_clause(const Scene& scene, const Ending& root) {
+  const bool exited = root.signal == 0 && root.failed();
+  if (!(root.raised() ? !origin_of(*root.exception) : exited)) {
     return {};
   }
   const auto words = [](base::Pid pid, const std::string& how) {
     return tr("; before it, its process (pid {}) {}", pid, how);
   };
-  if (const auto* before = helper_exception(scene, p.rank, p.pid, root.at_s - kRaisedS, root.at_s)) {
+  if (const auto* before = exception_before(scene, root)) {
     return words(before->pid, raised_words(*before));
   }
   const Ending* failed = helper_before(scene, root);

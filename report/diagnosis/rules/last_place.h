@@ -27,9 +27,11 @@ std::string in_place(const model::CodeLocation& where);
 
 // The process of a rank that ended by itself shortly before the rank failed; null: none.
 const Ending* helper_before(const Scene& scene, const Ending& root);
+// The exception that ended a process of the rank shortly before the rank's own end; null: none.
+const model::PythonException* exception_before(const Scene& scene, const Ending& root);
 // "; before it, its process (pid 77) raised ValueError: ...", "; before it, its process (pid 77) died of
-// SIGSEGV in load (data.py:9)": of a rank whose exception may only say that a process of the rank is gone.
-// Empty if none has failed shortly before.
+// SIGSEGV in load (data.py:9)": of a rank whose exception or exit may only say that a process of the rank is
+// gone. Empty if none has failed shortly before.
 std::string helper_before_clause(const Scene& scene, const Ending& root);
 
 }  // namespace xpurun::report

@@ -339,7 +339,9 @@ void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
     v.next.text = tr("look at the arguments and the condition of the call in {}", place(v.where));
     return;
   }
-  v.next.text = is_plain_command(*e.process) ? tr("read the command's own messages")
+  const bool said = e.exception != nullptr && !e.exception->chain.front().message.empty();
+  v.next.text = said                           ? tr("look at the condition of the call in {}", place(v.where))
+                : is_plain_command(*e.process) ? tr("read the command's own messages")
                 : e.process->role == model::ProcessRole::rank
                     ? tr("read the end of rank {}'s log for the first error", e.process->rank)
                     : tr("read the launcher's own messages: no rank had failed before it");
@@ -411,8 +413,11 @@ Leavers leavers_before(const Scene& scene, const Ending& failure) {
 // Whether the ranks that left are the reason of the failure.
 bool explain(const Leavers& left, const Ending& failure, const RunManifest& run) {
   const size_t ranks = current_ranks(run).size();
-  // At a normal end most ranks leave; a rank that fails afterwards failed by itself.
-  if (left.ranks.size() * 2 > ranks) {
+  // At a normal end most ranks leave; a rank that fails afterwards failed by itself, and so did one whose
+  // exception has nothing to do with the others.
+  const bool by_itself = failure.raised() && !failure.in_wait && !says_peer_is_gone(*failure.exception) &&
+                         !says_backend_gave_up(*failure.exception);
+  if (left.ranks.size() * 2 > ranks || by_itself) {
     return false;
   }
   if (left.ranks.size() + left.failed == ranks) {
@@ -523,6 +528,9 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
   }
   if (const std::string before = helper_before_clause(scene, *root); !before.empty()) {
     say(v, v.headline + before + say_memory_of_helpers(scene, *root, v));
+    if (const auto* raised = root->raised() ? nullptr : exception_before(scene, *root); raised != nullptr) {
+      v.next.text = advice_on(*raised);
+    }
   }
   if (root->raised() && says_backend_gave_up(*root->exception)) {
     v.level = model::VerdictLevel::suspected;

@@ -288,8 +288,10 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   const bool by_processes = std::all_of(waiting.begin(), waiting.end(), [](const RankView* w) {
     return w->thread != nullptr && in_multiprocessing(w->thread->frames);
   });
+  const model::PythonException* unseen = by_processes ? unseen_exception(scene) : nullptr;
   const std::string why =
-      by_processes ? tr("no other process is left that could end this wait")
+      unseen != nullptr ? tr("pid {} {} before", unseen->pid, raised_words(*unseen))
+      : by_processes    ? tr("no other process is left that could end this wait")
       : others && several
           ? tr("the state of the other ranks of {} at that moment is unknown", scene.facts.run.world_size)
       : others   ? tr("the others of {} are not on this host or never started", scene.facts.run.world_size)
@@ -301,7 +303,8 @@ std::optional<Verdict> all_wait(const Scene& scene) {
             pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where), elsewhere,
             seconds_words(longest(waiting)), why));
   v.next.text =
-      by_processes
+      unseen != nullptr ? advice_on(*unseen)
+      : by_processes
           ? tr("look for a process that has ended before, or has called wait() less often, and for what "
                "should set or notify the object")
       : others && several

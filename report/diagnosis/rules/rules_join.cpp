@@ -2,6 +2,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/blame.h"
 #include "report/diagnosis/vocabulary.h"
@@ -151,19 +152,6 @@ std::optional<Verdict> other_place(const Scene& scene, const Joiners& all) {
   return v;
 }
 
-// A process that is known by its last exception alone: it ended before it was known as a rank.
-const model::PythonException* raised_before_joining(const Scene& scene) {
-  const auto& run = scene.facts.run;
-  const auto it =
-      std::find_if(run.exceptions.begin(), run.exceptions.end(), [&](const model::PythonException& x) {
-        const bool known = std::any_of(run.processes.begin(), run.processes.end(),
-                                       [&](const auto& p) { return p.pid == x.pid; });
-        return x.kind == model::ExceptionKind::raised && x.rank == base::kNoRank && !known &&
-               !x.chain.empty() && x.at_s <= scene.dump_at_s();
-      });
-  return it == run.exceptions.end() ? nullptr : &*it;
-}
-
 }  // namespace
 
 std::optional<Verdict> not_all_joined(const Scene& scene) {
@@ -195,7 +183,7 @@ std::optional<Verdict> not_all_joined(const Scene& scene) {
     return v;
   }
   Verdict v = verdict_on(scene, missing, Confidence::high);
-  if (const model::PythonException* raised = missing.size() == 1 ? raised_before_joining(scene) : nullptr) {
+  if (const model::PythonException* raised = missing.size() == 1 ? unseen_exception(scene) : nullptr) {
     v.confidence = Confidence::medium;
     say(v, tr("{} of {} has not come: pid {} {}; {} {} waited for it in {} for {}", rank_words(missing),
               all->size, raised->pid, raised_words(*raised), rank_words(come),

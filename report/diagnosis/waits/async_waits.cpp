@@ -34,7 +34,26 @@ bool gathers(const AsyncTask& task) {
   return task.object.find("Gathering") != std::string::npos;
 }
 
+const AsyncTask* awaited_task(const model::ProcessStacks& process, const AsyncTask& task) {
+  const auto it = std::find_if(process.tasks.begin(), process.tasks.end(),
+                               [&](const AsyncTask& t) { return t.id == task.awaits; });
+  return it == process.tasks.end() ? nullptr : &*it;
+}
+
+// The task waits, through others, for its own end.
+bool in_circle(const model::ProcessStacks& process, const AsyncTask& task) {
+  const AsyncTask* next = awaited_task(process, task);
+  for (size_t i = 0; next != nullptr && next != &task && i < process.tasks.size(); ++i) {
+    next = waits_for_task_lock(*next) ? nullptr : awaited_task(process, *next);
+  }
+  return next == &task && !waits_for_task_lock(task);
+}
+
 }  // namespace
+
+const AsyncTask* awaited_in_circle(const model::ProcessStacks& process, const AsyncTask& task) {
+  return in_circle(process, task) ? awaited_task(process, task) : nullptr;
+}
 
 model::CodeLocation place_of(const AsyncTask& task) {
   model::CodeLocation out = place_of(task.frames);
@@ -54,9 +73,27 @@ bool blocks_loop(const ThreadStack& thread) {
   return runs_loop(thread) && !loop_waits(thread);
 }
 
+bool stops_own_server(const ThreadStack& thread) {
+  const auto find = [&](auto from, std::string_view method) {
+    return std::find_if(from, thread.frames.end(), [&](const Frame& f) {
+      return f.file.ends_with("/socketserver.py") && last_component(f.func) == method;
+    });
+  };
+  const auto stops = find(thread.frames.begin(), "shutdown");
+  return stops != thread.frames.end() && find(stops, "serve_forever") != thread.frames.end();
+}
+
 std::string exception_of(const AsyncTask& task) {
   constexpr std::string_view kRaised = "raised ";
   return task.object.starts_with(kRaised) ? task.object.substr(kRaised.size()) : std::string();
+}
+
+const AsyncTask* failed_task(const model::ProcessStacks& process) {
+  const auto failed = std::find_if(process.tasks.begin(), process.tasks.end(), [](const AsyncTask& t) {
+    const std::string raised = exception_of(t);
+    return !raised.empty() && !raised.ends_with("CancelledError") && !t.frames.empty();
+  });
+  return failed == process.tasks.end() ? nullptr : &*failed;
 }
 
 bool waits_for_task_lock(const AsyncTask& task) {
@@ -67,8 +104,7 @@ std::vector<const AsyncTask*> last_tasks(const model::ProcessStacks& process) {
   std::vector<const AsyncTask*> out;
   for (const AsyncTask& task : process.tasks) {
     const bool of_another =
-        !waits_for_task_lock(task) && std::any_of(process.tasks.begin(), process.tasks.end(),
-                                                  [&](const AsyncTask& t) { return t.id == task.awaits; });
+        !waits_for_task_lock(task) && awaited_task(process, task) != nullptr && !in_circle(process, task);
     if (!of_another && !gathers(task) && exception_of(task).empty()) {
       out.push_back(&task);
     }
@@ -78,7 +114,7 @@ std::vector<const AsyncTask*> last_tasks(const model::ProcessStacks& process) {
     const bool holds = std::any_of(process.tasks.begin(), process.tasks.end(), [&](const AsyncTask& other) {
       return waits_for_task_lock(other) && other.awaits == t->id;
     });
-    const int order = holds ? 0 : waits_for_task_lock(*t) ? 2 : 1;
+    const int order = holds || in_circle(process, *t) ? 0 : waits_for_task_lock(*t) ? 2 : 1;
     return std::tuple(t->frames.back().func == "<module>", order, t->name.size(), t->name);
   };
   std::sort(out.begin(), out.end(), [&](const AsyncTask* a, const AsyncTask* b) { return key(a) < key(b); });

@@ -11,8 +11,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr uint64_t kException = uint64_t{1} << 30;  // Py_TPFLAGS_BASE_EXC_SUBCLASS
-constexpr size_t kMaxMessage = 4096;                // a longer message is left out: cut, it may evade masking
+constexpr size_t kMaxMessage = 4096;  // a longer message is left out: cut, it may evade masking
 constexpr size_t kMaxArguments = 8;
 constexpr int kMaxHandlers = 256;   // entries of the stack of handled exceptions: generators have their own
 constexpr int kMaxWalked = 10'000;  // entries of a traceback: of an endless recursion
@@ -73,20 +72,44 @@ std::vector<HandledException::Entry> traceback_of(RemoteMemory& memory, Addr exc
   return out;
 }
 
+// The type is empty if the object is no exception.
+HandledException exception_at(RemoteMemory& memory, Addr object, const Offsets& o) {
+  const auto type = object == 0 ? std::nullopt : type_of(memory, object, o);
+  return !type || (type->flags & kException) == 0
+             ? HandledException{}
+             : HandledException{.type = type->name,
+                                .message = message_of(memory, object, type->name, o),
+                                .traceback = traceback_of(memory, object, o)};
+}
+
 }  // namespace
 
 HandledException handled_by(RemoteMemory& memory, const Offsets& o, Addr thread) {
   Addr item = memory.value<uint64_t>(thread + o.thread_handled).value_or(0);
   for (int i = 0; item != 0 && i < kMaxHandlers; ++i) {
     const Addr value = memory.value<uint64_t>(item + o.handled_value).value_or(0);
-    const auto type = value == 0 ? std::nullopt : type_of(memory, value, o);
-    if (type && (type->flags & kException) != 0) {
-      return {.type = type->name,
-              .message = message_of(memory, value, type->name, o),
-              .traceback = traceback_of(memory, value, o)};
+    if (HandledException handled = exception_at(memory, value, o); !handled.type.empty()) {
+      return handled;
     }
     // None or null: the exception may be handled by an outer function.
     item = memory.value<uint64_t>(item + o.handled_previous).value_or(0);
+  }
+  return {};
+}
+
+HandledException kept_by(RemoteMemory& memory, const Offsets& o, const PyThread& thread) {
+  size_t frames = 0;
+  for (const FrameGroup& group : thread.groups) {
+    for (const RawFrame& frame : group.frames) {
+      if (++frames > kMaxLocalFrames) {
+        return {};
+      }
+      for (const Addr object : bound_objects(memory, frame, o)) {
+        if (HandledException kept = exception_at(memory, object, o); !kept.traceback.empty()) {
+          return kept;
+        }
+      }
+    }
   }
   return {};
 }

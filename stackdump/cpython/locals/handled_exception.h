@@ -14,6 +14,9 @@ inline constexpr size_t kMaxTraceback = 64;  // innermost entries to keep
 HandledException handled_by(RemoteMemory& memory, const Offsets& offsets, Addr thread);
 void add_traceback_code(RemoteMemory& memory, const Offsets& offsets, const HandledException& handled,
                         PySnapshot& snapshot);
+// The exception that a variable of one of the thread's functions refers to, with a traceback: the function
+// has caught it. Of the innermost such function; the type is empty if there is none.
+HandledException kept_by(RemoteMemory& memory, const Offsets& offsets, const PyThread& thread);
 bool read_handled(RemoteMemory& memory, const Offsets& offsets, PySnapshot& snapshot, base::MonoNs deadline);
 
 }  // namespace xpurun::stackdump

@@ -108,6 +108,19 @@ Slots slots_of(RemoteMemory& memory, Addr code, const Offsets& o) {
   return out;
 }
 
+// The reference in a variable's slot. From 3.14 on, it has tags in its low bits (_PyStackRef).
+Addr slot_of(RemoteMemory& memory, const RawFrame& frame, size_t slot, const Offsets& o) {
+  const Addr value = memory.value<uint64_t>(frame.address + o.frame_locals + slot * 8).value_or(0);
+  return o.frame_tagged ? value & ~kTagBits : value;
+}
+
+// The object of a slot that may hold a cell. An argument lies there directly until the function makes its
+// cells.
+Addr content_of(RemoteMemory& memory, Addr value, const Offsets& o) {
+  const auto type = type_of(memory, value, o);
+  return type && type->name == "cell" ? memory.value<uint64_t>(value + o.cell_content).value_or(0) : value;
+}
+
 }  // namespace
 
 std::string short_repr(RemoteMemory& memory, Addr object, const Offsets& o) {
@@ -146,11 +159,7 @@ std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame
   const Slots slots = slots_of(memory, frame.code, o);
   const auto arguments = memory.value<int32_t>(frame.code + o.code_argument_count).value_or(0);
   for (size_t i = 0; i < slots.names.size() && out.size() < kMaxLocals; ++i) {
-    Addr value = memory.value<uint64_t>(frame.address + o.frame_locals + i * 8).value_or(0);
-    // From 3.14 on, slots hold references with tags in their low bits (_PyStackRef).
-    if (o.frame_tagged) {
-      value &= ~kTagBits;
-    }
+    Addr value = slot_of(memory, frame, i, o);
     auto name = read_unicode(memory, slots.names[i], o, kMaxVariableName);
     if (value == 0 || !name) {
       continue;  // unbound, or not a variable
@@ -159,15 +168,8 @@ std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame
                        .value = std::string(model::kMask),
                        .address = value,
                        .argument = static_cast<int64_t>(i) < arguments};
-    if (slots.cells[i]) {
-      const auto type = type_of(memory, value, o);
-      if (type &&
-          type->name == "cell") {  // an argument lies in its slot directly until the function makes its cells
-        value = memory.value<uint64_t>(value + o.cell_content).value_or(0);
-      }
-      if (value == 0) {
-        continue;
-      }
+    if (slots.cells[i] && (value = content_of(memory, value, o)) == 0) {
+      continue;
     }
     if (!model::is_secret_name(local.name)) {
       local.value = short_repr(memory, value, o);
@@ -177,6 +179,19 @@ std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame
       }
     }
     out.push_back(std::move(local));
+  }
+  return out;
+}
+
+std::vector<Addr> bound_objects(RemoteMemory& memory, const RawFrame& frame, const Offsets& o) {
+  const Slots slots = slots_of(memory, frame.code, o);
+  std::vector<Addr> out;
+  for (size_t i = 0; i < slots.names.size(); ++i) {
+    const Addr slot = slot_of(memory, frame, i, o);
+    const Addr value = slot != 0 && slots.cells[i] ? content_of(memory, slot, o) : slot;
+    if (value != 0) {
+      out.push_back(value);
+    }
   }
   return out;
 }

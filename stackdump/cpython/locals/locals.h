@@ -18,6 +18,9 @@ std::string short_repr(RemoteMemory& memory, Addr object, const Offsets& offsets
 std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame& frame,
                                             const Offsets& offsets);
 
+// The objects that the variables of a frame refer to, through their cells too.
+std::vector<Addr> bound_objects(RemoteMemory& memory, const RawFrame& frame, const Offsets& offsets);
+
 // Fills snapshot.locals; false if the deadline passed first.
 bool read_locals(RemoteMemory& memory, const Offsets& offsets, PySnapshot& snapshot, base::MonoNs deadline);
 

@@ -13,7 +13,6 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr uint64_t kException = uint64_t{1} << 30;  // Py_TPFLAGS_BASE_EXC_SUBCLASS
 constexpr size_t kMostInterpreters = 64;
 constexpr size_t kMostThreads = 4096;
 constexpr size_t kMostTasks = 256;

@@ -1,5 +1,6 @@
 /* A job of three ranks in MPI with the fault that the first argument names. The lines of the calls are found by their
    comments. */
+#include <fcntl.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,6 +258,22 @@ static void ignored(void) {
   }
 }
 
+/* Steps with marks, until rank 1 opens a FIFO that nobody writes to. */
+static const char *path;
+__attribute__((weak)) void xpurun_step(void);
+static void image(void) {
+  for (int step = 0; step < 900; ++step) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (xpurun_step) {
+      xpurun_step();
+    }
+    usleep(5000);
+    if (step == 120 && rank == 1) {
+      open(path, O_RDONLY); /* opens */
+    }
+  }
+}
+
 int main(int argc, char **argv) {
   const struct {
     const char *name;
@@ -265,11 +282,12 @@ int main(int argc, char **argv) {
                 {"window", window},         {"poll", poll},   {"crash", crash}, {"healthy", healthy},
                 {"error", error},           {"aborts", aborts}, {"imbalance", imbalance}, {"stream", stream},
                 {"leaves", leaves},         {"ignored", ignored}, {"epoch", epoch}, {"leaders", leaders},
-                {"groups", groups},         {"epochs", epochs},
+                {"groups", groups},         {"epochs", epochs}, {"image", image},
 #if MPI_VERSION >= 4
                 {"partitions", partitions}, {"persistent", persistent},
 #endif
   };
+  path = argc > 2 ? argv[2] : "";
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -320,6 +320,16 @@ TEST_CASE("a rank that takes its time to die without a word precedes the ranks t
   CHECK(v.ranks == RankSet{0});
 }
 
+TEST_CASE("a rank that has finished is no reason for an exception that has nothing to do with others") {
+  Job job(3);
+  PythonException& x = tell(job, 1, ExceptionKind::raised, 12.1, "ValueError", "bad batch");
+  x.chain.front().frames = {{.file = "/home/u/train.py", .line = 4, .function = "load"}};
+  job.died(0, exited(0), 12).died(1, exited(1), 12.2).died(2, SIGTERM, 13).ended(exited(1));
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "exit.exception");
+  CHECK(v.ranks == RankSet{1});
+}
+
 TEST_CASE("the exception of a data loader's worker is told, not the one that carries it") {
   Job job = failed_rank();
   tell(job, 2, ExceptionKind::raised, 12.1, "ValueError",

@@ -81,6 +81,17 @@ TEST_CASE("the thread that holds a mutex") {
             ": deadlock: it holds the GIL and waits for a mutex that thread 7 (poller) holds, which waits "
             "for the GIL in perform") != std::string::npos);
   CHECK(v.next.text.starts_with("release the GIL"));
+  threads.back().gil = model::GilState::none;
+  CHECK(
+      diagnose(job.facts).next.text.starts_with("find out why thread 7 (poller) does not unlock the mutex"));
+  const Stack perform = threads.back().frames;
+  threads.back().frames = in_mutex();
+  threads.back().lock = {.kind = "mutex", .tid = threads.front().tid};
+  CHECK(diagnose(job.facts).next.text == "take the locks in the same order in all threads");
+  threads.back().frames = perform;
+  threads.front().lock.tid = threads.front().tid;
+  CHECK(diagnose(job.facts).sentence.find(": it waits for a mutex that it holds itself; ") !=
+        std::string::npos);
   // Without the frame of a mutex, the words are those of another futex.
   threads.front().frames.erase(threads.front().frames.begin(), threads.front().frames.begin() + 2);
   CHECK(diagnose(job.facts).sentence.find("mutex") == std::string::npos);

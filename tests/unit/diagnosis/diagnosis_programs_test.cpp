@@ -218,6 +218,42 @@ TEST_CASE("a rank whose loop meets a file that is in the way, or nobody at an ad
   CHECK(v.next.text.find("takes connections at 10.0.0.7:443") != std::string::npos);
 }
 
+TEST_CASE("a single rank that polls is told the cure, and what its loop has caught") {
+  Job job(1);
+  job.all(in_loop()).hang_dump();
+  job.seen(0).outside = model::OutsideWait::polling;
+  ThreadStack& t = job.stacks_of(0).threads.front();
+  Verdict v = diagnose(job.facts);
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.next.text.find("--hang-idle") != std::string::npos);
+  t.caught = {.type = "ConnectionError",
+              .message = "503",
+              .frames = {{.file = "/home/u/train.py", .line = 9, .function = "get"},
+                         {.file = "/home/u/train.py", .line = 4, .function = "fetch"}}};
+  v = diagnose(job.facts);
+  CHECK_MESSAGE(
+      tells(v, "; its loop has caught ConnectionError: 503 at train.py:4 (in fetch) in get (train.py:9)"),
+      v.sentence);
+  CHECK(v.next.text.find("find out why ConnectionError is raised") != std::string::npos);
+  t.polls = {{.path = "/data/a.done", .missing = true}};
+  v = diagnose(job.facts);
+  CHECK_MESSAGE(!tells(v, "ConnectionError"), v.sentence);
+  CHECK(v.next.text.find("who should make a.done") != std::string::npos);
+}
+
+TEST_CASE("an exception that a library raises and catches itself is no reason") {
+  Job job(1);
+  job.rank(0, in_event()).hang_dump();
+  ThreadStack& t = job.stacks_of(0).threads.front();
+  t.handling = {
+      .type = "IndexError",
+      .message = "pop from an empty deque",
+      .frames = {{.file = "/usr/lib/python3.11/multiprocessing/pool.py", .line = 856, .function = "next"}}};
+  CHECK_FALSE(tells(diagnose(job.facts), "IndexError"));
+  t.handling.frames.front().file = "/home/u/train.py";
+  CHECK(tells(diagnose(job.facts), " while handling IndexError: pop from an empty deque at train.py:856"));
+}
+
 TEST_CASE("a lock that a loop asks for again and again is held by another rank") {
   Job job(3);
   job.all(in_all_reduce()).rank(1, in_loop()).hang_dump();

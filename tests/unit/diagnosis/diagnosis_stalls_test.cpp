@@ -64,6 +64,19 @@ TEST_CASE("a stall is judged by its own ranks") {
         native("_multiprocessing_SemLock_acquire_impl", "_multiprocessing.cpython-311-x86_64-linux-gnu.so"));
     CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
   }
+  SUBCASE("a rank of another stall is the one that ranks in multiprocessing may wait for") {
+    const Stack wait = {py("Condition.wait", "/usr/lib/python3.11/multiprocessing/synchronize.py", 261),
+                        py("Barrier.wait", "/usr/lib/python3.11/threading.py", 668),
+                        py("work", "/home/u/train.py", 15),
+                        py("BaseProcess._bootstrap", "/usr/lib/python3.11/multiprocessing/process.py", 314)};
+    job.all(wait).rank(1, in_sleep());
+    stall.ranks = {0, 2, 3};
+    const model::Stall other{.n = 2, .ranks = {1}, .at_s = 1, .dump = "dumps/0-hang"};
+    job.facts.run.stalls.insert(job.facts.run.stalls.begin(), other);
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.ranks == RankSet{1});
+    CHECK_MESSAGE(v.sentence.find("rank 1 has been in load_batch") != std::string::npos, v.sentence);
+  }
   SUBCASE("a crash of another rank is not the consequence of an idle rank") {
     job.rank(2, in_accept(), 30);
     job.seen(2).outside = model::OutsideWait::connection;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 
 namespace xpurun::test {
@@ -88,13 +89,19 @@ class FakeProc {
     names_[pid] += "-exit";
     write();
   }
+  // It has ended, and its parent has not asked for its status.
+  void become_zombie(base::Pid pid) {
+    zombies_.insert(pid);
+    write();
+  }
   base::ProcFs proc() const { return base::ProcFs(root_.path()); }
 
   void write() {
     std::map<base::Pid, std::string> children;
     for (const auto& [pid, parent] : parents_) {
       children[parent] += fmt::format("{} ", pid);
-      std::string stat = fmt::format("{} ({}) S {}", pid, names_[pid], parent);
+      std::string stat =
+          fmt::format("{} ({}) {} {}", pid, names_[pid], zombies_.contains(pid) ? 'Z' : 'S', parent);
       for (int field = 5; field <= 52; ++field) {
         stat += field == 22 ? fmt::format(" {}", starts_[pid]) : std::string(" 0");
       }
@@ -112,6 +119,7 @@ class FakeProc {
  private:
   base::TemporaryDirectory root_ = *base::TemporaryDirectory::create("xpurun-proc-");
   std::map<base::Pid, base::Pid> parents_;
+  std::set<base::Pid> zombies_;
   std::map<base::Pid, std::string> names_;
   std::map<base::Pid, int> starts_;
   uint64_t clock_ = 100;

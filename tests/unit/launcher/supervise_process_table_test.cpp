@@ -303,6 +303,28 @@ TEST_CASE("a rank that ended before it was found is added from its own report") 
   CHECK_FALSE(s.table.add_departed(5000030, told));
 }
 
+TEST_CASE("a process that ended before it was seen is a rank if its parent waits for ranks") {
+  ProcessTableScene s;
+  s.fake.add(kCommand, kSupervisor, "python3");
+  for (const base::Pid pid : {5000020, 5000021, 5000022}) {
+    s.fake.add(pid, kCommand, "python3");
+  }
+  s.fake.become_zombie(5000021);
+  s.table.refresh();
+  CHECK_FALSE(s.table.add_unreaped(5000020));  // alive
+  CHECK_FALSE(s.table.add_unreaped(5000023));  // reaped
+  CHECK(s.table.add_unreaped(5000021));
+  CHECK_FALSE(s.table.add_unreaped(5000021));
+  model::ProcessRecord& record = s.table.find(5000021)->record;
+  record.death = {.happened = true, .at_s = record.seen_s, .wait_status = base::WaitStatus(1 << 8)};
+  s.table.mark_dead(5000021);
+  CHECK(s.role(5000021) == "worker 0");
+  s.table.set_spawners({kCommand});
+  s.table.refresh();
+  CHECK(s.role(5000021) == "rank 1");
+  CHECK(s.role(5000022) == "rank 2");
+}
+
 TEST_CASE("standard error: its file and position, from the process or from one that shares the file") {
   ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "python3");

@@ -55,6 +55,9 @@ TEST_CASE("waits for external events") {
   // With child processes, a pipe is assumed to come from one of them.
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::pipes}) == OutsideWait::input);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::pipes, .has_helpers = true}) == OutsideWait::none);
+  CHECK(wait_reason({kUser}, {.kernel = KernelWaitKind::output}).target == WaitTarget::nobody);
+  CHECK(wait_reason({kUser}, {.kernel = KernelWaitKind::output, .has_helpers = true}).target ==
+        WaitTarget::helpers);
   // A single long sleep polls nothing.
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::sleep}) == OutsideWait::none);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::sleep, .wakes = true}) == OutsideWait::polling);
