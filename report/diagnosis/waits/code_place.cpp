@@ -182,9 +182,9 @@ model::CodeLocation place_of(const std::vector<Frame>& frames) {
   if (own_native) {
     return {.function = own->func, .file = own->file.empty() ? own->module : own->file, .line = own->line};
   }
-  for (const bool own : {true, false}) {
+  for (const bool is_own : {true, false}) {
     for (const Frame& f : frames) {
-      if (names_a_function(f) && !in_libc(f) && !(own && in_communication_library(f))) {
+      if (names_a_function(f) && !in_libc(f) && !(is_own && in_communication_library(f))) {
         return {.function = f.func, .file = f.file.empty() ? f.module : f.file, .line = f.line};
       }
     }
