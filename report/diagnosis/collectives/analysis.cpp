@@ -102,8 +102,11 @@ std::optional<CallFinding> find_open_fault(const CollectiveFacts& facts) {
     add_lines(*by_nccl, torch);
   }
   std::optional<CallFinding> found = nccl_decides ? std::move(by_nccl) : std::move(by_torch);
-  if (!found || found->fault == CallFault::all_entered) {
-    if (auto order = find_message_order(torch); order && !all_ended(facts, order->waiting)) {
+  if (auto order = find_message_order(torch); order && !all_ended(facts, order->waiting)) {
+    // Who has not come because of such messages is not to blame.
+    const bool explains = !found || found->fault == CallFault::all_entered ||
+                          (found->fault == CallFault::not_entered && order->waiting.contains(found->accused));
+    if (explains) {
       return order;
     }
   }

@@ -59,7 +59,14 @@ bool had_ended(const Scene& scene, base::Pid pid) {
   });
 }
 
-// Empty unless all ranks that are known wait there.
+// With NCCL, only rank 0 and those that have not reached its store wait in init_process_group. The others
+// wait in their first call of all ranks.
+bool is_in_first_call(const model::RankCollectives& r, int size) {
+  return r.joining.empty() && r.communicators.size() == 1 && r.communicators.front().size == size &&
+         r.communicators.front().called == 1 && r.communicators.front().launched == 0;
+}
+
+// Empty unless all ranks that are known wait there, or in their first call.
 std::optional<Joiners> joiners(const Scene& scene) {
   Joiners out;
   RankSet inside;
@@ -75,6 +82,12 @@ std::optional<Joiners> joiners(const Scene& scene) {
     if (!ended) {
       out.places[place_of(r.joining)].insert(r.joining.rank);
       out.local &= is_loopback(r.joining.place);
+    }
+  }
+  for (const model::RankCollectives& r : scene.facts.collectives.ranks) {
+    if (out.size > 0 && is_in_first_call(r, out.size)) {
+      inside.insert(r.rank);
+      out.pids[r.rank].push_back(r.pid);
     }
   }
   const bool all = std::all_of(scene.ranks.begin(), scene.ranks.end(), [&](const RankView& v) {

@@ -211,6 +211,31 @@ TEST_CASE("NCCL messages: both ranks receive before they send") {
   CHECK(judged(false, 0, 2).id != "hang.p2p");
 }
 
+TEST_CASE("NCCL messages: a rank that waits in the next collective is the victim of such messages") {
+  const Group three{.members = {0, 1, 2}};
+  const Group all{.name = "all", .members = {0, 1, 2}, .source = CallSource::nccl};
+  const Group nccl{.name = "pair", .members = {1, 2}, .source = CallSource::nccl};
+  const auto judged = [&](bool of_messages) {
+    Calls calls;
+    calls.past(three, 3).past(all, 3).past(nccl, 0);
+    for (const base::Rank r : {1, 2}) {
+      for (model::CollectiveCall call : {recv(3 - r, 1, 24), send(3 - r, 1, 25)}) {
+        call.stage = CallStage::launched;
+        calls.message(r, three, call);
+      }
+      calls.comm(r, three).messages = calls.comm(r, nccl).messages = 2;
+      calls.comm(r, nccl).messages_done = of_messages ? 0 : 2;
+    }
+    calls.enters(0, three, all_reduce()).enters(0, all, all_reduce()).reaches(0, all, CallStage::launched);
+    return gpu_hang(calls, 3);
+  };
+  const Verdict v = judged(true);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.ranks.empty());
+  CHECK_MESSAGE(v.sentence.find("before their sends: rank 1 waits in recv") != std::string::npos, v.sentence);
+  CHECK(judged(false).id != "hang.p2p");
+}
+
 namespace {
 
 // torch's record of a call that the GPU has not ended, as far as torch knows.

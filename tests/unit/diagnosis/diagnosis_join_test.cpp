@@ -41,6 +41,24 @@ TEST_CASE("who should be there: a rank that was never started") {
       v.sentence ==
       "hang: rank 3 of 4 was never started; ranks 0-2 have waited for it in init_process_group (train.py:3) "
       "for 10 s");
+  // With NCCL, a rank may pass init_process_group and wait in its first call.
+  Job passed = joining_job(3);
+  joins(passed, 0, 100, 4, "127.0.0.1:29500");
+  joins(passed, 1, 101, 4, "127.0.0.1:29500");
+  model::Communicator world{
+      .source = model::CallSource::torch, .rank = 2, .size = 4, .members = {0, 1, 2, 3}};
+  world.called = 1;
+  world.calls = {{.sequence = 1, .op = "all_reduce", .age_s = 10}};
+  passed.facts.collectives.ranks.push_back({.rank = 2, .pid = 102, .communicators = {world}});
+  v = diagnose(passed.facts);
+  CHECK(v.id == "hang.not_joined");
+  CHECK(v.ranks == RankSet{3});
+  CHECK_MESSAGE(v.sentence.find("rank 3 of 4 was never started; ranks 0-2 have waited for it in "
+                                "init_process_group (train.py:3)") != std::string::npos,
+                v.sentence);
+  // A rank that has finished a call was in a group of all.
+  passed.facts.collectives.ranks.back().communicators.front().launched = 1;
+  CHECK(diagnose(passed.facts).id != "hang.not_joined");
   // A process without a rank has raised before.
   job.facts.run.exceptions = {{.kind = model::ExceptionKind::raised,
                                .pid = 4711,
