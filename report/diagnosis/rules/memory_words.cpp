@@ -163,13 +163,15 @@ model::HeldMemory held_by_line(const std::vector<MemoryLook>& looks, base::Rank 
       return {};
     }
   }
-  return {.where = {.function = it->line.function.empty() ? "<module>" : it->line.function,
-                    .file = it->line.file,
-                    .line = it->line.line},
-          .bytes = it->bytes,
-          .grown_a_step = look->steps > 0 && it->grown >= kLeastGrowth
-                              ? it->grown / static_cast<int64_t>(look->steps)
-                              : 0};
+  return {
+      .where = {.function = it->line.function.empty() ? "<module>" : it->line.function,
+                .file = it->line.file,
+                .line = it->line.line},
+      .bytes = it->bytes,
+      // Less says nothing of how these bytes have come together.
+      .grown_a_step = look->steps > 0 && it->grown >= kLeastGrowth && is_share(it->grown, kMuch, it->bytes)
+                          ? it->grown / static_cast<int64_t>(look->steps)
+                          : 0};
 }
 
 model::RankSet gathering_ranks(const std::vector<MemoryLook>& looks) {

@@ -503,6 +503,7 @@ std::string say_memory_of_helpers(const Scene& scene, const Ending& root, Verdic
   if (!v.memory.present()) {
     return {};
   }
+  v.where = v.memory.where;
   const std::string held = tr("; {} were allocated at {}",
                               base::human_size(static_cast<uint64_t>(v.memory.bytes)), place(v.memory.where));
   if (v.memory.grown_a_step <= 0) {

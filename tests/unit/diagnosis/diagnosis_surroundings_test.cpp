@@ -180,6 +180,11 @@ TEST_CASE("a rank that the kernel killed for want of memory is told with the lin
       v.title);
   CHECK(v.next.text.find("append_loss (train.py:55) allocates") != std::string::npos);
   CHECK_FALSE(speaks_of(v, "the kernel killed no process of"));
+  Job steady = killed();
+  steady.facts.kernel.events = job.facts.kernel.events;
+  steady.leaked(1, 900 * kMiB, 4 * kMiB);
+  CHECK(diagnose(steady.facts).memory.bytes == 900 * kMiB);
+  CHECK(diagnose(steady.facts).memory.grown_a_step == 0);
   job.facts.kernel.events.clear();
   CHECK_FALSE(diagnose(job.facts).memory.present());
   job.facts.run.memory.oom_kills = 1;  // the counter of a container, without the kernel's log
@@ -219,6 +224,7 @@ TEST_CASE("a worker that the kernel killed for want of memory is the cause of it
     CHECK_MESSAGE(v.title.starts_with(
                       "a worker of rank 1 ran out of memory: 900 MiB allocated at append_loss (train.py:55)"),
                   v.title);
+    CHECK(v.where.line == 55);
     CHECK(v.next.text.find("append_loss (train.py:55) allocates") != std::string::npos);
   }
   CHECK(missed(14).sentence.find("pid 900") == std::string::npos);
