@@ -444,10 +444,17 @@ std::string absence_words(const Scene& scene, const FailedCalls& found, Verdict&
               base::human_duration(found.late_s));
   }
   const Views views = views_of(scene, accused);
-  if (views.empty() || views.front()->where.file.empty()) {
+  if (views.empty()) {
     return {};
   }
-  v.where = views.front()->where;
+  // A rank that is ended while its stack is read may have no Python in it; then its latest sample is known.
+  const model::ProcessRecord* record = views.front()->record;
+  const bool sampled = views.front()->where.line == 0 && record != nullptr && !record->place.empty();
+  const model::CodeLocation& where = sampled ? record->place : views.front()->where;
+  if (where.file.empty()) {
+    return {};
+  }
+  v.where = where;
   return tr("; {} was in {}", scene.names({views.front()->rank}), place(v.where));
 }
 

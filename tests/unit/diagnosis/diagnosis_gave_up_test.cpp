@@ -89,6 +89,27 @@ TEST_CASE("the backend gives up first: the rank that had not come is the culprit
   }
 }
 
+TEST_CASE("the backend gives up first: the culprit's stack has no Python, its latest sample has") {
+  Calls calls = without_rank_2();
+  raises_in_call(calls, 0);
+  Job job = job_of_rank_0(kGlooTimeout);
+  job.rank(2, {native("clock_nanosleep", "libc.so.6")});
+  model::RankObservation& seen = job.seen(2);
+  seen.function.clear();
+  seen.file.clear();
+  seen.line = 0;
+  for (auto& p : job.facts.run.processes) {
+    if (p.rank == 2) {
+      p.place = {.function = "write_checkpoint", .file = "/home/u/save.py", .line = 7};
+    }
+  }
+  const Verdict v = judged(job, calls);
+  check_rank_2(v);
+  CHECK_MESSAGE(v.sentence.find("rank 2 was in write_checkpoint (save.py:7)") != std::string::npos,
+                v.sentence);
+  CHECK(v.where.line == 7);
+}
+
 TEST_CASE("the backend gives up first: the launcher has ended the rank before its exception did") {
   Calls calls = without_rank_2();
   raises_in_call(calls, 0);
