@@ -27,7 +27,7 @@ model::SpeedReport slow_rank() {
 
 }  // namespace
 
-TEST_CASE("slow jobs: the what makes the job slow is the verdict") {
+TEST_CASE("slow jobs: what makes the job slow is the verdict") {
   const model::Verdict given = slow_verdict(slow_rank(), 60);
   CHECK(given.id == "slow_rank.input");
   CHECK(given.ranks == model::RankSet{1});
