@@ -6,6 +6,7 @@ import os
 import socket
 
 import xpurun_test
+from lane import long
 from xpurun_test import PYTHON
 
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
@@ -446,21 +447,28 @@ class HangReasons(xpurun_test.Case):
                                               r"while handling KeyError: 'lr' at train\.py:4 \(in lookup\)", detail)
         self.assertIn("find out why KeyError is raised", verdict["next_text"], detail)
 
+    def check_caught(self, name, text, words, raised):
+        self.out = self.dir / name
+        verdict, detail = self.hang(text, options=("--hang-idle",))
+        self.assertRegex(verdict["sentence"], r"in get \(train\.py:\d+: time\.sleep\) for \d+ s" + words, detail)
+        self.assertIn("find out why %s is raised" % raised, verdict["next_text"], detail)
+
+    def test_a_loop_that_sleeps_after_it_has_logged_an_exception(self):
+        self.check_caught("logged", LOGS_MESSAGE, r"; before, its thread MainThread raised ConnectionError: 503 for "
+                                                  r"shard-7 at train\.py:4 \(in fetch\) and went on",
+                          "ConnectionError")
+
+    @long  # follows one turn of the loop, for which the rank needs a CPU within about a second
     def test_a_loop_that_sleeps_after_it_has_caught_an_exception(self):
-        for name, text, words in (
-                ("kept", KEEPS_LAST, r"; its loop has caught ConnectionError: 503 for shard-7 at train\.py:4 \(in "
-                                     r"fetch\) in get \(train\.py:9\)"),
-                ("logged", LOGS_MESSAGE, r"; before, its thread MainThread raised ConnectionError: 503 for shard-7 at "
-                                         r"train\.py:4 \(in fetch\) and went on"),
-                ("cleanup", CLEANS_UP, r"; its loop has caught ValueError: no header in shard-7 at train\.py:4 \(in "
-                                       r"parse\) in load \(train\.py:7\)")):
+        for name, text, raised, words in (
+                ("kept", KEEPS_LAST, "ConnectionError",
+                 r"; its loop has caught ConnectionError: 503 for shard-7 at train\.py:4 \(in fetch\) in get "
+                 r"\(train\.py:9\)"),
+                ("cleanup", CLEANS_UP, "ValueError",
+                 r"; its loop has caught ValueError: no header in shard-7 at train\.py:4 \(in parse\) in load "
+                 r"\(train\.py:7\)")):
             with self.subTest(name):
-                self.out = self.dir / name
-                verdict, detail = self.hang(text, options=("--hang-idle",))
-                self.assertRegex(verdict["sentence"], r"in get \(train\.py:\d+: time\.sleep\) for \d+ s" + words,
-                                 detail)
-                self.assertIn("find out why %s is raised" % ("ValueError" if name == "cleanup" else "ConnectionError"),
-                              verdict["next_text"], detail)
+                self.check_caught(name, text, words, raised)
 
     def test_an_import_that_does_not_end(self):
         for name, module, text, words in (
