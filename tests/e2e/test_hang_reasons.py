@@ -441,6 +441,7 @@ class HangReasons(xpurun_test.Case):
                                                           r"success" % port, detail)
                     self.assertIn("takes connections at 127.0.0.1:%d" % port, verdict["next_text"], detail)
 
+    @long  # looks at the loop hundreds of times, for which the rank needs a CPU within 1.5 s
     def test_a_loop_that_catches_an_exception_again_and_again(self):
         verdict, detail = self.hang(CATCHES, options=("--busy-timeouts", 1), rank=False)
         self.assertRegex(verdict["sentence"], r"busy in (wait_for_config|lookup) \(train\.py:\d+(: \S+)?\) for \d+ s "
