@@ -13,17 +13,17 @@ namespace xpurun::report {
 
 // Of all parts of the dump. Missing files leave the facts empty; unreadable ones are named in `notes`. The
 // Flight Recorder's dumps count where no other source has torch's calls.
-// The calls of a job that ended well, as of its end.
-void read_calls_at_end(const JobRuns& job, const RankOwners& owners, Facts& facts,
-                       std::vector<std::string>& notes);
+void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
+                        std::vector<std::string>& notes);
 
 // The kernel's log at the end of a job of which a process was killed without a dump, or with a dump that
-// shows nothing of the other ranks.
+// shows nothing of the other ranks. Replaces what is known of a node's log: a later one has all of it.
 void read_evidence_of_end(const JobRuns& job, const JobDump& dump, Facts& facts,
                           std::vector<std::string>& notes);
 
-void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
-                        std::vector<std::string>& notes);
+// The calls of a job that ended well, as of its end.
+void read_calls_at_end(const JobRuns& job, const RankOwners& owners, Facts& facts,
+                       std::vector<std::string>& notes);
 
 // gpu-health.json of the nodes of the job, in their order, each with its own clock; empty for a node without
 // the file. Unreadable files are named in `notes`.
