@@ -24,15 +24,19 @@ std::vector<double> durations(const RankSteps& rank) {
   return out;
 }
 
+}  // namespace
+
 int64_t aside_ns(const StepRecord& step) {
   return step.stage_ns[static_cast<size_t>(model::Stage::checkpoint)] +
          step.stage_ns[static_cast<size_t>(model::Stage::evaluation)];
 }
 
-}  // namespace
+int64_t working_ns(const StepRecord& step) {
+  return std::max<int64_t>(step.duration_ns - aside_ns(step), 0);
+}
 
 double working_seconds(const StepRecord& step) {
-  return static_cast<double>(std::max<int64_t>(step.duration_ns - aside_ns(step), 0)) * 1e-9;
+  return static_cast<double>(working_ns(step)) * 1e-9;
 }
 
 JobSteps::JobSteps(std::vector<RankSteps> ranks) : ranks_(std::move(ranks)) {

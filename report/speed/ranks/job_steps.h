@@ -38,7 +38,9 @@ class JobSteps {
   bool synchronous_ = true;
 };
 
-// Seconds of a step without checkpoints and evaluations.
+// Checkpoints and evaluations of a step, and the step without them.
+int64_t aside_ns(const StepRecord& step);
+int64_t working_ns(const StepRecord& step);
 double working_seconds(const StepRecord& step);
 
 }  // namespace xpurun::report

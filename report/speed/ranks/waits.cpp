@@ -2,6 +2,7 @@
 
 #include "report/events/job_clocks.h"
 #include "report/speed/primitives/statistics.h"
+#include "report/speed/ranks/host_pace.h"
 
 #include <algorithm>
 #include <limits>
@@ -233,6 +234,17 @@ void begin_together(JobSteps& job, const Gatherings& gatherings) {
   }
 }
 
+// A GPU that waits for another rank while its own host is not ready loses nothing.
+void keep_pace(RankSteps& rank) {
+  const std::vector<int64_t> pace = host_pace(rank);
+  for (size_t i = 0; i < pace.size(); ++i) {
+    StepRecord& step = rank.steps[i];
+    const int64_t no_wait = std::max<int64_t>(step.wait_ns + pace[i] - working_ns(step), 0);
+    step.wait_ns -= no_wait;
+    step.overlapped_ns = std::max<int64_t>(step.overlapped_ns - no_wait, 0);
+  }
+}
+
 }  // namespace
 
 bool measure_waits(JobSteps& job) {
@@ -278,6 +290,7 @@ bool measure_waits(JobSteps& job) {
       }
     }
     rank.arrivals = {};
+    keep_pace(rank);
   }
   return any;
 }

@@ -24,6 +24,7 @@ struct QueuedStep {
   double host = 3;    // to issue the work
   double gpu = 28;    // of its own work
   double before = 0;  // the host does something else before the forward pass
+  double asleep = 0;  // so long it sleeps there, which takes no CPU
   int stops = 0;      // so many times within the step, the host waits for the GPU
   double matmul = 1;  // factor on each matmul; `gpu` says the sum
   int rows = 2048;    // shape of the matmuls
@@ -104,6 +105,7 @@ class QueuedSimulation {
     double communication = 1000;  // end of the collectives so far
     std::deque<double> queue;     // begins of the works on the GPU
     int works = 0;
+    double asleep = 0;                // in all
     std::map<int, uint64_t> numbers;  // of the works, by rows
     bool work_due = false;            // the next work is timed as the first of its step
   };
@@ -182,7 +184,7 @@ class QueuedSimulation {
       const double data = rank.host;
       rank.host += 0.1;
       add_span(r, model::Stage::data, 1, data, rank.host);
-      rank.host += step.before;
+      rank.host += step.before + step.asleep;
       const double forward = data + 0.1;
       for (int i = 0; i < step.passes * kForward; ++i) {
         work(r, step, host_ms, gpu_ms, 0, stops(i));
@@ -226,6 +228,8 @@ class QueuedSimulation {
       if (number % job_.read_every == job_.read_every - 1) {
         rank.host = std::max(rank.host, rank.gpu);
       }
+      rank.asleep += steps[r].asleep;
+      out_.ranks[r].spans[0].loads.push_back({.at_ns = ns(rank.host), .cpu_ns = ns(rank.host - rank.asleep)});
     }
     out_.ends.push_back(ns(at_[0].gpu));
   }

@@ -124,6 +124,44 @@ TEST_CASE("step clock: the rank and the size come out, whatever the host does") 
   }
 }
 
+// The GPUs of the other ranks wait for the slow one while their own hosts are not ready.
+TEST_CASE("step clock: where the hosts are the limit, a rank costs no more than its host is later") {
+  for (const int since : {0, 200}) {
+    for (const int every : {1, 10, 50}) {
+      CAPTURE(since);
+      CAPTURE(every);
+      QueuedJob job{.ranks = 3, .steps = 500, .read_every = every};
+      job.change = [&](int rank, int step, QueuedStep& s) {
+        s.host = 1;
+        s.gpu = 10;
+        s.asleep = rank == 1 && step >= since ? 24 : 20;
+      };
+      const SpeedReport report = analysed(tests::simulate(job));
+      REQUIRE_FALSE(report.findings.empty());
+      const model::SpeedFinding& first = report.findings.front();
+      CAPTURE(first.sentence);
+      CHECK(first.ranks.brief() == "1");
+      CHECK(first.lost_s * 1e3 == doctest::Approx(4).epsilon(0.3));
+      check_sum(report);
+    }
+  }
+}
+
+TEST_CASE("step clock: hosts that differ by little, and are the limit, are no finding") {
+  for (const int every : {10, 50}) {
+    CAPTURE(every);
+    QueuedJob job{.ranks = 2, .steps = 500, .read_every = every};
+    job.change = [&](int rank, int, QueuedStep& s) {
+      s.host = 1;
+      s.gpu = 10;
+      s.asleep = rank == 1 ? 20.5 : 20;
+    };
+    const SpeedReport report = analysed(tests::simulate(job));
+    CAPTURE(report.findings.empty() ? "" : report.findings.front().sentence);
+    CHECK(report.findings.empty());
+  }
+}
+
 TEST_CASE("step clock: a spell of slow steps is told with its begin and its end") {
   for (const int every : {1, 10, 50}) {
     CAPTURE(every);
