@@ -90,6 +90,7 @@ Scene::Scene(const Facts& f)
       endings(endings_of(f.run)),
       call_fault(fault_in(with_places(waited_for(f.collectives, ranks), ranks), f.run)),
       silent_mismatch(find_silent_mismatch(f.mismatch.empty() ? f.collectives : f.mismatch)) {
+  call_fault = from_origin(std::move(call_fault), silent_mismatch);
   set_apart();
 }
 

@@ -120,16 +120,21 @@ std::optional<CallFinding> find_open_fault(const CollectiveFacts& facts) {
 
 }  // namespace
 
+std::optional<CallFinding> from_origin(std::optional<CallFinding> open,
+                                       const std::optional<CallFinding>& silent) {
+  if (!open || !silent || silent->collective.source != CallSource::nccl) {
+    return open;
+  }
+  // All calls after the one that was wrong are shifted, and do not tell whose it was.
+  const bool unclear = is_mismatch(open->fault) && open->tie && !silent->accused.empty() &&
+                       silent->collective.ranks == open->collective.ranks;
+  return unclear || open->fault >= CallFault::not_launched ? silent : std::move(open);
+}
+
 std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
   auto open = find_open_fault(facts);
-  // NCCL may let different calls meet, and hang in a later one.
-  if (open && open->fault >= CallFault::not_launched) {
-    auto silent = find_silent_mismatch(facts);
-    if (silent && silent->collective.source == CallSource::nccl) {
-      return silent;
-    }
-  }
-  return open;
+  const bool may_be_late = open && (open->tie || open->fault >= CallFault::not_launched);
+  return may_be_late ? from_origin(std::move(open), find_silent_mismatch(facts)) : std::move(open);
 }
 
 namespace {

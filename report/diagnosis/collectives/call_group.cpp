@@ -1,5 +1,7 @@
 #include "report/diagnosis/collectives/call_group.h"
 
+#include "report/diagnosis/collectives/departures.h"
+
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -205,6 +207,12 @@ const CollectiveCall* call_at(const Member& member, uint64_t sequence) {
   const auto it = std::find_if(calls.rbegin(), calls.rend(),
                                [&](const CollectiveCall& c) { return c.sequence == sequence; });
   return it == calls.rend() ? nullptr : &*it;
+}
+
+const CollectiveCall* shape_at(const Member& member, uint64_t sequence) {
+  const CollectiveCall* call = call_at(member, sequence);
+  const bool overwritten = call == nullptr && member.comm != nullptr && sequence <= member.comm->called;
+  return overwritten && member.record != nullptr ? recorded(*member.record, member.comm->id, sequence) : call;
 }
 
 bool is_done(const Member& member, uint64_t sequence) {

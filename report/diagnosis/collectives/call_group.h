@@ -43,6 +43,9 @@ std::vector<CallGroup> line_up(const model::CollectiveFacts& facts, model::CallS
 bool stands_in(const model::CollectiveCall& call);
 // The record of a call; null if the rank has not made the call yet or the record was overwritten.
 const model::CollectiveCall* call_at(const Member& member, uint64_t sequence);
+// The same, or the shape of the call in the rank's lanes where the record was overwritten: a rank whose host
+// runs ahead has called much since. The number, stage and age of a shape say nothing.
+const model::CollectiveCall* shape_at(const Member& member, uint64_t sequence);
 // Unknown if both are false.
 bool is_done(const Member& member, uint64_t sequence);
 // The rank has entered the call and is known not to have finished it.

@@ -76,8 +76,10 @@ std::vector<CalledBy> rows_at(const CallGroup& group, uint64_t sequence, bool by
   std::vector<CalledBy> rows;
   RankSet absent;
   for (const Member& m : group.members) {
-    if (const model::CollectiveCall* call = call_at(m, sequence)) {
-      add_row_of_stage(rows, row_of(group, m.rank, *call), by_stage);
+    if (const model::CollectiveCall* call = shape_at(m, sequence)) {
+      CalledBy row = row_of(group, m.rank, *call);
+      row.sequence = sequence;
+      add_row_of_stage(rows, std::move(row), by_stage);
     } else if (m.called() < sequence) {
       absent.insert(m.rank);
     }

@@ -93,11 +93,6 @@ Call place_of_call(const model::RankCollectives& rank, const std::string& comm, 
   return {};
 }
 
-const CollectiveCall* recorded(const model::RankCollectives& rank, const std::string& comm, uint64_t number) {
-  const Call found = place_of_call(rank, comm, number);
-  return found.kind != nullptr ? &found.kind->call : nullptr;
-}
-
 // Whether the call before this one has this communicator and number, too.
 bool follow_the_same(const Call& a, const Call& b) {
   if (a.at == 0 || b.at == 0) {
@@ -192,6 +187,11 @@ bool same_departure(const Departed& a, const Departed& b) {
 }
 
 }  // namespace
+
+const CollectiveCall* recorded(const model::RankCollectives& rank, const std::string& comm, uint64_t number) {
+  const Call found = place_of_call(rank, comm, number);
+  return found.kind != nullptr ? &found.kind->call : nullptr;
+}
 
 bool is_majority(size_t part, size_t all) {
   return all >= kMajority && part * 100 >= all * kMajorityPercent;

@@ -42,7 +42,7 @@ CallFault fault_of(Difference what) {
 std::vector<RankSet> sides_of(const CallGroup& group, uint64_t sequence, Difference what) {
   std::map<std::string, RankSet> by_value;
   for (const Member& m : group.members) {
-    const CollectiveCall* call = call_at(m, sequence);
+    const CollectiveCall* call = shape_at(m, sequence);
     const std::string value = call != nullptr ? compared_value(*call, what) : kAnyValue;
     if (value != kAnyValue) {
       by_value[value].insert(m.rank);

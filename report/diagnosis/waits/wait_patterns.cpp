@@ -169,6 +169,13 @@ constexpr NativePattern kNative[] = {
     {"gomp_team_barrier_wait", WaitKind::lock, later("thread of OpenMP")},
     {"gomp_barrier_wait", WaitKind::lock, later("thread of OpenMP")},
     {"__kmp_", WaitKind::lock, later("thread of OpenMP")},
+    // A launch returns at once, unless the queue of the stream is full or the kernel has to be loaded first.
+    {"cudaLaunchKernel", WaitKind::gpu, later("GPU queue")},
+    {"cudaGraphLaunch", WaitKind::gpu, later("GPU queue")},
+    {"cuLaunchKernel", WaitKind::gpu, later("GPU queue")},
+    {"cuGraphLaunch", WaitKind::gpu, later("GPU queue")},
+    {"hipLaunchKernel", WaitKind::gpu, later("GPU queue")},
+    {"cudaFree", WaitKind::gpu, later("GPU synchronize")},
     {"cudaStreamSynchronize", WaitKind::gpu, later("GPU synchronize")},
     {"cudaDeviceSynchronize", WaitKind::gpu, later("GPU synchronize")},
     {"cudaEventSynchronize", WaitKind::gpu, later("GPU synchronize")},

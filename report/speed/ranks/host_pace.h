@@ -5,14 +5,11 @@
 #include "report/speed/steps/rank_steps.h"
 
 #include <cstdint>
-#include <vector>
 
 namespace xpurun::report {
 
-// By step of the rank, in ns, at most the duration of the step; 0: nothing is known. In blocks of steps, the
-// usual duration of the host's steps where they are shorter than those of the GPU, else the time in which no
-// thread of the process used a CPU: PyTorch uses one while it waits for a GPU. Empty for a rank without a GPU,
-// and where the waits of the host are not known to use a CPU (JAX).
-std::vector<int64_t> host_pace(const RankSteps& rank);
+// At least, in ns: the time of the step in which no thread of the process used a CPU, because PyTorch uses one
+// while it waits for a GPU. 0: nothing is known, such as without a GPU, or of JAX, which waits without a CPU.
+int64_t host_pace_ns(const RankSteps& rank, const StepRecord& step);
 
 }  // namespace xpurun::report

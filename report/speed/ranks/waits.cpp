@@ -236,10 +236,8 @@ void begin_together(JobSteps& job, const Gatherings& gatherings) {
 
 // A GPU that waits for another rank while its own host is not ready loses nothing.
 void keep_pace(RankSteps& rank) {
-  const std::vector<int64_t> pace = host_pace(rank);
-  for (size_t i = 0; i < pace.size(); ++i) {
-    StepRecord& step = rank.steps[i];
-    const int64_t no_wait = std::max<int64_t>(step.wait_ns + pace[i] - working_ns(step), 0);
+  for (StepRecord& step : rank.steps) {
+    const int64_t no_wait = std::max<int64_t>(step.wait_ns + host_pace_ns(rank, step) - working_ns(step), 0);
     step.wait_ns -= no_wait;
     step.overlapped_ns = std::max<int64_t>(step.overlapped_ns - no_wait, 0);
   }
