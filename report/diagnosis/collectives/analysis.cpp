@@ -125,15 +125,18 @@ std::optional<CallFinding> from_origin(std::optional<CallFinding> open,
   if (!open || !silent || silent->collective.source != CallSource::nccl) {
     return open;
   }
-  // All calls after the one that was wrong are shifted, and do not tell whose it was.
-  const bool unclear = is_mismatch(open->fault) && open->tie && !silent->accused.empty() &&
-                       silent->collective.ranks == open->collective.ranks;
-  return unclear || open->fault >= CallFault::not_launched ? silent : std::move(open);
+  // All calls after the one that was wrong are shifted, and do not tell whose it was. NCCL has at least as
+  // many calls as torch.
+  const bool earlier = silent->collective.sequence < open->collective.sequence;
+  const bool shifts = is_mismatch(open->fault) && !silent->accused.empty() &&
+                      silent->collective.ranks == open->collective.ranks &&
+                      (earlier || (open->tie && open->accused.empty()));
+  return shifts || open->fault >= CallFault::not_launched ? silent : std::move(open);
 }
 
 std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
   auto open = find_open_fault(facts);
-  const bool may_be_late = open && (open->tie || open->fault >= CallFault::not_launched);
+  const bool may_be_late = open && (is_mismatch(open->fault) || open->fault >= CallFault::not_launched);
   return may_be_late ? from_origin(std::move(open), find_silent_mismatch(facts)) : std::move(open);
 }
 

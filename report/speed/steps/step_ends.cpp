@@ -255,6 +255,12 @@ StepEnds from_calls(std::vector<SequenceCall> calls, uint32_t thread, size_t lea
   return out;
 }
 
+bool has_places(const RankSpans& all, uint32_t thread) {
+  return std::all_of(all.spans.begin(), all.spans.end(), [thread](const Span& span) {
+    return span.stage != Stage::communication || span.thread != thread || span.group == 0 || span.place != 0;
+  });
+}
+
 enum class WantedCalls { all, mpi_collectives };
 std::vector<SequenceCall> called(const RankSpans& all, uint32_t thread, WantedCalls wanted) {
   std::vector<SequenceCall> out;
@@ -292,7 +298,8 @@ StepEnds find_step_ends(const RankSpans& spans, const RankRecord& rank) {
   // call is known, one collective that repeats is a step.
   StepEnds found = from_calls(called(spans, thread, WantedCalls::mpi_collectives), thread, 1);
   if (found.source == StepSource::none) {
-    found = any ? from_calls(called(spans, thread, WantedCalls::all), thread) : from_collectives(rank);
+    const size_t least = has_places(spans, thread) ? 1 : 2;
+    found = any ? from_calls(called(spans, thread, WantedCalls::all), thread, least) : from_collectives(rank);
   }
   if (StepEnds replays = found.source == StepSource::none ? from_replays(rank) : StepEnds{};
       replays.source != StepSource::none) {

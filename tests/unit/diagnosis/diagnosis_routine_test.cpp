@@ -138,6 +138,64 @@ TEST_CASE("of two ranks the one that does what it never did before is named") {
   CHECK(v.ranks == RankSet{1});
 }
 
+// DDP calls all_reduce in C++, which torch's record does not have. The host of the other rank has run ahead,
+// so that its record no longer has the call that met the lone one.
+TEST_CASE("a lone call beside DDP's is a departure, also if the other rank has called much since") {
+  for (const model::CollectiveCall& lone : {operation("barrier", 18), all_reduce(1, 18)}) {
+    CAPTURE(lone.op);
+    Calls calls;
+    for (const base::Rank r : {0, 1}) {
+      steps(calls, r, kNcclPair, kStep, 40);
+    }
+    calls.enters(0, kNcclPair, lone).reaches(0, kNcclPair, CallStage::launched);
+    for (int i = 0; i < 20; ++i) {
+      for (const model::CollectiveCall& call : kStep) {
+        calls.enters(1, kNcclPair, call).reaches(1, kNcclPair, CallStage::launched);
+      }
+    }
+    calls.comm(0, kRoutinePair);
+    calls.comm(1, kRoutinePair);
+    calls.enters(0, kRoutinePair, lone);
+    const Verdict v = hang(calls, 2);
+    CAPTURE(v.sentence);
+    CHECK(v.ranks == RankSet{0});
+    CHECK(v.collective.source == CallSource::nccl);
+    CHECK(v.collective.departure != Departure::none);
+    CHECK(v.sentence.find("call 81 ") != std::string::npos);
+  }
+}
+
+// A layer that one rank left out shifts all its later calls, which NCCL let meet those of the other rank.
+TEST_CASE("of shifted calls, the one that shifted them is named") {
+  const std::vector<model::CollectiveCall> layers = {
+      operation("all_gather", 34, 100), operation("all_gather", 34, 200), operation("all_gather", 34, 300)};
+  const Group torch{.members = {0, 1}};
+  Calls calls;
+  for (const Group& group : {torch, kNcclPair}) {
+    for (const base::Rank r : {0, 1}) {
+      steps(calls, r, group, layers, 20);
+      if (r == 1) {
+        calls.finishes(1, group, layers[0]).finishes(1, group, layers[2]);
+      } else {
+        steps(calls, 0, group, layers, 1);
+      }
+      steps(calls, r, group, layers, 3);
+    }
+  }
+  for (const base::Rank r : {0, 1}) {
+    calls.comm(r, kNcclPair).done = 70;
+    calls.comm(r, torch).done_known = false;
+    calls.comm(r, torch).done = 0;
+    for (model::CollectiveCall& call : calls.comm(r, torch).calls) {
+      call.stage = CallStage::launched;
+    }
+  }
+  const Verdict v = hang(calls, 2);
+  CAPTURE(v.sentence);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("call 62 ") != std::string::npos);
+}
+
 TEST_CASE("what neither past nor others tell is a tie") {
   // Both do something new.
   Calls both;

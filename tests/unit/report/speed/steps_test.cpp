@@ -188,6 +188,20 @@ TEST_CASE("the sequence of collectives tells the step if nothing else does") {
   CHECK((ends.boundaries[0] - 1'000'000'000) % 60'000'000 == 53'000'000);
 }
 
+TEST_CASE("one collective of a known line is a step") {
+  for (const bool known : {true, false}) {
+    CAPTURE(known);
+    Program p;
+    for (int i = 0; i < 40; ++i) {
+      p.gap(30).span(Stage::communication, 10, 5, 3, 100);
+      p.file().spans.back().place = known ? p.file().spans.back().place : 0;
+    }
+    const StepEnds ends = p.ends();
+    CHECK(ends.source == (known ? StepSource::collectives : StepSource::none));
+    CHECK((!known || all_are(lengths(ends), 40)));
+  }
+}
+
 TEST_CASE("one collective of MPI that repeats is a step, whatever messages lie between") {
   Program p;
   p.file().names.insert(p.file().names.end(), {"MPI_Allreduce", "MPI_Send", "world 0>1"});
@@ -283,9 +297,9 @@ TEST_CASE("no stable step") {
   CHECK(p.ends().source == StepSource::none);
   CHECK_FALSE(p.ends().why.empty());
   CHECK(steps_of(p.input, 100).steps.empty());
-  Program same;
+  Program same;  // at places that are not known
   for (int i = 0; i < 100; ++i) {
-    same.span(Stage::communication, 10, 5, 3, 64).gap(1);
+    same.span(Stage::communication, 10, 5, 0, 64).gap(1);
   }
   CHECK(same.ends().source == StepSource::none);
 }
