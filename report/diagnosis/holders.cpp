@@ -139,6 +139,9 @@ std::string thread_lock_words(const RankView& v) {
   const ThreadStack* owner = v.thread->lock.kind == "lock" && acquires_lock(*v.thread)
                                  ? thread_of(*v.stacks, v.thread->lock.tid)
                                  : nullptr;
+  if (owner == v.thread) {
+    return tr(": it waits for a lock that it holds itself");
+  }
   const bool waits = std::find(v.in_acquire.begin(), v.in_acquire.end(), owner) != v.in_acquire.end();
   return owner == nullptr || waits
              ? std::string()
@@ -398,6 +401,9 @@ std::string holder_advice(const Scene& scene, const RankView& v, const ProcessSt
            : mutex_owner(*v.stacks, *owner) == v.thread
                ? tr("take the locks in the same order in all threads")
                : tr("find out why {} does not unlock the mutex", thread_words(*owner));
+  }
+  if (v.holds_its_own_lock()) {
+    return tr("give the lock back before it is taken again, or make it a threading.RLock");
   }
   if (waits_for_file(v)) {
     return tr("find out why the lock on {} is not released", base::sanitize(v.thread->lock.path));

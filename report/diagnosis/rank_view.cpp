@@ -54,7 +54,8 @@ bool is_busy(const RankView& v) {
     return true;
   }
   // The rank waits for its own threads, which work.
-  if ((v.waits_locally() || v.gil_holder != nullptr) && v.seen->cpu_share >= kBusyCpuShare) {
+  if ((v.waits_locally() || v.gil_holder != nullptr) && v.seen->cpu_share >= kBusyCpuShare &&
+      !v.holds_its_own_lock()) {
     return true;
   }
   return v.moved;

@@ -45,6 +45,10 @@ struct RankView {
 
   bool cut_off() const { return full_pipe != nullptr || full_program != nullptr; }
   bool waits_locally() const { return wait && !waits_for_peers(wait->kind); }
+  // Of Python: no other thread can end the wait.
+  bool holds_its_own_lock() const {
+    return thread != nullptr && thread->lock.kind == "lock" && thread->lock.tid == thread->tid;
+  }
 };
 
 // The frames of a crashed thread without those of the preload library's own handler, which lie innermost if

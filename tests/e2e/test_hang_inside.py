@@ -95,6 +95,19 @@ if __name__ == "__main__":
     consume(queue)
 """
 
+OWN = """
+import threading
+lock = threading.Lock()
+
+def load(key):
+    return get(key - 1)
+
+def get(key):
+    with lock:
+        return load(key) if key else 0
+
+get(3)
+"""
 HELD = """
 import queue, threading, time
 lock, work = threading.Lock(), queue.Queue()
@@ -161,6 +174,12 @@ class HangInside(xpurun_test.Case):
         verdict, detail = self.hang(HELD)
         self.assertRegex(verdict["sentence"], r"for a lock in train .*: thread \d+ \(\w+\) holds the lock, in "
                                               r"save_all \(<string>:7", detail)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "the holder is known from CPython 3.11 on")
+    def test_a_lock_that_the_thread_holds_itself(self):
+        verdict, detail = self.hang(OWN)
+        self.assertRegex(verdict["sentence"], r"for a lock in get .*: it waits for a lock that it holds itself", detail)
+        self.assertIn("RLock", verdict["next_text"], detail)
 
     def test_a_prompt_and_a_program_that_read_the_standard_input(self):
         """What nobody answers may rightly wait for a person, so these are stalls at most."""

@@ -60,10 +60,13 @@ bool had_ended(const Scene& scene, base::Pid pid) {
 }
 
 // With NCCL, only rank 0 and those that have not reached its store wait in init_process_group. The others
-// wait in their first call of all ranks.
+// wait in their first call of all ranks, which torch's record does not have if DDP makes it in C++.
 bool is_in_first_call(const model::RankCollectives& r, int size) {
-  return r.joining.empty() && r.communicators.size() == 1 && r.communicators.front().size == size &&
-         r.communicators.front().called == 1 && r.communicators.front().launched == 0;
+  const auto is_first = [size](const model::Communicator& c) {
+    return c.size == size && c.called <= 1 && c.launched == 0;
+  };
+  return r.joining.empty() && !r.communicators.empty() &&
+         std::all_of(r.communicators.begin(), r.communicators.end(), is_first);
 }
 
 // Empty unless all ranks that are known wait there, or in their first call.

@@ -234,7 +234,7 @@ std::vector<RawFrame> holding_frames(const PySnapshot& snapshot, const std::vect
 std::vector<ThreadLock> read_thread_locks(RemoteMemory& memory, const Offsets& offsets,
                                           const PySnapshot& snapshot, base::MonoNs deadline) {
   std::vector<ThreadLock> out;
-  if (offsets.minor < 11 || snapshot.threads.size() < 2) {
+  if (offsets.minor < 11) {
     return out;
   }
   LockReader reader(memory, offsets, snapshot);
@@ -253,6 +253,10 @@ std::vector<ThreadLock> read_thread_locks(RemoteMemory& memory, const Offsets& o
     }
     if (const Addr lock = reader.about_to_take(frames.front()); lock != 0) {
       wanted[thread.thread_id] = lock;
+      const std::vector<Addr> outside = reader.entered({frames.begin() + 1, frames.end()});
+      if (std::find(outside.begin(), outside.end(), lock) != outside.end()) {
+        out.push_back({.waiter = thread.thread_id, .holder = thread.thread_id});
+      }
     }
   }
   for (const auto& [waiter, lock] : wanted) {

@@ -56,7 +56,14 @@ TEST_CASE("who should be there: a rank that was never started") {
   CHECK_MESSAGE(v.sentence.find("rank 3 of 4 was never started; ranks 0-2 have waited for it in "
                                 "init_process_group (train.py:3)") != std::string::npos,
                 v.sentence);
+  // Or in a call that DDP makes in C++.
+  passed.facts.collectives.ranks.back().communicators.front().called = 0;
+  passed.facts.collectives.ranks.back().communicators.front().calls.clear();
+  v = diagnose(passed.facts);
+  CHECK(v.id == "hang.not_joined");
+  CHECK(v.ranks == RankSet{3});
   // A rank that has finished a call was in a group of all.
+  passed.facts.collectives.ranks.back().communicators.front().called = 1;
   passed.facts.collectives.ranks.back().communicators.front().launched = 1;
   CHECK(diagnose(passed.facts).id != "hang.not_joined");
   // A process without a rank has raised before.
