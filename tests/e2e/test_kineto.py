@@ -49,6 +49,9 @@ class Kineto(xpurun_test.Case):
         self.assertEqual((told["a"]["ranks"], told["b"]["ranks"]), ("0-1", "0-1"))
         slower = {(m["kind"], m["judgement"]) for m in told["metrics"] if m["judgement"] != "same"}
         self.assertIn(("skew", "slower"), slower, told["metrics"])
+        (kernel,) = [m for m in told["metrics"] if m["kind"] == "kernel"]
+        self.assertEqual((kernel["name"], round(kernel["a_s"], 4), round(kernel["b_s"], 4)),
+                         ("sm90_xmma_gemm_bf16", 0.006, 0.008))
 
     def test_query(self):
         def rows(sql):
