@@ -49,7 +49,7 @@ class SpanFileParser {
         inferred_.insert(static_cast<uint32_t>(in.below(out_.names.size())));
         return in.ok();
       case records::kBackend:
-        return backend(in.below(out_.names.size()), in.ok());
+        return backend(in);
       case records::kLostSpans:
         out_.lost += in.varint();
         return in.ok();
@@ -59,11 +59,13 @@ class SpanFileParser {
   }
 
  private:
-  bool backend(uint64_t name, bool ok) {
-    if (ok) {
-      out_.backend = out_.names[name];
+  bool backend(Fields in) {
+    const uint64_t name = in.below(out_.names.size());
+    if (!in.ok()) {
+      return false;
     }
-    return ok;
+    out_.backend = out_.names[name];
+    return true;
   }
 
   bool span(uint8_t tag, Fields in) {
