@@ -8,6 +8,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
+
 namespace xpurun::launcher {
 
 int status_of(const report::SpeedOfRun& speed) {
@@ -45,6 +48,15 @@ base::Result<report::SpeedOfRun> read_run_speed(const std::vector<std::string>& 
              "their stacks, hangs and deaths, but not their steps",
              started == 1 ? base::cli_text("a process") : base::cli_text("{} processes", started)),
          .hint = "run the job again, and while it runs: xpurun record --run latest --workers"});
+  }
+  std::error_code ec;
+  if (std::filesystem::is_regular_file(operands.front(), ec)) {
+    return base::fail(
+        {.what = base::cli_text("{} has no work of a GPU, no collective and no step",
+                                base::sanitize(operands.front())),
+         .id = "E-NO-DATA",
+         .cause = base::cli_text("the time line and the table spans of queries have its events"),
+         .hint = fmt::format("xpurun timeline {}", base::shell_quote(operands.front()))});
   }
   return base::fail(
       {.what = base::cli_text("the run holds no spans and no timed calls"),

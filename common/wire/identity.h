@@ -38,4 +38,11 @@ inline constexpr IdentityVariables kIdentityVariables[] = {
     {IdentityKind::pmi, "PALS_RANKID", "PALS_LOCAL_RANKID", "", "", false, false, true},
 };
 
+// Programs that run between a launcher and the rank, with the environment of the rank already set.
+inline constexpr const char* kWrapperPrograms[] = {
+    "ash",  "bash",    "busybox", "csh",     "dash",  "env",    "fish",    "gdb",      "ksh",
+    "mksh", "nice",    "nohup",   "nsys",    "sh",    "stdbuf", "strace",  "setsid",   "sudo",
+    "tcsh", "taskset", "time",    "timeout", "xargs", "zsh",    "numactl", "valgrind",
+};
+
 }  // namespace xpurun::wire

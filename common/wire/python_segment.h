@@ -18,7 +18,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kPythonSegmentMagic = 0x3159'5050'4e52'5058;  // "XPRNPPY1"
-inline constexpr uint32_t kPythonSegmentVersion = 8;
+inline constexpr uint32_t kPythonSegmentVersion = 9;
 
 inline constexpr uint32_t kTorchGroups = 64;
 inline constexpr uint32_t kTorchCollectives = 256;  // latest calls kept per group
@@ -85,7 +85,8 @@ struct TorchGroup {
   uint64_t left;            // number of these that have returned
   uint64_t point_to_point;  // number of calls; the newest is at index (point_to_point - 1) %
                             // kTorchPointToPoint
-  uint64_t reserved;
+  TextRef backend;          // "gloo"; if devices have several: "cpu:gloo,cuda:nccl"
+  uint32_t reserved;
   TorchCall collectives[kTorchCollectives];  // call n is at index n % kTorchCollectives
   TorchCall others[kTorchPointToPoint];
 };

@@ -321,6 +321,10 @@ std::optional<GroupMember> default_group(const PythonSegment& memory) {
   return rank < 0 ? std::nullopt : std::optional(GroupMember{rank, static_cast<int>(members.size())});
 }
 
+std::string default_backend(const PythonSegment& memory) {
+  return memory.groups == 0 ? "" : text_at(memory, memory.group[0].backend);
+}
+
 std::optional<model::GpuMemory> gpu_memory_in(const PythonSegment& memory, base::MonoNs now) {
   constexpr double kFreshS = 15;
   const uint64_t at = memory.gpu_memory_ns;

@@ -95,6 +95,8 @@ struct GroupMember {
   int size = 0;
 };
 std::optional<GroupMember> default_group(const wire::PythonSegment& memory);
+// The backend of that group; empty: unknown.
+std::string default_backend(const wire::PythonSegment& memory);
 // GPU memory of the process, if its latest sample is not older than a few seconds.
 std::optional<model::GpuMemory> gpu_memory_in(const wire::PythonSegment& memory, base::MonoNs now);
 // Reads the groups of a segment, whose content is untrusted.

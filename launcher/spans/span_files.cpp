@@ -28,6 +28,7 @@ void SpanFiles::add(const SpanSource& who, std::span<const model::Span> spans, u
       open->encoder.lost(lost - files.lost);
       files.lost = lost;
     }
+    open->encoder.backend(who.backend);
     model::Span renamed = span;
     renamed.name = open->encoder.name(who.names[span.name]);
     renamed.place = open->encoder.name(who.names[span.place]);

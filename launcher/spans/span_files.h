@@ -24,6 +24,7 @@ struct SpanSource {
   int local_rank = -1;
   std::string host;
   uint64_t process = 0;                   // distinguishes successive processes with one pid
+  std::string backend;                    // of torch's default process group; empty: unknown
   const std::vector<std::string>& names;  // of the indexes in the spans
 };
 

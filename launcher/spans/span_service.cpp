@@ -177,6 +177,7 @@ bool SpanService::drain(base::Pid pid, base::MonoNs now) {
                        .local_rank = p->record.local_rank,
                        .host = host_,
                        .process = view.number << 32 | mpi.number,
+                       .backend = view.memory == nullptr ? "" : default_backend(*view.memory),
                        .names = reader.spans.names()};
   write(who, reader, std::move(spans));
   files_.add(who, calls.others);

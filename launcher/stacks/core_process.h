@@ -16,7 +16,8 @@ struct CoreProcess {
 };
 
 // Sets host, rank and role of each process from its environment. A Python process with the environment of a
-// rank is the rank, unless its parent is among the processes and is that rank: then it is a worker.
+// rank is the rank, unless its parent is among the processes and is that rank: then it is a worker. Where
+// none of the processes with a rank is in Python, the outermost one that is no shell is the rank.
 void identify(std::vector<CoreProcess>& processes);
 
 }  // namespace xpurun::launcher

@@ -1,5 +1,6 @@
 #include "preload/process/process_kind.h"
 
+#include "common/wire/identity.h"
 #include "preload/process/rank_identity.h"
 
 #include <dlfcn.h>
@@ -9,13 +10,6 @@
 namespace xpurun::preload {
 
 namespace {
-
-// Programs that run between a launcher and the rank, with the environment of the rank already set.
-constexpr const char* kWrappers[] = {
-    "ash",  "bash",    "busybox", "csh",     "dash",  "env",    "fish",    "gdb",      "ksh",
-    "mksh", "nice",    "nohup",   "nsys",    "sh",    "stdbuf", "strace",  "setsid",   "sudo",
-    "tcsh", "taskset", "time",    "timeout", "xargs", "zsh",    "numactl", "valgrind",
-};
 
 bool has_python() {
   const bool found = dlsym(RTLD_DEFAULT, "Py_GetVersion") != nullptr;
@@ -28,7 +22,7 @@ bool has_python() {
 bool is_wrapper() {
   ProgramPath path;
   const char* name = program_name(path);
-  for (const char* wrapper : kWrappers) {
+  for (const char* wrapper : wire::kWrapperPrograms) {
     if (strcmp(name, wrapper) == 0) {
       return true;
     }

@@ -189,6 +189,7 @@ class Recorder:
         self.pack_group(segment.memory, at, 1, rank, len(members), self.text(data),
                         self.text("%016x.%d" % (value, number)), self.text(name),
                         0 if description in ("", "undefined") else self.text(description), 0)
+        self.pack_4(segment.memory, at + 56, self.text(tables["backend_text"](backends)))
         self.slots += 1
         self.pack_4(segment.memory, 16, self.slots)
         return Group(at, self.slots, members, backends)

@@ -117,6 +117,12 @@ def backends_of(c10d, group):
     return {device: backend for device, _, backend in pairs}
 
 
+def backend_text(backends):
+    """"gloo", or "cpu:gloo,cuda:nccl"."""
+    names = set(backends.values())
+    return names.pop() if len(names) == 1 else ",".join("%s:%s" % pair for pair in sorted(backends.items()))
+
+
 def return_ends(backend, device):
     """Whether the return of a blocking call means that the operation has ended. NCCL's calls return once the operation
     is queued on the GPU."""

@@ -77,13 +77,13 @@ RankRecord RankFiles::read_rank(base::Rank rank, const std::vector<Part>& parts,
     if (kinds == Kinds::events && part.file.path.ends_with(model::kSpanFileSuffix)) {
       continue;
     }
-    bool complete = true;
-    if (const auto added = add_to_record(record, part.file, part.owner, complete); !added) {
+    std::string damage;
+    if (const auto added = add_to_record(record, part.file, part.owner, damage); !added) {
       notes_.push_back(base::to_line(added.error()));
       continue;
     }
-    if (!complete) {
-      notes_.push_back(fmt::format("{}: the end is missing or damaged", part.file.path));
+    if (!damage.empty()) {
+      notes_.push_back(fmt::format("{}: {}", part.file.path, damage));
     }
   }
   if (const model::EventFileHeader* header = header_of(record)) {

@@ -37,8 +37,9 @@ MetricKind kind_of(const OperationSamples& of) {
       return MetricKind::memory;
     case OperationKind::program_call:
       return MetricKind::program_call;
-    case OperationKind::launch:
     case OperationKind::kernel:
+      return MetricKind::kernel;
+    case OperationKind::launch:
       break;
   }
   return MetricKind::delay;

@@ -129,6 +129,8 @@ std::string metric_words(MetricKind kind, const std::string& name) {
       return base::tr("the skew of the ranks at {}", name);
     case MetricKind::delay:
       return base::tr("the start of a matmul after its call");
+    case MetricKind::kernel:
+      return base::tr("the kernel {}", name);
     case MetricKind::memory:
     case MetricKind::program_call:
       break;

@@ -66,6 +66,10 @@ Counter& Activity::counter(std::string_view name, std::string_view unit) {
              : counters.emplace_back(Counter{.name = std::string(name), .unit = std::string(unit)});
 }
 
+std::string damage_of(const Activity& activity) {
+  return activity.complete ? "" : activity.damage.empty() ? std::string(kEndMissing) : activity.damage;
+}
+
 void put_in_order(Activity& activity, Equal equal) {
   for (Counter& counter : activity.counters) {
     std::stable_sort(counter.samples.begin(), counter.samples.end(),

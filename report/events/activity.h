@@ -125,6 +125,7 @@ struct Activity {
   base::Pid pid = 0;
   std::string host;
   std::string gpu;
+  std::string backend;  // of torch's default process group: "gloo"; empty: unknown
   std::vector<Track> tracks;
   std::vector<Call> calls;
   std::vector<Slice> slices;
@@ -137,13 +138,17 @@ struct Activity {
   uint64_t lost = 0;            // events that found no room
   bool placed = false;          // begins are not recorded: calls follow those on which they depend
   bool complete = true;         // false if a file was damaged
-  std::string damage;           // what was left out; empty: what follows a place in a file
+  std::string damage;           // what was left out; empty: what follows a place in a file, damage_of()
 
   // Index of the track, which is added if new.
   uint32_t track(TrackKind kind, uint32_t number, std::string_view name = {});
   // The counter, which is added if new. Valid until the next call.
   Counter& counter(std::string_view name, std::string_view unit);
 };
+
+// What is missing of a file, in words; empty: nothing.
+inline constexpr std::string_view kEndMissing = "the end is missing or damaged";
+std::string damage_of(const Activity& activity);
 
 // What equal slices are.
 enum class Equal {

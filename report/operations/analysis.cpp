@@ -2,6 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/strings.h"
+#include "common/model/speed/kernel_name.h"
 #include "common/model/timing/op_names.h"
 #include "common/model/timing/peaks.h"
 #include "report/events/groups.h"
@@ -23,10 +24,11 @@ constexpr size_t kMostOfATable = 1024;
 constexpr size_t kShownRanks = 8;
 constexpr double kOutlierSpreads = 4;  // robust standard deviations of the ranks of a role
 constexpr double kLeastOutlier = 0.05;
-constexpr size_t kLeastForSpread = 4;  // ranks; fewer have no distribution
-constexpr int64_t kLeastCalls = 3;     // of a rank, for its median to count
-constexpr size_t kLeastSpread = 10;    // calls of a rank, for its quantiles to count
-constexpr size_t kMostDurations = 12;  // rows
+constexpr size_t kLeastForSpread = 4;     // ranks; fewer have no distribution
+constexpr int64_t kLeastCalls = 3;        // of a rank, for its median to count
+constexpr size_t kLeastSpread = 10;       // calls of a rank, for its quantiles to count
+constexpr size_t kMostDurations = 12;     // rows
+constexpr double kLeastOfKernels = 0.01;  // of the time of the GPUs' work, for a kernel to be compared
 constexpr size_t kMostLateRows = 24;
 constexpr size_t kMostLateColumns = 32;
 
@@ -457,6 +459,7 @@ std::string OperationAnalysis::sample_name(const OperationKey& key) const {
     case OperationKind::program_call:
       return key.type.empty() ? key.name : fmt::format("{} at {}", key.name, key.type);
     case OperationKind::kernel:
+      return model::kernel_name(key.name);
     case OperationKind::launch:
       break;
   }
@@ -467,11 +470,16 @@ std::vector<OperationSamples> OperationAnalysis::samples() const {
   std::map<std::pair<OperationKind, std::string>, Sum> sums;
   std::map<std::pair<OperationKind, std::string>, Sum> transfers;
   std::map<std::pair<OperationKind, std::string>, Sum> skews;
+  double all_s = 0;
   for (const auto& [key, number] : index_) {
-    if (key.kind == OperationKind::kernel) {
+    const bool gpu_work = key.kind != OperationKind::program_call && key.kind != OperationKind::launch;
+    all_s += gpu_work ? rows_[number].durations.total_s() : 0;
+  }
+  for (const auto& [key, number] : index_) {
+    const Row& row = rows_[number];
+    if (key.kind == OperationKind::kernel && row.durations.total_s() < kLeastOfKernels * all_s) {
       continue;
     }
-    const Row& row = rows_[number];
     const std::pair id{key.kind, sample_name(key)};
     Sum& to = sums[id];
     to.out.kind = key.kind;

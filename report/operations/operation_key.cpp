@@ -13,6 +13,9 @@ namespace xpurun::report {
 namespace {
 
 std::string types_of(const model::EventKey& key) {
+  if (key.dtype[0] == model::kNoType) {
+    return "";
+  }
   const std::string a = model::cuda_type_name(key.dtype[0]);
   const std::string b = model::cuda_type_name(key.dtype[1]);
   const std::string d = model::cuda_type_name(key.dtype[3]);
@@ -54,7 +57,7 @@ OperationKey key_of(const model::EventFile::Op& op, const model::EventCommunicat
     case wire::OpClass::collective:
       out.kind = OperationKind::collective;
       out.name = other ? function : model::collective_name(key);
-      out.type = other ? "" : model::nccl_type_name(key.dtype[0]);
+      out.type = other || key.dtype[0] == model::kNoType ? "" : model::nccl_type_name(key.dtype[0]);
       out.bucket = size_bucket(op.work);
       if (communicator != nullptr) {
         out.identity = communicator->identity;

@@ -122,6 +122,9 @@ bool is_own_code(const ProfileFrame& frame) {
 }
 
 std::string full_name(const ProfileFrame& frame) {
+  if (frame.function.starts_with("nn.Module: ")) {
+    return frame.function;
+  }
   std::string module = path_below_packages(frame.file);
   for (const std::string_view ending : {".py", "/__init__"}) {
     if (module.ends_with(ending)) {

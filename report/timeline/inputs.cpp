@@ -250,9 +250,7 @@ Activity read_source(const TraceSource& source, std::vector<base::Error>& proble
       problems.push_back(added.error());
     }
     if (!out.complete) {
-      problems.push_back(
-          {.what = fmt::format("{}: {}", files[i],
-                               out.damage.empty() ? "the end is missing or damaged" : out.damage)});
+      problems.push_back({.what = fmt::format("{}: {}", files[i], damage_of(out))});
       out.damage.clear();
     }
     out.complete = out.complete && was_complete;

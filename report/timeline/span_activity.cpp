@@ -81,6 +81,9 @@ void add_spans(Activity& activity, const model::SpanFile& file) {
                                     .name = base::sanitize(text_of(file, calls.name))});
   }
   add_load(activity, file);
+  if (!file.backend.empty()) {
+    activity.backend = base::sanitize(file.backend);
+  }
   activity.lost += file.lost;
   activity.complete = activity.complete && file.complete;
 }

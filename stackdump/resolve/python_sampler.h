@@ -14,7 +14,7 @@
 namespace xpurun::stackdump {
 
 struct SampledFrame {
-  std::string function;  // qualified from 3.11 on
+  std::string function;  // qualified from 3.11 on; "nn.Module: Linear" for the call of a module of torch
   std::string file;
   int line = 0;  // 1-based; 0: unknown
 };

@@ -1,5 +1,6 @@
 """A directory of torch.profiler's traces in every command that reads what ranks did."""
 
+import gzip
 import json
 import subprocess
 
@@ -48,6 +49,9 @@ class Kineto(xpurun_test.Case):
         self.assertEqual((told["a"]["ranks"], told["b"]["ranks"]), ("0-1", "0-1"))
         slower = {(m["kind"], m["judgement"]) for m in told["metrics"] if m["judgement"] != "same"}
         self.assertIn(("skew", "slower"), slower, told["metrics"])
+        (kernel,) = [m for m in told["metrics"] if m["kind"] == "kernel"]
+        self.assertEqual((kernel["name"], round(kernel["a_s"], 4), round(kernel["b_s"], 4)),
+                         ("sm90_xmma_gemm_bf16", 0.006, 0.008))
 
     def test_query(self):
         def rows(sql):
@@ -59,6 +63,25 @@ class Kineto(xpurun_test.Case):
                          [{"n": STEPS}])
         self.assertEqual(rows("SELECT DISTINCT stage FROM spans ORDER BY stage"),
                          [{"stage": "data"}, {"stage": "mark"}, {"stage": "optimizer"}])
+
+    def test_wrong_events_are_counted_and_named(self):
+        make_kineto.write(self.dir / "alone", world=1, compute_us=(6000,))
+        (path,) = (self.dir / "alone").iterdir()
+        trace = json.loads(gzip.decompress(path.read_bytes()))
+        trace["traceEvents"] += [{"ph": "X", "name": name, "ts": 5, "dur": -5} for name in ("first", "second")]
+        path.write_bytes(gzip.compress(json.dumps(trace).encode()))
+        for words in (("timeline", "-o", "x"), ("analyze",), ("diff", path), ("query", "--ask", "time")):
+            with self.subTest(words[0]):
+                done = subprocess.run([PROGRAM, *map(str, words), str(path)], capture_output=True, text=True,
+                                      timeout=60, cwd=self.dir)
+                self.assertIn("2 events are left out: first, second", done.stderr)
+
+    def test_events_that_are_nothing_to_analyze(self):
+        path = self.dir / "py-spy.json"
+        path.write_text(json.dumps([{"ph": "X", "name": "main", "ts": 5, "dur": 5}]))
+        done = subprocess.run([PROGRAM, "analyze", path.name], capture_output=True, text=True, timeout=60, cwd=self.dir)
+        self.assertIn("xpurun timeline py-spy.json", done.stderr)
+        self.assertEqual(self.xpurun("query", "SELECT name, seconds FROM spans", path.name).split()[-2], "main")
 
     def test_one_process_without_ranks(self):
         make_kineto.write(self.dir / "alone", world=1, compute_us=(6000,))

@@ -39,11 +39,46 @@ def main():
 main()
 """
 
+# The two functions of torch that a call of a module passes through. In the second one, `self` may be in a cell.
+MODULE = """
+class Module:
+    def __call__(self, x):
+        return self._wrapped_call_impl(x)
+    def _wrapped_call_impl(self, x):
+        return self._call_impl(x)
+    def _call_impl(self, x):
+        def inner():
+            return self.forward(x)
+        return inner()
+"""
+
+NET = """
+import time
+from torch.nn.modules.module import Module
+
+class Mlp(Module):
+    def forward(self, x):
+        end = time.perf_counter() + x
+        while time.perf_counter() < end:
+            pass
+
+class Net(Module):
+    def __init__(self):
+        self.mlp = Mlp()
+    def forward(self, x):
+        self.mlp(x)
+
+print("ready", flush=True)
+net = Net()
+while True:
+    net(0.01)
+"""
+
 
 class Record(xpurun_test.Case):
-    def start(self, python=sys.executable, **env):
+    def start(self, python=sys.executable, text=JOB, **env):
         script = self.dir / "job.py"
-        script.write_text(JOB)
+        script.write_text(text)
         process = subprocess.Popen([python, str(script)], stdout=subprocess.PIPE, text=True, cwd=self.dir,
                                    env=self.env(**env))
         self.started.append(process)
@@ -89,6 +124,21 @@ class Record(xpurun_test.Case):
                 self.assertAlmostEqual(shares["slow"], 0.75, delta=0.15)
                 self.assertAlmostEqual(shares["fast"], 0.25, delta=0.15)
                 self.assertNotIn("waits", shares)
+                process.kill()
+
+    def test_modules_of_torch_by_their_class(self):
+        folder = self.dir / "torch/nn/modules"
+        folder.mkdir(parents=True)
+        for package in ("torch", "torch/nn", "torch/nn/modules"):
+            (self.dir / package / "__init__.py").touch()
+        (folder / "module.py").write_text(MODULE)
+        found = [(version, python) for version, python in sorted(PYTHONS.items()) if python is not None]
+        for version, python in found if LONG else found[:1] + found[-1:]:
+            with self.subTest(version=version):
+                process = self.start(python, NET)
+                _, shares = self.shares("--pid", process.pid, "-d", "1s")
+                self.assertGreater(shares["nn.Module: Net"], 0.9)
+                self.assertGreater(shares["nn.Module: Mlp"], 0.9)
                 process.kill()
 
     def test_threads(self):

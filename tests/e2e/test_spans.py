@@ -124,7 +124,13 @@ dist.all_reduce(block, async_op=True).wait()
         env = self.env(PYTHONPATH=str(packages), RENDEZVOUS=str(self.dir / "ring-store"))
         result = self.run_xpurun("--", PYTHON, self.dir / "ring.py", env=env)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        spans = span_file.load(self.out / "ranks" / "0" / "spans-1.xsp")["spans"]
+        file = span_file.load(self.out / "ranks" / "0" / "spans-1.xsp")
+        self.assertEqual(file["backend"], "gloo")
+        self.run_xpurun("timeline", "--format", "chrome", "-o", self.dir / "json", self.out, out=False)
+        for rank in range(2):
+            trace = json.loads((self.dir / "json" / f"rank-{rank}.json").read_text())
+            self.assertEqual(trace["distributedInfo"], {"backend": "gloo", "rank": rank, "world_size": 2})
+        spans = file["spans"]
         waits = [s for s in spans if s["name"] == "Work.wait" and s["place"] == "ring.py:14 (<module>)"]
         self.assertEqual([(s["stage"], "group" in s) for s in waits], [("communication", False)])
         self.assertGreater(waits[0]["duration_ns"], 10**6)

@@ -152,6 +152,18 @@ class Cores(unittest.TestCase):
         self.assertEqual(names(self.stacks(core, "--symbols", f"{self.folder}/symbols")["threads"][0]),
                          names(again["threads"][0]))
 
+    def test_the_rank_of_a_cpp_program(self):
+        """RANK alone is enough."""
+        need("g++")
+        source, program = (os.path.join(self.folder, name) for name in ("abort.cpp", "simulate"))
+        with open(source, "w") as f:
+            f.write("#include <stdlib.h>\n__attribute__((noinline)) void fails() { abort(); }\n"
+                    "int main() { fails(); return 1; }\n")
+        subprocess.run(["g++", "-g", "-O0", "-o", program, source], check=True)
+        env = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "LOCAL_RANK")}
+        core, _ = kernel_core([program], self.folder, env={**env, "RANK": "6"})
+        self.assertRegex(xpurun("--core", core).stderr, r"rank 6 \(pid \d+, simulate\) died of SIGABRT in fails")
+
     def test_a_fault_in_a_thread_of_python(self):
         script = os.path.join(self.folder, "job.py")
         with open(script, "w") as f:

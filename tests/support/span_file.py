@@ -25,7 +25,7 @@ def span(tag, body, names, last):
 
 
 def load(path):
-    out = {"spans": [], "loads": [], "short_calls": [], "lost": 0}
+    out = {"spans": [], "loads": [], "short_calls": [], "lost": 0, "backend": ""}
     names, last, before = [""], {"end": 0, "thread": 0, "sequences": {}, "inferred": set()}, [0, 0, 0, 0]
     lost = [0, 0]
     for tag, body in frame(path, "xpurun.spans/1", out):
@@ -41,6 +41,8 @@ def load(path):
             out["loads"][-1] |= dict(zip(("throttled_ns", "stolen_ns"), lost))
         elif tag == 0x82:
             out["lost"] += body.varint()
+        elif tag == 0x88:
+            out["backend"] = names[body.varint()]
         elif tag == 0x84:
             last["inferred"].add(names[body.varint()])
         elif tag == 0x83:

@@ -26,11 +26,13 @@ enum class MetricKind {
   skew,        // from the first rank's arrival at a collective to the last one
   memory,
   program_call,  // of torch.distributed
+  kernel,        // also a CUDA graph
   delay,         // from the call of a matmul to its start on the GPU
 };
 template <>
-inline constexpr std::array<std::string_view, 10> kNames<MetricKind> = {
-    "step", "own", "stage", "matmul", "collective", "transfer", "skew", "memory", "program_call", "delay"};
+inline constexpr std::array<std::string_view, 11> kNames<MetricKind> = {
+    "step", "own",    "stage",        "matmul", "collective", "transfer",
+    "skew", "memory", "program_call", "kernel", "delay"};
 
 enum class Judgement {
   same,     // within the noise

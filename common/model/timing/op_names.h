@@ -23,6 +23,8 @@ uint16_t api_number(std::string_view function);
 // "AllReduce", "SendRecv" for a collective.
 std::string_view collective_name(const wire::OpKey& key);
 std::string_view collective_name(const EventKey& key);
+// The type of elements, of a call of which a foreign file does not tell it.
+inline constexpr uint8_t kNoType = 0xff;
 // cudaDataType_t: "fp32", "bf16", "fp8_e4m3"; "type<N>" for types without a name.
 std::string cuda_type_name(int type);
 // ncclDataType_t.

@@ -117,7 +117,8 @@ struct SpanFile {
   std::vector<Span> spans;             // in order of their ends
   std::vector<LoadSample> loads;
   std::vector<ShortCalls> short_calls;
-  uint64_t lost = 0;  // spans that found no room
+  std::string backend;  // of torch's default process group, "gloo"; empty: unknown
+  uint64_t lost = 0;    // spans that found no room
   // False if the end is missing or damaged. Everything before that is kept.
   bool complete = true;
 };

@@ -142,6 +142,14 @@ void SpanEncoder::add(const ShortCalls& calls) {
   put_record(records::kShortCalls);
 }
 
+void SpanEncoder::backend(std::string_view text) {
+  if (const uint32_t index = name(text); index != 0 && index != backend_) {
+    records::put_varint(body_, index);
+    put_record(records::kBackend);
+    backend_ = index;
+  }
+}
+
 void SpanEncoder::lost(uint64_t count) {
   records::put_varint(body_, count);
   put_record(records::kLostSpans);

@@ -23,6 +23,8 @@ class SpanEncoder {
   void add(const Span& span);
   void add(const LoadSample& load);
   void add(const ShortCalls& calls);
+  // Of torch's default process group. A record is written only if the text is a new one.
+  void backend(std::string_view text);
   // Records that `count` spans are missing here.
   void lost(uint64_t count);
 
@@ -38,6 +40,7 @@ class SpanEncoder {
   std::map<std::string, uint32_t, std::less<>> names_;
   std::set<uint32_t> inferred_;             // names whose spans are inferred
   std::map<uint32_t, uint64_t> sequences_;  // of the latest call, by group
+  uint32_t backend_ = 0;
   int64_t last_end_ = 0;
   uint32_t last_thread_ = 0;
   LoadSample last_load_{

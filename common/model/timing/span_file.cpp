@@ -48,6 +48,8 @@ class SpanFileParser {
       case records::kInferredName:
         inferred_.insert(static_cast<uint32_t>(in.below(out_.names.size())));
         return in.ok();
+      case records::kBackend:
+        return backend(in);
       case records::kLostSpans:
         out_.lost += in.varint();
         return in.ok();
@@ -57,6 +59,15 @@ class SpanFileParser {
   }
 
  private:
+  bool backend(Fields in) {
+    const uint64_t name = in.below(out_.names.size());
+    if (!in.ok()) {
+      return false;
+    }
+    out_.backend = out_.names[name];
+    return true;
+  }
+
   bool span(uint8_t tag, Fields in) {
     Span s;
     const auto index = [&] { return static_cast<uint32_t>(in.below(out_.names.size())); };

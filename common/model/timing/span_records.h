@@ -19,6 +19,7 @@ inline constexpr uint8_t kInferredName = 0x84;  // the spans of a name are infer
 inline constexpr uint8_t kLostCpu = 0x85;       // of the load before
 inline constexpr uint8_t kMemory = 0x86;        // of the load before
 inline constexpr uint8_t kGpuMemory = 0x87;     // of the load before
+inline constexpr uint8_t kBackend = 0x88;       // of torch's default process group
 
 // Times and durations below this limit can be added without overflow.
 inline constexpr uint64_t kSpanTimeLimit = uint64_t{1} << 62;

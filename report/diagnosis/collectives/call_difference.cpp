@@ -69,10 +69,11 @@ Difference difference(const CollectiveCall& a, const CollectiveCall& b) {
 }
 
 bool needs_everybody(const CollectiveCall& call) {
-  // No rank can leave these before all have entered; the root of a broadcast can.
-  constexpr std::array<std::string_view, 9> kSymmetric = {
-      "all_reduce", "all_gather",  "reduce_scatter",       "all_to_all",          "barrier",
-      "new_group",  "split_group", "all_reduce_coalesced", "all_gather_coalesced"};
+  // No rank can leave these before all have entered; the root of a broadcast can. Of "a collective" nothing
+  // else is known: NCCL's RAS before 2.26 counts all operations together.
+  constexpr std::array<std::string_view, 10> kSymmetric = {
+      "all_reduce", "all_gather",  "reduce_scatter",       "all_to_all",           "barrier",
+      "new_group",  "split_group", "all_reduce_coalesced", "all_gather_coalesced", "a collective"};
   return contains(kSymmetric, call.op);
 }
 

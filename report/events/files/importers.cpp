@@ -40,21 +40,27 @@ base::Result<RecordOwner> owner_of_ours(const std::string& path) {
 }
 
 // Files of several kinds end in ".json"; their first bytes tell.
-bool is_execution_trace(const std::string& path) {
+struct JsonReader {
+  base::Result<RecordOwner> (*owner)(const std::string&);
+  base::Status (*read)(Activity&, const std::string&);
+};
+JsonReader json_reader(const std::string& path) {
   const auto text = TraceText::open(path);
   std::string head(kJsonHead, '\0');
   head.resize(
       !text ? 0
             : static_cast<size_t>((*text)->sgetn(head.data(), static_cast<std::streamsize>(head.size()))));
-  return begins_execution_trace(head);
+  return begins_execution_trace(head) ? JsonReader{owner_of_execution_trace, add_execution_trace}
+         : begins_otlp_trace(head)    ? JsonReader{owner_of_otlp_trace, add_otlp_trace}
+                                      : JsonReader{owner_of_torch_file, add_torch_trace};
 }
 
 base::Result<RecordOwner> owner_of_json(const std::string& path) {
-  return is_execution_trace(path) ? owner_of_execution_trace(path) : owner_of_torch_file(path);
+  return json_reader(path).owner(path);
 }
 
 base::Status add_json(Activity& out, const std::string& path) {
-  return is_execution_trace(path) ? add_execution_trace(out, path) : add_torch_trace(out, path);
+  return json_reader(path).read(out, path);
 }
 
 // Of xpu_timer's xpu_timer_gen_trace_timeline: "matmul_dp2.bin", and "trace_dp2.bin" for Perfetto.
@@ -87,6 +93,10 @@ constexpr std::array kImporters{
     Importer{.name = "nsys", .endings = kNsys, .owner = owner_of_nsys_export, .read = add_nsys_export},
     Importer{.name = "NCCL inspector",
              .named_ending = ".log",
+             .owner = owner_of_inspector_log,
+             .read = add_inspector_log},
+    Importer{.name = "NCCL inspector",
+             .named_ending = ".jsonl",
              .owner = owner_of_inspector_log,
              .read = add_inspector_log},
     Importer{.name = "Perfetto",

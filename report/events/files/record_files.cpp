@@ -36,11 +36,11 @@ bool comes_before(std::string_view a, std::string_view b) {
 }
 
 template <typename F>
-base::Status keep(base::Result<F> file, std::vector<F>& to, RankRecord& record, bool& complete) {
+base::Status keep(base::Result<F> file, std::vector<F>& to, RankRecord& record, std::string& damage) {
   if (!file) {
     return base::fail(file.error());
   }
-  complete = file->complete;
+  damage = file->complete ? "" : kEndMissing;
   record.gpu = record.gpu.empty() ? file->header.gpu : record.gpu;
   to.push_back(std::move(*file));
   return {};
@@ -91,20 +91,19 @@ base::Result<std::vector<RecordOwner>> owners_of(const RecordFile& file) {
 }
 
 base::Status add_to_record(RankRecord& record, const RecordFile& file, const RecordOwner& owner,
-                           bool& complete) {
+                           std::string& damage) {
   if (!file.importer->is_ours()) {
     Activity activity{.rank = owner.rank, .pid = owner.pid, .host = owner.host};
     XPURUN_TRY(file.importer->read(activity, file.path));
-    complete = activity.complete;
+    damage = damage_of(activity);
     add_foreign(record, activity);
     return {};
   }
   if (file.path.ends_with(model::kEventFileSuffix)) {
-    return keep(model::load_event_file(file.path), record.events, record, complete);
+    return keep(model::load_event_file(file.path), record.events, record, damage);
   }
   const bool functions = base::base_name(file.path).starts_with(model::kFunctionFilePrefix);
-  return keep(model::load_span_file(file.path), functions ? record.functions : record.spans, record,
-              complete);
+  return keep(model::load_span_file(file.path), functions ? record.functions : record.spans, record, damage);
 }
 
 }  // namespace xpurun::report

@@ -28,8 +28,8 @@ RecordFiles record_files(const std::string& place);
 base::Result<std::vector<RecordOwner>> owners_of(const RecordFile& file);
 
 // Adds what the file has of `owner` to its record; `record.whole` is set if the file holds every call. Says
-// in `complete` whether the end was there.
+// in `damage` what is missing of the file; empty: nothing.
 base::Status add_to_record(RankRecord& record, const RecordFile& file, const RecordOwner& owner,
-                           bool& complete);
+                           std::string& damage);
 
 }  // namespace xpurun::report

@@ -63,7 +63,7 @@ void ExecutionNodes::add(const ExecutionNode& node) {
   const bool possible = begin_ns >= 0 && begin_ns < static_cast<double>(kLatestNs / 2) &&
                         duration_ns <= static_cast<double>(kLongestNs);
   if (!possible) {
-    out_.complete = false;
+    left_out_.add(node.name);
     return;
   }
   const TrackKind kind = !node.on_gpu               ? TrackKind::host
@@ -74,7 +74,7 @@ void ExecutionNodes::add(const ExecutionNode& node) {
   slice.track = out_.track(kind, node.row);
   slice.begin_ns = node.begin_us ? std::llround(begin_ns) : placed_ns(node, slice.track);
   if (slice.begin_ns > kLatestNs / 2) {
-    out_.complete = false;
+    left_out_.add(node.name);
     return;
   }
   out_.placed = out_.placed || !node.begin_us;

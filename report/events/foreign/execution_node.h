@@ -1,7 +1,7 @@
 // The nodes of an execution trace as slices.
 #pragma once
 
-#include "report/events/activity.h"
+#include "report/events/foreign/left_out.h"
 
 #include <cstdint>
 #include <map>
@@ -36,6 +36,10 @@ class ExecutionNodes {
   void add(const ExecutionNode& node);
   bool found() const { return nodes_ > 0; }
   bool timed() const { return slices_ > 0; }
+  // What is no node.
+  void bad(std::string_view text) { left_out_.add(text); }
+  // `whole`: the end of the file is there.
+  void finish(bool whole) { left_out_.note(out_, whole); }
 
  private:
   uint32_t call_of(const ExecutionNode& node);
@@ -45,6 +49,7 @@ class ExecutionNodes {
   std::unordered_map<uint64_t, int64_t> ends_;   // by id
   std::unordered_map<uint32_t, int64_t> until_;  // by row of the trace
   std::map<std::tuple<std::string, bool, int64_t, std::string, bool>, uint32_t> calls_;
+  LeftOut left_out_;
   size_t nodes_ = 0;
   size_t slices_ = 0;
 };

@@ -172,6 +172,7 @@ class NodeReader {
   void node(const TraceEvent& text) {
     ExecutionNode out;
     std::optional<double> whole;
+    bool wrong = false;
     uint32_t thread = 0;
     uint32_t stream = 0;
     for (const JsonMember& m : text.members) {
@@ -182,8 +183,10 @@ class NodeReader {
         out.name = unescaped(m.value);
       } else if (m.key == "ts") {
         out.begin_us = number;
+        wrong = wrong || (!number && m.value != "null");
       } else if (m.key == "inclusive_dur" || m.key == "dur") {
         whole = number;
+        wrong = wrong || (!number && m.value != "null");
       } else if (m.key == "stream" && number) {
         stream = static_cast<uint32_t>(std::clamp(*number, 0.0, 4e9));
       } else if (m.key == "cat") {
@@ -200,12 +203,15 @@ class NodeReader {
     }
     out.duration_us = out.begin_us ? whole.value_or(-1) : -1;
     out.row = out.on_gpu ? stream : thread;
+    if (wrong) {
+      nodes_.bad(out.name);
+    }
     nodes_.add(out);
   }
-  void bad() { out_.complete = false; }
+  void bad(std::string_view text) { nodes_.bad(text); }
 
   base::Status end(TraceEvents::End end) {
-    out_.complete = out_.complete && end == TraceEvents::End::whole;
+    nodes_.finish(end == TraceEvents::End::whole);
     if (!nodes_.found()) {
       return base::fail("there is no list of nodes");
     }
@@ -267,13 +273,14 @@ bool begins_execution_trace(std::string_view head) {
 base::Status parse_chakra_trace(Activity& out, std::string_view bytes) {
   ExecutionNodes nodes(out);
   size_t messages = 0;
+  bool whole = true;
   try {
     const char* at = bytes.data();
     const char* end = at + bytes.size();
     while (at != end) {
       const uint64_t size = protozero::decode_varint(&at, end);
       if (size > static_cast<uint64_t>(end - at)) {
-        out.complete = false;
+        whole = false;
         break;
       }
       // The first message is about the trace.
@@ -283,8 +290,9 @@ base::Status parse_chakra_trace(Activity& out, std::string_view bytes) {
       at += size;
     }
   } catch (const protozero::exception&) {
-    out.complete = false;
+    whole = false;
   }
+  nodes.finish(whole);
   return nodes.timed() ? base::Status()
                        : base::fail(nodes.found() ? "the nodes have no durations"
                                                   : "there is no node of an execution trace in it");
@@ -295,7 +303,7 @@ base::Status parse_execution_trace(Activity& out, std::istream& text) {
   const auto end = TraceEvents::read(text,
                                      {.event = [&](const TraceEvent& event) { reader.node(event); },
                                       .about = [&](const JsonMember& member) { reader.about(member); },
-                                      .bad = [&](std::string_view) { reader.bad(); },
+                                      .bad = [&](std::string_view text) { reader.bad(text); },
                                       .goes_on = [] { return true; }},
                                      "nodes");
   return reader.end(end);

@@ -16,7 +16,7 @@ base::Result<RecordOwner> owner_of_inspector_log(const std::string& path);
 // Without verbose lines, a collective ends when its line was written.
 base::Status add_inspector_log(Activity& out, const std::string& path);
 
-// The text of a log. An error means that it has no collective.
-base::Status parse_inspector_log(Activity& out, std::string_view text);
+// The text of a log; `whole`: its end is there. An error means that no line is an operation.
+base::Status parse_inspector_log(Activity& out, std::string_view text, bool whole = true);
 
 }  // namespace xpurun::report

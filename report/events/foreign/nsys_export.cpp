@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/speed/kernel_name.h"
+#include "report/events/foreign/left_out.h"
 #include "report/events/foreign/operation_names.h"
 #include "report/events/op_facts.h"
 
@@ -39,11 +40,14 @@ struct Row {
   std::string name;
 };
 
+constexpr int64_t kNoTime = -1;
+
 struct Table {
   const char* sql;
   Category category;
   TrackKind track;
   std::string_view name;  // of rows without one
+  const char* older_sql = nullptr;
 };
 constexpr Table kTables[] = {
     {"SELECT k.start, k.end, k.streamId, k.correlationId, 0, s.value FROM CUPTI_ACTIVITY_KIND_KERNEL AS k "
@@ -53,12 +57,16 @@ constexpr Table kTables[] = {
      Category::memory, TrackKind::memory, "Memcpy"},
     {"SELECT start, end, streamId, correlationId, bytes, NULL FROM CUPTI_ACTIVITY_KIND_MEMSET",
      Category::memory, TrackKind::memory, "Memset"},
+    // Of CUDA graphs that are not recorded node by node.
+    {"SELECT start, end, streamId, correlationId, 0, NULL FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+     Category::graph, TrackKind::compute, "CUDA graph"},
     {"SELECT r.start, r.end, r.globalTid, r.correlationId, 0, s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r "
      "LEFT JOIN StringIds AS s ON s.id = r.nameId",
      Category::host, TrackKind::host, "CUDA call"},
     {"SELECT n.start, n.end, n.globalTid, 0, 0, coalesce(n.text, s.value) FROM NVTX_EVENTS AS n "
      "LEFT JOIN StringIds AS s ON s.id = n.textId WHERE n.end IS NOT NULL",
-     Category::python, TrackKind::host, "NVTX range"},
+     Category::python, TrackKind::host, "NVTX range",
+     "SELECT start, end, globalTid, 0, 0, text FROM NVTX_EVENTS WHERE end IS NOT NULL"},
 };
 
 class NsysReader {
@@ -73,6 +81,7 @@ class NsysReader {
     for (const Table& table : kTables) {
       found = read(table) || found;
     }
+    left_out_.note(out_);
     return found;
   }
 
@@ -96,17 +105,23 @@ class NsysReader {
   }
 
   bool read(const Table& table) {
-    const Statement statement = prepare(table.sql);
+    Statement statement = prepare(table.sql);
+    if (statement == nullptr && table.older_sql != nullptr) {
+      statement = prepare(table.older_sql);
+    }
     if (statement == nullptr) {
       return false;
     }
     int state = SQLITE_ROW;
     while ((state = sqlite3_step(statement.get())) == SQLITE_ROW) {
       const auto number = [&](int column) { return int64_t{sqlite3_column_int64(statement.get(), column)}; };
+      const auto time = [&](int column) {
+        return sqlite3_column_type(statement.get(), column) == SQLITE_INTEGER ? number(column) : kNoTime;
+      };
       const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 5));
       add(table,
-          {.begin_ns = number(0),
-           .end_ns = number(1),
+          {.begin_ns = time(0),
+           .end_ns = time(1),
            .track = number(2),
            .correlation = number(3),
            .bytes = number(4),
@@ -122,7 +137,7 @@ class NsysReader {
     const bool possible = row.begin_ns >= 0 && row.begin_ns < kLatestNs / 2 && row.end_ns >= row.begin_ns &&
                           row.end_ns - row.begin_ns <= kLongestNs;
     if (!possible) {
-      out_.complete = false;
+      left_out_.add(row.name);
       return;
     }
     const bool nccl = table.category == Category::kernel && model::is_nccl_kernel(row.name);
@@ -162,6 +177,7 @@ class NsysReader {
 
   Activity& out_;
   sqlite3* handle_;
+  LeftOut left_out_;
   int64_t began_ns_ = 0;
   std::map<std::tuple<Category, std::string, int64_t>, uint32_t> calls_;
 };

@@ -11,9 +11,12 @@ namespace xpurun::report {
 
 // The key of a call of a function that we do not know.
 model::EventKey key_of_category(Category category);
-// Sets function and type of a collective: "allreduce", "_allgather_base", "ncclDevKernel_AllReduce_Sum_…".
+// Sets the function of a collective: "allreduce", "_allgather_base", and the type of elements if the name has
+// it: "ncclDevKernel_AllReduce_Sum_f32_RING_LL".
 // False: no collective has this name.
 bool set_collective(model::EventKey& key, std::string_view name);
+// As in the key of a call; a negative type is kNoType.
+uint8_t type_byte(int type);
 // "BFloat16" of torch, "bf16". ncclDataType_t; negative: unknown.
 int nccl_type(std::string_view name);
 // cudaDataType_t; negative: unknown.

@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
+#include "report/events/foreign/left_out.h"
 #include "report/events/op_facts.h"
 
 #include <fmt/format.h>
@@ -56,7 +57,9 @@ class OtlpReader {
   explicit OtlpReader(Activity& out) : out_(out) {}
 
   void read(const json& trace) {
-    for (const json& resource : member_of(trace, "resourceSpans")) {
+    // Tempo calls the list "batches".
+    const json& spans = member_of(trace, "resourceSpans");
+    for (const json& resource : spans.is_null() ? member_of(trace, "batches") : spans) {
       std::string service = "spans";
       for (const json& attribute : member_of(member_of(resource, "resource"), "attributes")) {
         if (text_in(attribute, "key") == "service.name") {
@@ -64,23 +67,28 @@ class OtlpReader {
         }
       }
       const uint32_t track = out_.track(TrackKind::host, services_++, service);
-      for (const json& scope : member_of(resource, "scopeSpans")) {
-        for (const json& span : member_of(scope, "spans")) {
-          add(span, track);
+      // The second name is that of OpenTelemetry before 1.15.
+      for (const char* scopes : {"scopeSpans", "instrumentationLibrarySpans"}) {
+        for (const json& scope : member_of(resource, scopes)) {
+          for (const json& span : member_of(scope, "spans")) {
+            add(span, track);
+          }
         }
       }
     }
   }
+  void bad(std::string_view line) { left_out_.add(line); }
+  void finish() { left_out_.note(out_); }
 
  private:
   void add(const json& span, uint32_t track) {
+    const std::string name = text_in(span, "name");
     const auto begin = wide_number(member_of(span, "startTimeUnixNano"));
     const auto end = wide_number(member_of(span, "endTimeUnixNano"));
     if (!begin || !end || *begin < 0 || *begin > kLatestNs || *end < *begin || *end - *begin > kLongestNs) {
-      out_.complete = false;
+      left_out_.add(name);
       return;
     }
-    const std::string name = text_in(span, "name");
     const auto [call, is_new] = calls_.emplace(name, static_cast<uint32_t>(out_.calls.size()));
     if (is_new) {
       out_.calls.push_back({.name = name, .category = Category::python});
@@ -102,9 +110,19 @@ class OtlpReader {
   Activity& out_;
   uint32_t services_ = 0;
   std::map<std::string, uint32_t> calls_;
+  LeftOut left_out_;
 };
 
 }  // namespace
+
+bool begins_otlp_trace(std::string_view head) {
+  head = base::trim(head);
+  if (!head.starts_with('{')) {
+    return false;
+  }
+  head = base::trim(head.substr(1));
+  return head.starts_with("\"resourceSpans\"");
+}
 
 base::Result<RecordOwner> owner_of_otlp_trace(const std::string& path) {
   XPURUN_TRY(base::read_file_start(path, 0));
@@ -119,10 +137,14 @@ base::Status parse_otlp_trace(Activity& out, std::string_view text) {
   } else {
     for (const std::string_view line : base::split(text, '\n')) {
       const json one = model::parse_json(line);
-      out.complete = out.complete && (!one.is_discarded() || base::trim(line).empty());
-      reader.read(one);
+      if (!one.is_discarded()) {
+        reader.read(one);
+      } else if (!base::trim(line).empty()) {
+        reader.bad(line);
+      }
     }
   }
+  reader.finish();
   return out.slices.size() > before ? base::Status() : base::fail("there is no span of OpenTelemetry in it");
 }
 

@@ -1,5 +1,5 @@
-// Spans of OpenTelemetry in JSON (NAME.otlp.json): an object with resourceSpans, or a line for each of
-// several, as collectors write them. Untrusted.
+// Spans of OpenTelemetry in JSON (NAME.otlp.json, or any .json that is named): an object with resourceSpans,
+// or a line for each of several, as collectors write them. Untrusted.
 #pragma once
 
 #include "common/base/result.h"
@@ -10,6 +10,9 @@
 #include <string_view>
 
 namespace xpurun::report {
+
+// Whether the first bytes of a JSON file begin with spans of OpenTelemetry.
+bool begins_otlp_trace(std::string_view head);
 
 // Of no rank: a file may have the spans of several processes.
 base::Result<RecordOwner> owner_of_otlp_trace(const std::string& path);

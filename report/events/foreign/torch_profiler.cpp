@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
 #include "common/model/timing/op_names.h"
+#include "report/events/foreign/left_out.h"
 #include "report/events/foreign/operation_names.h"
 #include "report/events/foreign/trace_events.h"
 #include "report/events/foreign/trace_text.h"
@@ -36,10 +37,10 @@ constexpr size_t kMostKeptBytes = size_t{2} << 30;
 constexpr size_t kHead = size_t{64} << 10;
 constexpr std::string_view kRank = "\"rank\":";
 
+// Of an event without an end.
+constexpr int64_t kNoDuration = -1;
 // Of an entry of a map.
 constexpr size_t kNodeBytes = 64;
-// Of the events that are left out.
-constexpr size_t kNamedBad = 3;
 
 // What torch calls the kinds of events that become slices.
 struct Kind {
@@ -185,7 +186,7 @@ class Handler {
         add(event_.duration_ns);
         break;
       case 'B':
-        open_[{event_.pid, event_.tid}].push_back({event_, std::string(event_.name)});
+        open_[{event_.pid, event_.tid}].push_back({add(0), std::string(event_.name)});
         kept_ += sizeof(Open) + event_.name.size();
         break;
       case 'E':
@@ -195,27 +196,24 @@ class Handler {
         break;  // marks, counters, arrows, names of threads
     }
   }
-  void bad(std::string_view text) { leave_out(text); }
+  void bad(std::string_view text) { left_out_.add(clean(text)); }
   // False: the list has things in it, but none of them is an event.
-  bool found() const { return events_ > 0 || left_out_ == 0; }
+  bool found() const { return events_ > 0 || left_out_.empty(); }
   bool has_room() const { return kept_ <= kMostKeptBytes; }
 
-  // Times count from a moment that stands anywhere in the file.
-  void finish() {
+  // Times count from a moment that stands anywhere in the file. `whole`: its end is there.
+  void finish(bool whole) {
+    for (const auto& [thread, open] : open_) {
+      for (const Open& one : open) {
+        leave_out(one);  // its end is not in the file
+      }
+    }
+    left_out_.note(out_, whole);
+    std::erase_if(out_.slices, [](const Slice& s) { return s.duration_ns == kNoDuration; });
     for (size_t i = first_; i < out_.slices.size(); ++i) {
       out_.slices[i].begin_ns = std::clamp<int64_t>(out_.slices[i].begin_ns + base_ns_, 0, kLatestNs);
     }
     number_collectives();
-    for (const auto& [thread, open] : open_) {
-      for (const Open& one : open) {
-        leave_out(one.name);  // its end is not in the file
-      }
-    }
-    if (left_out_ > 0) {
-      out_.complete = false;
-      out_.damage = fmt::format("{} {} left out: {}", left_out_, left_out_ == 1 ? "event is" : "events are",
-                                fmt::join(bad_, ", "));
-    }
   }
 
  private:
@@ -248,7 +246,7 @@ class Handler {
     }
   };
   struct Open {
-    Event event;
+    std::optional<size_t> slice;  // of the begin; empty: it is not shown
     std::string name;
   };
   struct KnownCall {
@@ -392,11 +390,13 @@ class Handler {
       call.ends_together = ends_together(model::collective_name(call.key));
     }
     if (const int type = nccl_type(e.type); type >= 0) {
-      // Beside an all-gather or a reduce-scatter the larger side is the whole.
       call.key.dtype[0] = static_cast<uint8_t>(type);
+    }
+    if (call.key.dtype[0] != model::kNoType) {
+      // Beside an all-gather or a reduce-scatter the larger side is the whole.
       call.key.k = std::max<int64_t>(std::min(e.in, e.out), 0);
       call.work = static_cast<uint64_t>(std::clamp<int64_t>(std::max(e.in, e.out), 0, kLatestNs / 8)) *
-                  nccl_type_bytes(type);
+                  nccl_type_bytes(call.key.dtype[0]);
     }
   }
 
@@ -441,36 +441,43 @@ class Handler {
     return at->second;
   }
 
-  void leave_out(std::string_view what) {
-    ++left_out_;
-    if (bad_.size() < kNamedBad) {
-      bad_.push_back(clean(what));
-    }
-  }
-
   void close() {
     auto& open = open_[{event_.pid, event_.tid}];
     if (open.empty() || !event_.begin_ns) {
-      leave_out(event_.name);
+      left_out_.add(clean(event_.name));
       return;
     }
-    const int64_t end_ns = *event_.begin_ns;
-    Open begun = std::move(open.back());
+    const Open begun = std::move(open.back());
     open.pop_back();
-    event_ = std::move(begun.event);
-    event_.name = begun.name;
-    add(event_.begin_ns ? end_ns - *event_.begin_ns : 0);
+    if (!begun.slice) {
+      return;
+    }
+    Slice& slice = out_.slices[*begun.slice];
+    slice.duration_ns = *event_.begin_ns - slice.begin_ns;
+    if (slice.duration_ns < 0 || slice.duration_ns > kLongestNs) {
+      leave_out(begun);
+    }
   }
 
-  void add(std::optional<int64_t> duration) {
+  // An event that was begun.
+  void leave_out(const Open& begun) {
+    if (begun.slice) {
+      out_.slices[*begun.slice].duration_ns = kNoDuration;
+      left_out_.add(clean(begun.name));
+    }
+  }
+
+  // The index of the slice. One that begins before another stands before that, also if both have the same
+  // times.
+  std::optional<size_t> add(std::optional<int64_t> duration) {
     const Event& e = event_;
     if (e.kind == nullptr) {
-      return;
+      return std::nullopt;
     }
     if (!e.begin_ns || std::abs(*e.begin_ns) > kLatestNs / 2 || e.has_wrong_end || !duration ||
         *duration < 0 || *duration > kLongestNs) {
-      leave_out(e.name);
-      return;
+      left_out_.add(clean(e.name));
+      return std::nullopt;
     }
     // NCCL's kernels have its name in front in every version.
     const bool nccl = e.kind->category == Category::kernel && e.name.starts_with("nccl");
@@ -497,6 +504,7 @@ class Handler {
       out_.extras.push_back(event_.arguments);
     }
     out_.slices.push_back(slice);
+    return out_.slices.size() - 1;
   }
 
   Activity& out_;
@@ -507,8 +515,7 @@ class Handler {
   std::map<std::string, int64_t, std::less<>> pids_;
   std::map<std::string, int64_t, std::less<>> tids_;
   size_t events_ = 0;
-  size_t left_out_ = 0;
-  std::vector<std::string> bad_;  // the first events that were left out
+  LeftOut left_out_;
   int64_t base_ns_ = 0;
   size_t kept_ = 0;                   // bytes of what was added, about
   uint64_t first_step_ = UINT64_MAX;  // number of the first step of the trace
@@ -549,8 +556,7 @@ base::Status parse_torch_trace(Activity& out, std::istream& json) {
                                             .about = [&](const JsonMember& member) { handler.about(member); },
                                             .bad = [&](std::string_view text) { handler.bad(text); },
                                             .goes_on = [&] { return handler.has_room(); }});
-  handler.finish();
-  out.complete = out.complete && end == TraceEvents::End::whole;
+  handler.finish(end == TraceEvents::End::whole);
   if (end == TraceEvents::End::too_long) {
     return base::fail(fmt::format("an event of more than {} MiB", kLongestTraceEvent >> 20));
   }

@@ -99,6 +99,17 @@ void put_collective(ordered_json& args, const Call& call) {
   }
 }
 
+// As torch says; else that of the collectives that ran on a GPU.
+std::string backend_of(const Activity& activity) {
+  if (!activity.backend.empty()) {
+    return activity.backend;
+  }
+  const bool nccl = std::any_of(activity.calls.begin(), activity.calls.end(), [](const Call& call) {
+    return call.category == Category::collective && !call.open;
+  });
+  return nccl ? "nccl" : "";
+}
+
 class Writer {
  public:
   Writer(OutputFile& out, const Activity& activity, const ChromeOptions& options)
@@ -125,16 +136,14 @@ class Writer {
     for (const Communicator& c : activity_.communicators) {
       world = std::max(world, c.size);
     }
-    // Spans of torch.distributed do not tell the backend of a job without a GPU.
-    const bool nccl = std::any_of(activity_.calls.begin(), activity_.calls.end(), [](const Call& call) {
-      return call.category == Category::collective && !call.open;
-    });
+    const std::string backend = backend_of(activity_);
     // HolisticTraceAnalysis takes the rank from the first text of this form, with a space, in the file.
     out_.write(fmt::format(
         "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{{}\"rank\": {}, \"world_size\": {}}},\n"
         "\"deviceProperties\": [{}],\n\"displayTimeUnit\": \"ms\",\n"
         "\"baseTimeNanoseconds\": {},\n\"traceName\": {},\n{}\"traceEvents\": [\n",
-        nccl ? "\"backend\": \"nccl\", " : "", std::max(activity_.rank, 0), std::max(world, 1),
+        backend.empty() ? "" : fmt::format("\"backend\": {}, ", dump(backend)), std::max(activity_.rank, 0),
+        std::max(world, 1),
         activity_.gpu.empty() ? ""
                               : fmt::format("{{\"id\": {}, \"name\": {}}}", device_, dump(activity_.gpu)),
         options_.base_ns, dump(title),

@@ -203,6 +203,7 @@ TEST_CASE("a span with an unknown name, or that ends before time 0, is damage") 
     CHECK(file->spans.empty());
   }
   CHECK_FALSE(parse_span_file(head + block_of(0x81, "\x01"))->complete);
+  CHECK_FALSE(parse_span_file(head + block_of(0x88, "\x05"))->complete);  // a backend without a name
 }
 
 TEST_CASE("the bytes of a span match the specification, and later versions are skipped") {

@@ -97,6 +97,26 @@ TEST_CASE("spans are taken ten times a second and written by a flush") {
   CHECK(s.written(0, 1) == 3);
 }
 
+TEST_CASE("the file names the backend of torch's default process group, once it is known") {
+  ServiceScene s;
+  const auto python = s.attach(kRank0);
+  const auto backend = [&] {
+    python->write(1);
+    s.spans.flush();
+    const auto read = model::load_span_file(s.dir.path() + "/ranks/0/spans-1.xsp");
+    return read ? read->backend : "unreadable";
+  };
+  CHECK(backend().empty());
+  constexpr uint32_t kLength = 4;
+  std::memcpy(python->memory()->text + 8, &kLength, sizeof kLength);
+  std::memcpy(python->memory()->text + 12, "gloo", kLength);
+  python->memory()->group[0].backend = 8;
+  python->memory()->text_bytes = 64;
+  CHECK(backend().empty());  // there is no group yet
+  python->memory()->groups = 1;
+  CHECK(backend() == "gloo");
+}
+
 TEST_CASE("the process is told whether spans are wanted") {
   ServiceScene s;
   s.wanted = false;

@@ -132,6 +132,17 @@ TEST_CASE("the report of NCCL's RAS names who is missing at which count") {
   CHECK(late.verdict.confidence != model::Confidence::high);
   CHECK(late.verdict.evidence.at(0).find("at one moment") != std::string::npos);
 
+  // Before 2.26, with the ranks that are behind in lines of their own.
+  const BuildResult earlier = report_of(
+      text_of("MISMATCH",
+              "Errors\n======\n\n(none)\n\nWarnings\n========\n\n#0-0 (27a079b828ff1a75) MISMATCH\n"
+              "  Communicator ranks have different collective operation counts\n"
+              "  6 ranks have launched up to operation 6650\n  2 ranks have launched up to operation 6649\n"
+              "  Rank 0 -- GPU 0 managed by process 1 on node a\n"
+              "  Rank 7 -- GPU 7 managed by process 8 on node a\n"));
+  CHECK(earlier.verdict.id == "hang.not_entered");
+  CHECK(earlier.verdict.ranks == model::RankSet{0, 7});
+
   std::string whole;
   for (const int rank : {0, 1, 3}) {
     whole += (whole.empty() ? "" : ",") + json_rank(rank, 7, 2);

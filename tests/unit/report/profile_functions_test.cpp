@@ -328,6 +328,7 @@ TEST_CASE("the full path of a function is the stack with most samples of the ran
   CHECK(function(report, "train").stack == "train.train");
   CHECK(function(report, "_run_code").stack.empty());
   CHECK(full_name({"f", "", 0}) == "f");
+  CHECK(full_name({"nn.Module: Linear", "/usr/lib/torch/nn/modules/module.py", 1}) == "nn.Module: Linear");
   CHECK(full_name({"step", "/usr/lib/python3.11/json/__init__.py", 1}) == "json.step");
   // A recursion counts once, with its outermost call.
   Profile deep = job({0, 0});

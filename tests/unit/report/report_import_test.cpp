@@ -293,14 +293,20 @@ TEST_CASE("speedscope's profiles: every different stack once") {
       R"({"$schema": "https://www.speedscope.app/file-format-schema.json", "shared": {"frames": [)"
       R"({"name": "main", "file": "a.py", "line": 3}, {"name": "step", "file": "a.py", "line": 9}, {"name": "poll"}]}, )"
       R"("profiles": [{"type": "sampled", "name": "rank 0", "samples": [[0, 1], [0, 1], [0, 2, 99]], "weights": [1, 1, 1]}, )"
-      R"({"type": "evented", "name": "rank 1", "events": []}]})";
+      R"({"type": "evented", "name": "rank 1", "events": [{"type": "O", "frame": 0, "at": 0}, {"type": "O", "frame": 1, "at": 1}, )"
+      R"({"type": "C", "frame": 1, "at": 2}, {"type": "O", "frame": 2, "at": 2}, {"type": "C", "frame": 2, "at": 3}, )"
+      R"({"type": "C", "frame": 0, "at": 4}, {"type": "C", "frame": 0, "at": 5}]}, {"type": "other", "name": "x"}]})";
   CHECK(sniff("p.speedscope.json", kText) == ForeignFormat::speedscope);
   const auto read = import_content(ForeignFormat::speedscope, kText, {});
   REQUIRE(read);
   const auto& threads = read->processes.at(0).threads;
-  REQUIRE(threads.size() == 2);
+  REQUIRE(threads.size() == 4);
   CHECK(threads[0].frames.at(0).func == "step");
   CHECK(threads[0].frames.at(1).func == "main");
+  CHECK(threads[2].python_name == "rank 1");
+  CHECK(threads[2].frames.at(0).func == "step");
+  CHECK(threads[2].frames.at(1).func == "main");
+  CHECK(threads[3].frames.at(0).func == "poll");
   CHECK(threads[1].frames.at(0).kind == model::FrameKind::native);
   CHECK(threads[0].python_name == "rank 0");
   CHECK(read->notes.size() == 3);

@@ -78,7 +78,7 @@ void describe_collective(Activity& activity, Call& call, std::string_view source
   call.message = is_message(function);
   (void)set_collective(call.key, function);
   call.key.k = std::max<int64_t>(number_in(call.arguments, "count"), 0);
-  call.key.dtype[0] = static_cast<uint8_t>(std::max(nccl_type(text_in(call.arguments, "dtype")), 0));
+  call.key.dtype[0] = type_byte(nccl_type(text_in(call.arguments, "dtype")));
   for (const char* name : {"peer", "root"}) {
     const int64_t peer = number_in(call.arguments, name, -1);
     call.key.peer = peer >= 0 && peer < base::kHighestRank ? static_cast<int32_t>(peer) : call.key.peer;
@@ -123,7 +123,7 @@ Call call_of_perfetto(Activity& activity, std::string name, Category category,
     case Category::matmul:
       set_shape(out.key, text_in(given, "shape"));
       std::fill(std::begin(out.key.dtype), std::end(out.key.dtype),
-                static_cast<uint8_t>(std::max(cuda_type(text_in(given, "dtype")), 0)));
+                type_byte(cuda_type(text_in(given, "dtype"))));
       out.key.trans = transposes_of(text_in(given, "transposes"));
       break;
     case Category::collective:

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "report/events/foreign/checked_pbf.h"
+#include "report/events/foreign/left_out.h"
 #include "report/events/foreign/perfetto/call.h"
 #include "report/events/foreign/perfetto/event.h"
 #include "report/events/foreign/perfetto/fields.h"
@@ -28,7 +29,6 @@ using pbf_reader = CheckedPbf;
 
 // Memory for the slices of one process.
 constexpr size_t kMostSlices = 40'000'000;
-constexpr size_t kNamedProblems = 3;
 // Numbers of rows with names, apart from those of streams and threads.
 constexpr uint32_t kNamedRows = 1 << 22;
 // Which xpurun makes from the ranks.
@@ -75,16 +75,12 @@ class TraceReader {
     }
     for (const auto& [row, open] : open_) {
       for (const size_t index : open) {
-        leave_out(out_.calls[out_.slices[index].call].name);
+        left_out_.add(out_.calls[out_.slices[index].call].name);
         out_.slices[index].duration_ns = -1;
       }
     }
     std::erase_if(out_.slices, [](const Slice& s) { return s.duration_ns < 0; });
-    out_.complete = out_.complete && !packets.damaged() && damaged == 0 && left_out_ == 0;
-    if (left_out_ > 0) {
-      out_.damage = fmt::format("{} {} left out: {}", left_out_, left_out_ == 1 ? "event is" : "events are",
-                                fmt::join(named_, ", "));
-    }
+    left_out_.note(out_, !packets.damaged() && damaged == 0);
     return found_ ? base::Status() : base::fail("there is no such process in the trace");
   }
 
@@ -178,7 +174,7 @@ class TraceReader {
     }
     const auto at = wall_ns(at_ns, clock);
     if (!at) {
-      leave_out(event.name);
+      left_out_.add(event.name);
       return;
     }
     switch (event.type) {
@@ -226,14 +222,14 @@ class TraceReader {
   void end(const PerfettoEvent& event, int64_t at) {
     std::vector<size_t>& open = open_[event.track];
     if (open.empty()) {
-      leave_out("an end without a begin");
+      left_out_.add("an end without a begin");
       return;
     }
     Slice& slice = out_.slices[open.back()];
     open.pop_back();
     slice.duration_ns = at - slice.begin_ns;
     if (slice.duration_ns < 0 || slice.duration_ns > kLongestNs) {
-      leave_out(out_.calls[slice.call].name);
+      left_out_.add(out_.calls[slice.call].name);
       slice.duration_ns = -1;
     }
   }
@@ -277,13 +273,6 @@ class TraceReader {
     return at->second = out_.track(kind_of(call), number, name);
   }
 
-  void leave_out(std::string_view what) {
-    ++left_out_;
-    if (named_.size() < kNamedProblems) {
-      named_.emplace_back(what);
-    }
-  }
-
   Activity& out_;
   PerfettoTracks tracks_;
   std::unordered_map<uint32_t, PerfettoSequence> sequences_;
@@ -294,8 +283,7 @@ class TraceReader {
   std::map<std::string, size_t> names_;
   std::unordered_map<std::string, uint32_t> calls_;
   bool found_ = false;
-  size_t left_out_ = 0;
-  std::vector<std::string> named_;
+  LeftOut left_out_;
 };
 
 }  // namespace

@@ -23,10 +23,6 @@ std::string put_text(XpuTimerKernel& k, const char* name, pbf_reader& r) {
   return text;
 }
 
-uint8_t number_or_none(int number) {
-  return static_cast<uint8_t>(number < 0 ? 0xff : number);
-}
-
 void put_number(XpuTimerKernel& k, const char* name, uint64_t number) {
   k.arguments.push_back({name, static_cast<int64_t>(number)});
 }
@@ -102,7 +98,7 @@ void read_collective(XpuTimerKernel& k, pbf_reader r) {
         put_number(k, "bytes", k.work);
         break;
       case field(5, kBytes):
-        k.key.dtype[0] = number_or_none(nccl_type(put_text(k, "dtype", r)));
+        k.key.dtype[0] = type_byte(nccl_type(put_text(k, "dtype", r)));
         break;
       case field(6, kVarint):
         k.ranks = r.get_uint32();
@@ -171,7 +167,7 @@ void read_xpu_timer_matmul(XpuTimerKernel& k, pbf_reader r) {
         break;
       }
       case field(2, kBytes): {
-        const uint8_t type = number_or_none(cuda_type(put_text(k, "dtype", r)));
+        const uint8_t type = type_byte(cuda_type(put_text(k, "dtype", r)));
         std::fill(std::begin(k.key.dtype), std::end(k.key.dtype), type);
         break;
       }

@@ -2,6 +2,7 @@
 
 #include "common/base/os/io.h"
 #include "common/model/timing/op_names.h"
+#include "report/events/foreign/left_out.h"
 #include "report/events/foreign/operation_names.h"
 #include "report/events/foreign/xpu_timer/kernel.h"
 #include "report/events/op_facts.h"
@@ -60,6 +61,8 @@ class MatmulReader {
     }
   }
 
+  void finish(bool whole) { left_out_.note(out_, whole); }
+
  private:
   void read_problem(pbf_reader r) {
     XpuTimerKernel kernel;
@@ -75,8 +78,9 @@ class MatmulReader {
         r.skip();
       }
     }
-    Call call{.name = fmt::format("matmul {} {}", shape_text(kernel.key),
-                                  model::cuda_type_name(kernel.key.dtype[0])),
+    const uint8_t type = kernel.key.dtype[0];
+    Call call{.name = fmt::format("matmul {}{}", shape_text(kernel.key),
+                                  type == model::kNoType ? "" : ' ' + model::cuda_type_name(type)),
               .category = Category::matmul,
               .arguments = std::move(kernel.arguments),
               .work = kernel.work,
@@ -97,7 +101,7 @@ class MatmulReader {
   void add(uint32_t call, uint64_t work, double tflops) {
     const double ns = static_cast<double>(work) / tflops / 1e3;
     if (!(ns >= 1 && ns < static_cast<double>(kLongestNs)) || at_ns_ > kLatestNs / 2) {
-      out_.complete = false;
+      left_out_.add(out_.calls[call].name);
       return;
     }
     out_.slices.push_back({.begin_ns = at_ns_,
@@ -109,6 +113,7 @@ class MatmulReader {
 
   Activity& out_;
   int64_t at_ns_ = 0;
+  LeftOut left_out_;
 };
 
 }  // namespace
@@ -128,11 +133,13 @@ std::vector<RecordOwner> owners_in_xpu_timer_matmuls(std::string_view bytes) {
 bool parse_xpu_timer_matmuls(Activity& out, std::string_view bytes) {
   out.placed = true;
   MatmulReader reader(out);
-  return for_each_rank(bytes, [&](int64_t rank, const pbf_reader& problems) {
+  const bool whole = for_each_rank(bytes, [&](int64_t rank, const pbf_reader& problems) {
     if (rank == out.rank) {
       reader.read(problems);
     }
   });
+  reader.finish(whole);
+  return whole;
 }
 
 base::Result<std::vector<RecordOwner>> owners_of_xpu_timer_matmuls(const std::string& path) {
@@ -146,7 +153,7 @@ base::Result<std::vector<RecordOwner>> owners_of_xpu_timer_matmuls(const std::st
 
 base::Status add_xpu_timer_matmuls(Activity& out, const std::string& path) {
   XPURUN_TRY_ASSIGN(const std::string bytes, base::read_regular_file(path, kLargestMatmuls));
-  out.complete = parse_xpu_timer_matmuls(out, bytes) && out.complete;
+  (void)parse_xpu_timer_matmuls(out, bytes);
   return {};
 }
 

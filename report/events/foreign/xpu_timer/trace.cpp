@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/timing/op_names.h"
+#include "report/events/foreign/left_out.h"
 #include "report/events/foreign/operation_names.h"
 #include "report/events/foreign/xpu_timer/kernel.h"
 #include "report/events/op_facts.h"
@@ -65,13 +66,19 @@ class Reader {
     }
   }
 
+  void finish(bool whole) { left_out_.note(out_, whole); }
+
  private:
+  std::string name_of(const XpuTimerKernel& k) const {
+    const auto name = names_.find(k.code);
+    return name != names_.end() ? name->second : fmt::format("kernel {}", k.code);
+  }
+
   uint32_t call_of(const XpuTimerKernel& k) {
     const auto [at, is_new] = calls_.emplace(std::tuple(k.type, k.code, k.work, k.communicator, k.key),
                                              static_cast<uint32_t>(out_.calls.size()));
     if (is_new) {
-      const auto name = names_.find(k.code);
-      Call call{.name = name != names_.end() ? name->second : fmt::format("kernel {}", k.code),
+      Call call{.name = name_of(k),
                 .category = k.type == kXpuTimerMatmul       ? Category::matmul
                             : k.type == kXpuTimerCollective ? Category::collective
                                                             : Category::memory,
@@ -107,7 +114,7 @@ class Reader {
   void add(XpuTimerKernel&& k) {
     Slice slice;
     if (!set_times(slice, k.start_us, k.duration_us)) {
-      out_.complete = false;
+      left_out_.add(name_of(k));
       return;
     }
     slice.call = call_of(k);
@@ -188,7 +195,7 @@ class Reader {
     if (set_times(slice, start_us, duration_us)) {
       out_.slices.push_back(slice);
     } else {
-      out_.complete = false;
+      left_out_.add(name);
     }
   }
 
@@ -196,6 +203,7 @@ class Reader {
   Meta names_;
   std::map<std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, model::EventKey>, uint32_t> calls_;
   std::map<std::string, uint32_t> host_calls_;
+  LeftOut left_out_;
 };
 
 }  // namespace
@@ -209,20 +217,20 @@ base::Result<RecordOwner> owner_of_xpu_timer_file(const std::string& path) {
 
 bool parse_xpu_timer_trace(Activity& out, std::string_view timeline, std::string_view meta) {
   Reader reader(out, meta);
+  bool whole = true;
   try {
     reader.read(pbf_reader(timeline.data(), timeline.size()));
   } catch (const protozero::exception&) {
-    return false;
+    whole = false;
   }
-  return true;
+  reader.finish(whole);
+  return whole;
 }
 
 base::Status add_xpu_timer_trace(Activity& out, const std::string& path) {
   XPURUN_TRY_ASSIGN(const std::string timeline, base::read_regular_file(path, kLargestTimeline));
   const auto meta = base::read_regular_file(path + ".meta", kLargestTimeline);
-  if (!parse_xpu_timer_trace(out, timeline, meta ? *meta : std::string())) {
-    out.complete = false;
-  }
+  (void)parse_xpu_timer_trace(out, timeline, meta ? *meta : std::string());
   return {};
 }
 

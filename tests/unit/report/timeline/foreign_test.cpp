@@ -1,7 +1,9 @@
 #include "common/base/os/io.h"
 #include "common/base/packing.h"
+#include "common/model/timing/op_names.h"
 #include "report/events/foreign/nccl_inspector.h"
 #include "report/events/foreign/nsys_export.h"
+#include "report/events/foreign/operation_names.h"
 #include "report/events/foreign/otlp_trace.h"
 #include "report/events/foreign/torch_profiler.h"
 #include "report/events/foreign/xpu_timer/trace.h"
@@ -282,6 +284,43 @@ TEST_CASE("Chrome's trace events: a wrong event is left out, counted and named, 
   CHECK(a.calls[a.slices[3].call].name == "plain");
 }
 
+TEST_CASE(
+    "begins and ends: of two events with the same times, the one that was begun first is around the other") {
+  const auto event = [](char phase, std::string_view name, int at) {
+    return fmt::format(R"({{"ph": "{}", "name": "{}", "pid": 1, "tid": 1, "ts": {}}},)", phase, name, at);
+  };
+  Activity a;
+  REQUIRE(parse(a, "[" + event('B', "outer", 5) + event('B', "inner", 5) + event('E', "inner", 9) +
+                       event('E', "outer", 9) + event('B', "backwards", 9) + event('E', "backwards", 4) +
+                       event('B', "no end", 10) + "]"));
+  put_in_order(a, Equal::several);
+  REQUIRE(a.slices.size() == 2);
+  CHECK(a.calls[a.slices[0].call].name == "outer");
+  CHECK(a.calls[a.slices[1].call].name == "inner");
+  CHECK(a.slices[1].duration_ns == 4'000);
+  CHECK(damage_of(a) == "2 events are left out: backwards, no end");
+}
+
+TEST_CASE("a trace with wrong events that is cut off too says both") {
+  Activity a;
+  REQUIRE(parse(a, R"({"traceEvents": [{"ph": "X", "name": "no time", "dur": 5}, {"ph": "X", "na)"));
+  CHECK(damage_of(a) == "1 event is left out: no time; the end is missing or damaged");
+}
+
+TEST_CASE("the type of elements comes from the names of NCCL's kernels, old and new") {
+  const auto type_of = [](std::string_view name) {
+    model::EventKey key = key_of_category(Category::collective);
+    CHECK(set_collective(key, name));
+    return key.dtype[0] == model::kNoType ? "none" : model::nccl_type_name(key.dtype[0]);
+  };
+  CHECK(type_of("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)") == "bf16");
+  CHECK(type_of("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)") == "fp32");
+  CHECK(type_of("ncclKernel_AllReduce_RING_LL_Sum___nv_bfloat16(ncclWorkElem)") == "bf16");
+  CHECK(type_of("ncclKernel_Reduce_RING_LL_Sum_uint8_t(ncclWorkElem)") == "uint8");
+  CHECK(type_of("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)") == "none");
+  CHECK(type_of("allreduce_float") == "none");
+}
+
 TEST_CASE("equal calls of one foreign file are no repetitions") {
   const auto dir = *base::TemporaryDirectory::create("xpurun-timeline-test-");
   const std::string query =
@@ -372,9 +411,11 @@ TEST_CASE("an export of nsys is a process with its streams and threads") {
     CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT);
     INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1795230915000000000, '');
     CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, streamId, correlationId, demangledName);
-    INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (2000, 5000, 7, 11, 1), (6000, 9000, 20, 12, 2), (9, 1, 7, 13, 1);
+    INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (2000, 5000, 7, 11, 1), (6000, 9000, 20, 12, 2), (9, 1, 7, 13, 1), (NULL, 7, 7, 13, 2), ('x', 7, 7, 13, 2);
     CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, streamId, correlationId, bytes);
     INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (100, 200, 7, 14, 4096);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end, streamId, correlationId, graphId);
+    INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (300, 400, 7, 15, 1);
     CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId);
     INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000, 1500, 281474976710656 + 77 * 16777216 + 78, 11, 3);
     CREATE TABLE NVTX_EVENTS (start, end, globalTid, text, textId);
@@ -385,13 +426,17 @@ TEST_CASE("an export of nsys is a process with its streams and threads") {
   CHECK(owner_of_nsys_export(path)->rank == 3);
   Activity a;
   REQUIRE(add_nsys_export(a, path));
-  CHECK_FALSE(a.complete);  // a kernel that ends before it begins
+  // One ends before it begins, two have no begin.
+  CHECK(damage_of(a) ==
+        "3 events are left out: gemm, ncclDevKernel_AllReduce_Sum_f32_RING_LL, "
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
   CHECK(a.pid == 77);
   std::map<std::string, const Slice*> found;
   for (const Slice& s : a.slices) {
     found[a.calls[s.call].name] = &s;
   }
-  REQUIRE(found.size() == 5);
+  REQUIRE(found.size() == 6);
+  CHECK(a.calls[found["CUDA graph"]->call].category == Category::graph);
   CHECK(found["gemm"]->begin_ns == kWall + 2'000);
   CHECK(found["gemm"]->launch == found["cudaLaunchKernel"]->launch);
   CHECK(a.tracks[found["gemm"]->track].number == 7);
@@ -400,7 +445,15 @@ TEST_CASE("an export of nsys is a process with its streams and threads") {
   CHECK(found["step"]->duration_ns == 9'000);
   const auto made = make_timeline({dir.path()}, {.out = dir.path() + "/out"});
   REQUIRE(made);
-  CHECK(made->counts.slices == 5);
+  CHECK(made->counts.slices == 6);
+  // Before there were texts by number.
+  REQUIRE(sqlite3_open(path.c_str(), &handle) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(handle, "ALTER TABLE NVTX_EVENTS DROP COLUMN textId", nullptr, nullptr, nullptr) ==
+          SQLITE_OK);
+  sqlite3_close(handle);
+  Activity older;
+  REQUIRE(add_nsys_export(older, path));
+  CHECK(older.slices.size() == 6);
   put_file(dir.path() + "/other.sqlite", "no database");
   Activity none;
   CHECK_FALSE(add_nsys_export(none, dir.path() + "/other.sqlite"));
@@ -423,7 +476,7 @@ TEST_CASE("a log of NCCL's inspector plug-in") {
                               R"({{"kernel_start_ts": {}}}, {{"kernel_start_ts": {}}}]}})",
                               kStartUs + 30, kStartUs + 20))));
   REQUIRE(a.slices.size() == 2);
-  CHECK_FALSE(a.complete);
+  CHECK(damage_of(a) == "1 event is left out: garbage");
   CHECK(a.host == "h1");
   CHECK(a.slices[0].begin_ns == static_cast<int64_t>(kStartUs + 400) * 1'000);
   CHECK(a.slices[1].begin_ns == static_cast<int64_t>(kStartUs + 20) * 1'000);
@@ -431,6 +484,29 @@ TEST_CASE("a log of NCCL's inspector plug-in") {
   // 2 * 7/8 * 8 MB in 100 us.
   CHECK(bus_gb_per_s(a.calls[a.slices[0].call], a.slices[0]) == doctest::Approx(140));
   CHECK_FALSE(parse_inspector_log(a, "{}\n"));
+
+  // A send, in a packed log.
+  const std::string send = fmt::format(
+      R"({{"header": {{"id": "0xab", "comm_name": "PP", "rank": 2, "n_ranks": 8, "nnodes": 1}}, "metadata": )"
+      R"({{"dump_timestamp_us": {}, "hostname": "h1", "pid": 55}}, "p2p_perf": {{"p2p": "Send", "p2p_sn": 6, )"
+      R"("p2p_peer": 3, "p2p_msg_size_bytes": 4096, "p2p_exec_time_us": 10}}}})",
+      kStartUs + 500);
+  const auto dir = *base::TemporaryDirectory::create("xpurun-timeline-test-");
+  const std::string path = dir.path() + "/inspector.jsonl.gz";
+  REQUIRE(base::write_file_atomic(path, base::gzip(send + "\n")));
+  CHECK(owner_of_inspector_log(path)->rank == 2);
+  Activity sent;
+  REQUIRE(add_inspector_log(sent, path));
+  REQUIRE(sent.slices.size() == 1);
+  CHECK(sent.complete);
+  CHECK(sent.slices[0].meeting == 0);
+  CHECK(sent.slices[0].duration_ns == 10'000);
+  CHECK(sent.calls[0].message);
+  CHECK(sent.calls[0].key.peer == 3);
+  CHECK(sent.communicators[0].name == "PP");
+  const auto made = make_timeline({path}, {.out = dir.path() + "/out"});
+  REQUIRE(made);
+  CHECK(made->counts.slices == 1);
 }
 
 TEST_CASE("spans of OpenTelemetry") {
@@ -442,7 +518,7 @@ TEST_CASE("spans of OpenTelemetry") {
   Activity a;
   REQUIRE(parse_otlp_trace(a, kSpan));
   REQUIRE(a.slices.size() == 1);
-  CHECK_FALSE(a.complete);
+  CHECK(damage_of(a) == "1 event is left out: bad");
   CHECK(a.slices[0].begin_ns == kWall);
   CHECK(a.slices[0].duration_ns == 5'000);
   CHECK(a.tracks[a.slices[0].track].name == "trainer");
@@ -450,6 +526,13 @@ TEST_CASE("spans of OpenTelemetry") {
   Activity lines;
   REQUIRE(parse_otlp_trace(lines, std::string(kSpan) + "\n" + std::string(kSpan) + "\n"));
   CHECK(lines.slices.size() == 2);
+  // The name of OpenTelemetry before 1.15; and a line that was cut.
+  std::string old(kSpan);
+  old.replace(old.find("scopeSpans"), 10, "instrumentationLibrarySpans");
+  Activity before;
+  REQUIRE(parse_otlp_trace(before, old + "\n{\"resourceSp"));
+  CHECK(before.slices.size() == 1);
+  CHECK(damage_of(before) == "2 events are left out: bad, {\"resourceSp");
   for (const char* wrong :
        {"", "[]", "3", "{\"resourceSpans\": 3}", "{\"resourceSpans\": [3, {\"scopeSpans\": [{}]}]}"}) {
     CAPTURE(wrong);

@@ -134,15 +134,15 @@ TEST_CASE("an own Perfetto trace keeps its meetings, launches and clocks") {
 TEST_CASE("an own Perfetto trace counts for analyses as the run does") {
   const Traced job;
   RankRecord run{.rank = 1};
-  bool complete = false;
+  std::string damage;
   for (const char* name : {"run/ranks/1/events-1.xev", "run/ranks/1/spans-1.xsp"}) {
     const RecordFiles files = record_files(job.path(name));
-    REQUIRE(add_to_record(run, files.files.at(0), {.rank = 1}, complete));
+    REQUIRE(add_to_record(run, files.files.at(0), {.rank = 1}, damage));
   }
   RankRecord trace{.rank = 1};
   REQUIRE(
-      add_to_record(trace, record_files(job.path("job.perfetto-trace")).files.at(0), {.rank = 1}, complete));
-  CHECK(complete);
+      add_to_record(trace, record_files(job.path("job.perfetto-trace")).files.at(0), {.rank = 1}, damage));
+  CHECK(damage.empty());
   CHECK_FALSE(trace.whole);  // the calls may have been sampled
   const auto summary = [](const RankRecord& record) {
     std::map<std::tuple<int, int64_t, int64_t, int64_t, uint32_t, uint64_t>, uint64_t> out;

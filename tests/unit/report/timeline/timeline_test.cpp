@@ -89,9 +89,15 @@ TEST_CASE("a flow has two ends or none") {
   CHECK(job.make(options).counts.flows == 4);
 }
 
-TEST_CASE("Chrome's JSON of a job without a GPU names neither a backend nor a device") {
+TEST_CASE("Chrome's JSON of a job without a GPU names torch's backend, and no device") {
   const Job job;
   model::SpanEncoder spans;
+  nlohmann::json expected{{"rank", 1}, {"world_size", 4}};
+  SUBCASE("known") {
+    spans.backend("gloo");
+    expected["backend"] = "gloo";
+  }
+  SUBCASE("unknown") {}
   spans.add({.begin_ns = 900'000, .duration_ns = 50'000, .stage = model::Stage::data, .thread = 7});
   put_file(job.path("cpu/ranks/1/spans-1.xsp"),
            model::SpanEncoder::header({.rank = 1, .pid = 9, .host = "n", .mono_ns = 0, .wall_ns = kWall}) +
@@ -99,7 +105,7 @@ TEST_CASE("Chrome's JSON of a job without a GPU names neither a backend nor a de
   put_file(job.path("cpu/run.json"), R"({"schema": "xpurun.run/1", "world_size": 4})");
   REQUIRE(make_timeline({job.path("cpu")}, {.format = TimelineFormat::chrome, .out = job.path("out")}));
   const auto json = nlohmann::json::parse(job.read("out/rank-1.json"));
-  CHECK(json["distributedInfo"] == nlohmann::json{{"rank", 1}, {"world_size", 4}});
+  CHECK(json["distributedInfo"] == expected);
   CHECK(json["deviceProperties"].empty());
   const auto& events = json["traceEvents"];
   CHECK(std::count_if(events.begin(), events.end(),
