@@ -169,7 +169,7 @@ TEST_CASE("a lone call beside DDP's is a departure, also if the other rank has c
 TEST_CASE("of shifted calls, the one that shifted them is named") {
   const std::vector<model::CollectiveCall> layers = {
       operation("all_gather", 34, 100), operation("all_gather", 34, 200), operation("all_gather", 34, 300)};
-  const Group torch{.members = {0, 1}};
+  const Group torch{.name = "pg", .members = {0, 1}};
   Calls calls;
   for (const Group& group : {torch, kNcclPair}) {
     for (const base::Rank r : {0, 1}) {
