@@ -147,6 +147,7 @@ class Recorder:
         self.slots = 0
         self.same_members = {}
         self.next_split = itertools.count(1).__next__
+        self.split_numbers, self.newest_split = {}, 0
         for tails in self.tails.values():
             tails.clear()
 
@@ -234,10 +235,17 @@ class Recorder:
         return False
 
     def put_splits(self, sent, received):
-        """Sizes by rank of the group: the number of their place, or 0."""
+        """Sizes by rank of the group: the number of their place, or 0. Equal sizes have one place, so that those of a call
+        long ago are still there if the program has used few different ones."""
         if not 0 < len(sent) <= SPLIT_PEERS or len(received) != len(sent):
             return 0
-        number = self.next_split() & 0xFFFFFFFF
+        key = (*sent, *received)
+        known = self.split_numbers.get(key, 0)
+        if known and self.newest_split - known < SPLITS - 1:
+            return known
+        if len(self.split_numbers) >= 2 * SPLITS:
+            self.split_numbers.clear()
+        number = self.newest_split = self.split_numbers[key] = self.next_split() & 0xFFFFFFFF
         at = SPLIT_AT + number % SPLITS * SPLIT_BYTES
         self.pack_4(segment.memory, at, 0)
         self.pack_4(segment.memory, at + 4, len(sent))

@@ -18,6 +18,7 @@ using model::Communicator;
 
 constexpr size_t kNewestKept = 8;    // collectives that keep their stages and times
 constexpr size_t kMostInLane = 512;  // calls
+constexpr size_t kMostSizes = 2048;  // per peer, of older calls
 
 // NCCL's record has the time of the system's last tick, at most 10 ms ago; the records are read one after the
 // other.
@@ -185,6 +186,33 @@ void keep_unfinished(std::vector<CollectiveCall>& messages) {
   std::erase_if(messages, [](const CollectiveCall& m) { return m.stage == CallStage::done; });
 }
 
+// Keeps the newest calls, and of the older ones those with other sizes per peer than the call before. The
+// first one with sizes counts too.
+void keep_newest(std::vector<CollectiveCall>& calls) {
+  if (calls.size() <= kNewestKept) {
+    return;
+  }
+  const auto newest = calls.end() - static_cast<ptrdiff_t>(kNewestKept);
+  std::vector<CollectiveCall> kept;
+  const CollectiveCall* before = nullptr;
+  for (auto call = calls.begin(); call != newest; ++call) {
+    if (!call->sent.empty() &&
+        (before == nullptr || call->sent != before->sent || call->received != before->received)) {
+      kept.push_back(*call);
+    }
+    before = call->sent.empty() ? before : &*call;
+  }
+  size_t sizes = 0;
+  auto first = kept.end();
+  while (first != kept.begin() && sizes + 2 * (first - 1)->sent.size() <= kMostSizes) {
+    --first;
+    sizes += 2 * first->sent.size();
+  }
+  kept.erase(kept.begin(), first);
+  kept.insert(kept.end(), newest, calls.end());
+  calls = std::move(kept);
+}
+
 }  // namespace
 
 void arrange_calls(model::RankCollectives& rank) {
@@ -192,9 +220,7 @@ void arrange_calls(model::RankCollectives& rank) {
   add_torch_lanes(rank);
   add_nccl_lanes(rank);
   for (Communicator& comm : rank.communicators) {
-    if (comm.calls.size() > kNewestKept) {
-      comm.calls.erase(comm.calls.begin(), comm.calls.end() - static_cast<ptrdiff_t>(kNewestKept));
-    }
+    keep_newest(comm.calls);
     // MPI's record counts the ended messages of each peer and tag.
     if (comm.source != model::CallSource::mpi) {
       keep_unfinished(comm.point_to_point);

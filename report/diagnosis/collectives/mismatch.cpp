@@ -100,12 +100,26 @@ struct SplitFault {
   uint64_t expected = 0;
 };
 
+// The call, or an earlier one with the same sizes: of the older calls, the record has those whose sizes
+// differ from those before.
+const CollectiveCall* sizes_at(const Member& m, uint64_t sequence) {
+  if (const CollectiveCall* call = call_at(m, sequence); call != nullptr || m.called() < sequence) {
+    return call;
+  }
+  const auto& calls = m.comm->calls;
+  const auto before = std::find_if(calls.rbegin(), calls.rend(), [sequence](const CollectiveCall& c) {
+    return c.sequence < sequence && !c.sent.empty();
+  });
+  const CollectiveCall* shape = shape_at(m, sequence);
+  return before != calls.rend() && shape != nullptr && shape->op == before->op ? &*before : nullptr;
+}
+
 std::vector<SplitFault> split_faults(const CallGroup& group, uint64_t sequence) {
   std::vector<SplitFault> out;
   for (const Member& from : group.members) {
-    const CollectiveCall* sends = call_at(from, sequence);
+    const CollectiveCall* sends = sizes_at(from, sequence);
     for (const Member& to : group.members) {
-      const CollectiveCall* receives = sends != nullptr ? call_at(to, sequence) : nullptr;
+      const CollectiveCall* receives = sends != nullptr ? sizes_at(to, sequence) : nullptr;
       const auto is_over = [&](const Member& m, const CollectiveCall& call) {
         return is_done(m, sequence) && !call.raised;
       };
@@ -147,11 +161,12 @@ std::optional<CallFinding> split_mismatch(const CallGroup& group, uint64_t seque
   f.tie = f.accused.empty();
   const SplitFault& first = faults.front();
   for (const Member& m : group.members) {
-    const CollectiveCall* call = call_at(m, sequence);
+    const CollectiveCall* call = shape_at(m, sequence);
     if (call == nullptr || (m.rank != first.from && m.rank != first.to && !f.accused.contains(m.rank))) {
       continue;
     }
     model::CalledBy row = row_of(group, m.rank, *call);
+    row.sequence = sequence;
     row.sizes = m.rank == first.from ? tr("{} to rank {}", first.sent, first.to)
                 : m.rank == first.to ? tr("{} expected from rank {}", first.expected, first.from)
                                      : std::string();

@@ -87,6 +87,15 @@ FaultNames names_of(CallFault fault) {
   return {kHangNetwork, Confidence::medium, later("check network and GPUs")};
 }
 
+// A rank that has made a call of another line than ever before does not pass a wrong size to its usual call.
+std::string_view advice_on_calls(const CallFinding& f) {
+  const model::CalledBy& made = f.collective.departing;
+  const model::CalledBy& usual = f.collective.expected;
+  const bool other_line = f.collective.departure != model::Departure::none &&
+                          (made.where.line != usual.where.line || made.where.file != usual.where.file);
+  return other_line && is_mismatch(f.fault) ? kSameCalls : names_of(f.fault).advice;
+}
+
 // Ranks outside any call. Their position says more than the call that they have not entered.
 Views outside(const Scene& scene, const RankSet& accused) {
   Views out;
@@ -284,7 +293,7 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
   say(v, fault_text(f, names_in(scene)) + extra +
              (raised.empty() ? "" : tr(", {}{}", rank_words(f.accused), raised)));
   v.next.text = raised.empty()
-                    ? tr(names.advice)
+                    ? tr(advice_on_calls(f))
                     : tr("find out why rank {} raised the exception; make no call that waits for other "
                          "ranks while handling one",
                          accused.front()->rank);
@@ -315,7 +324,7 @@ std::optional<Verdict> computed_wrongly(const Scene& scene) {
   }
   v.evidence.push_back(ended->headline);
   say(v, tr("the job went on with wrong data: {}", fault_text(f, names_in(scene))));
-  v.next.text = tr(names_of(f.fault).advice);
+  v.next.text = tr(advice_on_calls(f));
   return v;
 }
 
@@ -344,7 +353,7 @@ Verdict failure_by_calls(const Scene& scene, const Ending& failure, const CallFi
     v.pid = accused.front()->pid;
     v.host = accused.front()->host;
   }
-  v.next.text = tr(names_of(f.fault).advice);
+  v.next.text = tr(advice_on_calls(f));
   return v;
 }
 

@@ -165,6 +165,46 @@ TEST_CASE("a lone call beside DDP's is a departure, also if the other rank has c
   }
 }
 
+// The hosts have run ahead: of the calls before the newest ones, the record has those whose sizes changed.
+TEST_CASE("sizes of an all_to_all that do not fit, long before the newest call") {
+  const auto sized = [](uint64_t number, std::vector<uint64_t> sent) {
+    model::CollectiveCall call = operation("all_to_all", 9, sent[0] + sent[1]);
+    call.sequence = number;
+    call.stage = CallStage::launched;
+    call.sent = std::move(sent);
+    call.received = {8, 8};
+    return call;
+  };
+  for (const base::Rank odd : {0, 1}) {
+    CAPTURE(odd);
+    Calls calls;
+    for (const base::Rank r : {0, 1}) {
+      for (uint64_t i = 1; i <= 60; ++i) {
+        const bool changed = r == odd && i == 31;
+        calls.enters(r, kRoutinePair,
+                     sized(i, changed && r == 0 ? std::vector<uint64_t>{8, 4}
+                              : changed         ? std::vector<uint64_t>{4, 8}
+                                                : std::vector<uint64_t>{8, 8}));
+      }
+      model::Communicator& comm = calls.comm(r, kRoutinePair);
+      comm.done_known = false;
+      comm.launched = comm.called;
+      std::vector<model::CollectiveCall> older = {sized(1, {8, 8})};
+      if (r == odd) {
+        older.push_back(sized(31, r == 0 ? std::vector<uint64_t>{8, 4} : std::vector<uint64_t>{4, 8}));
+        older.push_back(sized(32, {8, 8}));
+      }
+      comm.calls.insert(comm.calls.begin(), older.begin(), older.end());
+    }
+    const Verdict v = hang(calls, 2);
+    CAPTURE(v.sentence);
+    CHECK(v.id == "hang.mismatch_size");
+    CHECK(v.sentence.find("call 31 ") != std::string::npos);
+    CHECK(v.sentence.find("4 to rank") != std::string::npos);
+    CHECK(v.sentence.find("8 expected from rank") != std::string::npos);
+  }
+}
+
 // A layer that one rank left out shifts all its later calls, which NCCL let meet those of the other rank.
 TEST_CASE("of shifted calls, the one that shifted them is named") {
   const std::vector<model::CollectiveCall> layers = {

@@ -162,6 +162,33 @@ TEST_CASE("what a call has beside its size: the ranks of a new group, the sizes 
   CHECK(w.read()[0].calls[1].sent.empty());
 }
 
+TEST_CASE("of older calls, those whose sizes per peer changed are kept") {
+  model::RankCollectives rank{.rank = 0};
+  model::Communicator torch{
+      .source = model::CallSource::torch, .id = "t", .rank = 0, .size = 2, .called = 200};
+  for (uint64_t i = 1; i <= 200; ++i) {
+    model::CollectiveCall call{.sequence = i, .op = "all_to_all", .age_s = 1000 - static_cast<double>(i)};
+    call.sent = {8, i == 101 ? uint64_t{4} : 8};
+    call.received = {8, 8};
+    torch.calls.push_back(call);
+  }
+  rank.communicators = {torch};
+  arrange_calls(rank);
+  std::vector<uint64_t> kept;
+  for (const model::CollectiveCall& call : rank.communicators[0].calls) {
+    kept.push_back(call.sequence);
+  }
+  CHECK(kept == std::vector<uint64_t>{1, 101, 102, 193, 194, 195, 196, 197, 198, 199, 200});
+  // Of programs whose sizes always change, no more than fit.
+  for (model::CollectiveCall& call : torch.calls) {
+    call.sent.assign(64, call.sequence);
+    call.received.assign(64, 8);
+  }
+  rank.communicators = {torch};
+  arrange_calls(rank);
+  CHECK(rank.communicators[0].calls.size() == 8 + 16);
+}
+
 TEST_CASE("NCCL's calls get the line and the operation of the program's call") {
   model::RankCollectives rank{.rank = 0};
   const auto call = [](const char* op, uint64_t number, uint64_t count, double age_s) {
