@@ -235,8 +235,8 @@ class Recorder:
         return False
 
     def put_splits(self, sent, received):
-        """Sizes by rank of the group: the number of their place, or 0. Equal sizes have one place, so that those of a call
-        long ago are still there if the program has used few different ones."""
+        """Sizes by rank of the group: the number of their place, or 0. Equal sizes have one place: those of a call long
+        ago are still there if the program has used few different ones."""
         if not 0 < len(sent) <= SPLIT_PEERS or len(received) != len(sent):
             return 0
         key = (*sent, *received)

@@ -16,8 +16,8 @@ namespace xpurun::report {
 // a hang.
 std::optional<CallFinding> find_call_fault(const model::CollectiveFacts& facts);
 
-// The silent mismatch that explains an open fault: NCCL may let different calls meet, and hang in a later one.
-// Else the open fault.
+// The silent mismatch that explains an open fault: NCCL may let different calls meet, and hang in a later
+// one. Else the open fault.
 std::optional<CallFinding> from_origin(std::optional<CallFinding> open,
                                        const std::optional<CallFinding>& silent);
 

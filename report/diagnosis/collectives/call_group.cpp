@@ -1,7 +1,5 @@
 #include "report/diagnosis/collectives/call_group.h"
 
-#include "report/diagnosis/collectives/departures.h"
-
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -12,6 +10,7 @@
 
 namespace xpurun::report {
 
+using model::CallLane;
 using model::CallSource;
 using model::CallStage;
 using model::CollectiveCall;
@@ -212,7 +211,11 @@ const CollectiveCall* call_at(const Member& member, uint64_t sequence) {
 const CollectiveCall* shape_at(const Member& member, uint64_t sequence) {
   const CollectiveCall* call = call_at(member, sequence);
   const bool overwritten = call == nullptr && member.comm != nullptr && sequence <= member.comm->called;
-  return overwritten && member.record != nullptr ? recorded(*member.record, member.comm->id, sequence) : call;
+  if (!overwritten || member.record == nullptr) {
+    return call;
+  }
+  const CallInLane found = find_in_lanes(*member.record, member.comm->id, sequence);
+  return found.kind != nullptr ? &found.kind->call : nullptr;
 }
 
 bool is_done(const Member& member, uint64_t sequence) {
@@ -243,6 +246,32 @@ uint64_t open_call(const Member& member) {
     }
   }
   return oldest == UINT64_MAX ? 0 : oldest;
+}
+
+bool is_sound(const CallLane& lane) {
+  return lane.order.size() == lane.numbers.size() &&
+         std::all_of(lane.order.begin(), lane.order.end(),
+                     [&](int kind) { return kind >= 0 && static_cast<size_t>(kind) < lane.kinds.size(); });
+}
+
+const CallLane::Kind& kind_at(const CallLane& lane, size_t at) {
+  return lane.kinds[static_cast<size_t>(lane.order[at])];
+}
+
+CallInLane find_in_lanes(const model::RankCollectives& rank, const std::string& comm, uint64_t number) {
+  for (const CallLane& lane : rank.lanes) {
+    if (!is_sound(lane)) {
+      continue;
+    }
+    for (size_t i = lane.order.size(); i > 0; --i) {
+      const CallLane::Kind& kind = kind_at(lane, i - 1);
+      if (lane.numbers[i - 1] == number && kind.communicator == comm &&
+          !model::is_message(kind.call.operation())) {
+        return {&kind, &lane, i - 1};
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace xpurun::report

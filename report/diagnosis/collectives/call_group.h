@@ -54,4 +54,19 @@ bool is_open(const Member& member, uint64_t sequence);
 // The oldest call that the rank has entered and is known not to have finished; 0 if none.
 uint64_t open_call(const Member& member);
 
+// Lanes: all that the records still have of the calls before the newest ones.
+
+// The lists of the lane have one length, and name kinds that there are.
+bool is_sound(const model::CallLane& lane);
+// Of a sound lane.
+const model::CallLane::Kind& kind_at(const model::CallLane& lane, size_t at);
+
+struct CallInLane {
+  const model::CallLane::Kind* kind = nullptr;  // null: the lanes do not have the call
+  const model::CallLane* lane = nullptr;
+  size_t at = 0;
+};
+// A collective, by its number in the communicator.
+CallInLane find_in_lanes(const model::RankCollectives& rank, const std::string& comm, uint64_t number);
+
 }  // namespace xpurun::report

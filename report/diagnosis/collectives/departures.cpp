@@ -20,28 +20,12 @@ namespace {
 constexpr size_t kMajority = 3;  // ranks at least, in all
 constexpr size_t kMajorityPercent = 60;
 
-struct Call {
-  const CallLane::Kind* kind = nullptr;
-  const CallLane* lane = nullptr;
-  size_t at = 0;
-};
-
-const CallLane::Kind& kind_at(const CallLane& lane, size_t at) {
-  return lane.kinds[static_cast<size_t>(lane.order[at])];
-}
-
-bool is_sound(const CallLane& lane) {
-  return lane.order.size() == lane.numbers.size() &&
-         std::all_of(lane.order.begin(), lane.order.end(),
-                     [&](int kind) { return kind >= 0 && static_cast<size_t>(kind) < lane.kinds.size(); });
-}
-
 using CallNumber = std::pair<std::string, uint64_t>;  // communicator and number of a collective
 
 // Everything that the rules below ask of the lanes.
 struct Marks {
   // The surprises among the collectives, by rank, and all surprises of each lane.
-  std::map<CallNumber, std::map<base::Rank, Call>> surprising;
+  std::map<CallNumber, std::map<base::Rank, CallInLane>> surprising;
   std::map<const CallLane*, std::vector<Surprise>> surprises;
 
   [[nodiscard]] const std::vector<Surprise>& of(const CallLane& lane) const {
@@ -76,25 +60,8 @@ Marks marks_of(const model::CollectiveFacts& facts) {
   return out;
 }
 
-// Where the rank's record has this call; without a kind if it has not.
-Call place_of_call(const model::RankCollectives& rank, const std::string& comm, uint64_t number) {
-  for (const CallLane& lane : rank.lanes) {
-    if (!is_sound(lane)) {
-      continue;
-    }
-    for (size_t i = lane.order.size(); i > 0; --i) {
-      const CallLane::Kind& kind = kind_at(lane, i - 1);
-      if (lane.numbers[i - 1] == number && kind.communicator == comm &&
-          !model::is_message(kind.call.operation())) {
-        return {&kind, &lane, i - 1};
-      }
-    }
-  }
-  return {};
-}
-
 // Whether the call before this one has this communicator and number, too.
-bool follow_the_same(const Call& a, const Call& b) {
+bool follow_the_same(const CallInLane& a, const CallInLane& b) {
   if (a.at == 0 || b.at == 0) {
     return a.at == b.at;
   }
@@ -116,7 +83,7 @@ struct Others {
 };
 
 Others others_at(const model::CollectiveFacts& facts, const CallNumber& call_number,
-                 const std::map<base::Rank, Call>& surprised) {
+                 const std::map<base::Rank, CallInLane>& surprised) {
   Others out;
   const CollectiveCall& call = surprised.begin()->second.kind->call;
   for (const model::RankCollectives& rank : facts.ranks) {
@@ -127,7 +94,7 @@ Others others_at(const model::CollectiveFacts& facts, const CallNumber& call_num
     }
     if (comm->called < call_number.second) {
       out.absent.insert(rank.rank);
-    } else if (const Call other = place_of_call(rank, call_number.first, call_number.second);
+    } else if (const CallInLane other = find_in_lanes(rank, call_number.first, call_number.second);
                other.kind != nullptr && is_same(call, other.kind->call) &&
                call.count == other.kind->call.count &&  // of all_to_all too
                follow_the_same(surprised.begin()->second, other)) {
@@ -187,11 +154,6 @@ bool same_departure(const Departed& a, const Departed& b) {
 }
 
 }  // namespace
-
-const CollectiveCall* recorded(const model::RankCollectives& rank, const std::string& comm, uint64_t number) {
-  const Call found = place_of_call(rank, comm, number);
-  return found.kind != nullptr ? &found.kind->call : nullptr;
-}
 
 bool is_majority(size_t part, size_t all) {
   return all >= kMajority && part * 100 >= all * kMajorityPercent;
@@ -508,9 +470,10 @@ std::optional<Shift> find_shift(const model::CollectiveFacts& facts, const CallG
   if (others.empty()) {
     return std::nullopt;
   }
-  out.call = recorded(*std::find_if(facts.ranks.begin(), facts.ranks.end(),
-                                    [&](const auto& r) { return out.ahead.contains(r.rank); }),
-                      group.any->id, out.number);
+  const auto first = std::find_if(facts.ranks.begin(), facts.ranks.end(),
+                                  [&](const auto& r) { return out.ahead.contains(r.rank); });
+  const CallInLane call = find_in_lanes(*first, group.any->id, out.number);
+  out.call = call.kind != nullptr ? &call.kind->call : nullptr;
   return out.call != nullptr ? std::optional(out) : std::nullopt;
 }
 

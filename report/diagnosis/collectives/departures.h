@@ -18,10 +18,6 @@ model::RankSet common(const model::RankSet& a, const model::RankSet& b);
 // 60 % of three ranks or more.
 bool is_majority(size_t part, size_t all);
 
-// The shape of this call in the lanes of the rank; null if they do not have it.
-const model::CollectiveCall* recorded(const model::RankCollectives& rank, const std::string& comm,
-                                      uint64_t number);
-
 struct Departed {
   model::Departure kind = model::Departure::none;
   std::string communicator;                         // its id

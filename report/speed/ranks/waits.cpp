@@ -2,7 +2,6 @@
 
 #include "report/events/job_clocks.h"
 #include "report/speed/primitives/statistics.h"
-#include "report/speed/ranks/host_pace.h"
 
 #include <algorithm>
 #include <limits>
@@ -232,6 +231,20 @@ void begin_together(JobSteps& job, const Gatherings& gatherings) {
       step.duration_ns = std::max<int64_t>(end.value_or(end_ns) - step.begin_ns, 0);
     }
   }
+}
+
+// How long the host needs for the step at least if its GPU never holds it, in ns: the time in which no thread
+// of the process used a CPU, because PyTorch uses one while it waits for a GPU. 0: nothing is known, such as
+// without a GPU, or of JAX, which waits without a CPU.
+int64_t host_pace_ns(const RankSteps& rank, const StepRecord& step) {
+  const bool spins = rank.source == model::StepSource::optimizer || rank.source == model::StepSource::data;
+  if (rank.gpu.empty() || !spins || step.process_ns < 0) {
+    return 0;
+  }
+  // In calls of torch.distributed, a rank may wait for others without a CPU.
+  const int64_t calls = step.stage_ns[static_cast<size_t>(model::Stage::communication)];
+  const int64_t asleep = step.host_duration_ns - aside_ns(step) - calls - step.process_ns;
+  return std::clamp<int64_t>(asleep, 0, working_ns(step));
 }
 
 // A GPU that waits for another rank while its own host is not ready loses nothing.

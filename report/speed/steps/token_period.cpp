@@ -99,10 +99,9 @@ TokenPeriod find_period(std::span<const uint64_t> tokens, size_t least_periods) 
 }
 
 std::string repeating_words(const TokenPeriod& period) {
-  return period.length == 1
-             ? std::string("inferred from a collective that repeats")
-             : fmt::format("inferred from {} collectives that repeat ({:.0f} % alike)", period.length,
-                           100 * period.match);
+  return period.length == 1 ? std::string("inferred from a collective that repeats")
+                            : fmt::format("inferred from {} collectives that repeat ({:.0f} % alike)",
+                                          period.length, 100 * period.match);
 }
 
 CallCycle find_cycle(const std::vector<SequenceCall>& calls) {

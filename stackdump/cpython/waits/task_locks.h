@@ -22,8 +22,8 @@ struct ThreadLock {
 };
 
 // Of threads that stand in `with lock` or lock.acquire(), and of locks that exactly one thread has entered:
-// another one, or the waiter itself in an outer frame. A lock that was taken by acquire() has no known holder.
-// The process may run meanwhile. Stops at `deadline`.
+// another one, or the waiter itself in an outer frame. A lock that was taken by acquire() has no known
+// holder. The process may run meanwhile. Stops at `deadline`.
 std::vector<ThreadLock> read_thread_locks(RemoteMemory& memory, const Offsets& offsets,
                                           const PySnapshot& snapshot, base::MonoNs deadline);
 

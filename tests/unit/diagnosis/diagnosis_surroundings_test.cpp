@@ -200,7 +200,7 @@ TEST_CASE("a worker that the kernel killed for want of memory is the cause of it
         p.death.wait_status = base::WaitStatus(1 << 8);
       }
     }
-    PythonException lost;
+    model::PythonException lost;
     lost.pid = Job::pid_of(1);
     lost.rank = 1;
     lost.at_s = 12.4;
