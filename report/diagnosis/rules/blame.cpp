@@ -450,6 +450,13 @@ Verdict begin_hang(const Scene& scene, const Blamed& finding, const std::vector<
   return v;
 }
 
+void accuse_nobody(Verdict& v) {
+  v.ranks = {};
+  v.host.clear();
+  v.pid = 0;
+  v.where = {};
+}
+
 Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting) {
   const auto groups = group_culprits(scene, culprits);
   Blamed finding = finding_of(scene, groups.front(), waiting.size());

@@ -187,12 +187,6 @@ std::string main_thread_words(const Scene& scene, const Ending& e, const ThreadS
   return {};
 }
 
-// gloo aborts where a message is longer than the buffer of the call that waits for it.
-bool is_foreign_message(const ThreadStack* crashed) {
-  return crashed != nullptr && crashed->cpp_exception.type == "gloo::EnforceNotMet" &&
-         crashed->cpp_exception.message.find("op.preamble.length <= op.nbytes") != std::string::npos;
-}
-
 std::string advice_on_signal(const Ending& e) {
   switch (e.signal) {
     case SIGXCPU:
@@ -280,7 +274,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
                "stack"),
         .command = "ulimit -s"};
   } else if (is_fault(e.signal) && crashed != nullptr) {
-    if (is_foreign_message(crashed)) {
+    if (says_foreign_message(crashed->cpp_exception.message)) {
       v.evidence.push_back(
           tr("gloo got a message of an unexpected size: ranks make different calls, or two threads of a rank "
              "use one group at the same time"));
