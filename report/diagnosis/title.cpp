@@ -101,7 +101,7 @@ Choices of_calls(const Verdict& v) {
   constexpr size_t kSides = 2;
   std::vector<const CalledBy*> sides;
   for (const CalledBy& row : v.collective.calls) {
-    if (row.entered() && sides.size() < kSides) {
+    if (made_a_call(row) && sides.size() < kSides) {
       sides.push_back(&row);
     }
   }

@@ -148,17 +148,6 @@ std::string_view id_alone(const Ending& e) {
   return is_fault(e.signal) ? kCrashSignal : kCrashKilled;
 }
 
-model::NextStep advice_on_memory(bool limit) {
-  return limit ? model::NextStep{.text = tr("give the job more memory (the limit of the container or of the "
-                                            "scheduler), or make it use less: fewer data loader workers, "
-                                            "smaller batches"),
-                                 .command = ""}
-               : model::NextStep{
-                     .text = tr("find out which processes use the host's memory, or make the job use "
-                                "less: fewer data loader workers, smaller batches"),
-                     .command = ""};
-}
-
 std::string advice_on_growth(const model::HeldMemory& held) {
   return tr(
       "find what keeps the memory that {} allocates: it grows in each step, so a higher limit only delays "

@@ -203,6 +203,14 @@ TEST_CASE("a worker of a pool that has died is named, the resource tracker never
   Verdict v = diagnose(job.facts);
   CHECK(v.sentence.find("; its ForkPoolWorker-2 (pid 812) was killed by SIGKILL at ") != std::string::npos);
   CHECK(v.sentence.find("resource_tracker") == std::string::npos);
+  // The kernel says why.
+  job.facts.kernel.events = {
+      {.kind = model::KernelEventKind::oom_kill, .at_s = 3.2, .pid = 812, .memory_limit = true}};
+  v = diagnose(job.facts);
+  CHECK(
+      v.sentence.ends_with("(out of memory: the kernel killed it at the memory limit of its control group)"));
+  CHECK(v.next.text.find("give the job more memory") == 0);
+  job.facts.kernel.events.clear();
   // A death after the dump, or of another process's child, is not the reason.
   job.facts.run.helper_deaths = {killed(0, 1000)};
   CHECK(diagnose(job.facts).sentence.find("812") == std::string::npos);
@@ -303,6 +311,23 @@ TEST_CASE("an exception in a process that the rank waits for") {
   // Processes of multiprocessing that are ranks wait for each other.
   job.rank(0, event(true));
   CHECK(diagnose(job.facts).id == "hang.all_waiting");
+}
+
+TEST_CASE("a rank that spins on memory that a process should have written, which has raised") {
+  Job job(1);
+  job.rank(0, in_compute()).cpu(0, 0.9).hang_dump();
+  job.facts.dump->at_s = 60;
+  CHECK(diagnose(job.facts).sentence.find("raised") == std::string::npos);
+  model::PythonException raised{.pid = 812, .rank = 0, .at_s = 3};
+  raised.chain.push_back({.type = "ValueError",
+                          .message = "bad frame",
+                          .frames = {{.file = "/home/u/train.py", .line = 7, .function = "produce"}}});
+  job.facts.run.exceptions = {raised};
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.sentence.find("; its process (pid 812) raised ValueError: bad frame at train.py:7 (in produce)") !=
+        std::string::npos);
+  CHECK(v.next.text.find("mend the exception in the process") == 0);
 }
 
 TEST_CASE("the tasks of an event loop, and code that blocks one") {
