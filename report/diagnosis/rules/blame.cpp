@@ -7,8 +7,8 @@
 #include "report/diagnosis/holders.h"
 #include "report/diagnosis/own_waits.h"
 #include "report/diagnosis/rank_exceptions.h"
+#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/storage.h"
-#include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -123,7 +123,7 @@ std::string pipe_words(const RankView& v) {
 const model::KernelEvent* oom_of_lost_helper(const Scene& scene, const RankView& v) {
   const auto lost = lost_helper(scene, v);
   return lost && lost->death != nullptr && v.record != nullptr
-             ? oom_kill_of(scene, *lost->death, v.record->node)
+             ? oom_kill_of(scene.facts.kernel, v.record->node, lost->death->pid, lost->death->at_s)
              : nullptr;
 }
 

@@ -9,7 +9,6 @@
 #include "report/diagnosis/rules/last_place.h"
 #include "report/diagnosis/rules/machine_words.h"
 #include "report/diagnosis/rules/memory_words.h"
-#include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -206,7 +205,9 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   std::string how = how_it_ended(e);
   const ThreadStack* crashed = crashed_thread(scene, e);
   const CodeLocation at_exit = crashed != nullptr ? unwound_at_exit(*crashed) : CodeLocation{};
-  const model::KernelEvent* oom = e.signal == SIGKILL ? oom_kill_of(scene, e) : nullptr;
+  const model::KernelEvent* oom =
+      e.signal == SIGKILL ? oom_kill_of(scene.facts.kernel, e.process->node, e.process->pid, e.at_s)
+                          : nullptr;
   if (!at_exit.empty()) {
     how += tr(" (a C++ thread needed Python, which was ending)");
   } else if (oom != nullptr) {
@@ -476,7 +477,8 @@ std::string say_memory_of_helpers(const Scene& scene, const Ending& root, Verdic
     return {};
   }
   // In a container only the counters of the control group are known.
-  const model::KernelEvent* oom = oom_kill_of(scene, *helper);
+  const model::KernelEvent* oom =
+      oom_kill_of(scene.facts.kernel, helper->process->node, helper->process->pid, helper->at_s);
   const RunManifest& run = scene.facts.run;
   if (oom == nullptr && (run.memory.oom_kills == 0 || run.nodes.size() > 1)) {
     return {};

@@ -22,10 +22,6 @@ namespace {
 constexpr size_t kMostKernelLines = 4;
 constexpr size_t kMostGpuLines = 4;
 constexpr double kFullMemory = 0.99;
-// A process with much memory lives on for a while after the kernel has killed it. Later, another process may
-// have its pid.
-constexpr double kOomBeforeDeathS = 60;
-constexpr double kOomAfterDeathS = 2;
 constexpr double kClocksDifferS = 2;  // the kernel's log has a clock of its own
 
 std::string process_words(const KernelEvent& e) {
@@ -187,44 +183,6 @@ std::string kernel_words(const KernelEvent& e) {
       break;
   }
   return tr("the kernel reported that {} has been in uninterruptible sleep for minutes", process_words(e));
-}
-
-namespace {
-
-const KernelEvent* oom_kill(const Scene& scene, size_t node, base::Pid pid, double died_s) {
-  const auto& events = scene.facts.kernel.events;
-  const auto it = std::find_if(events.begin(), events.end(), [&](const KernelEvent& k) {
-    return k.kind == KernelEventKind::oom_kill && k.node == node && k.pid == pid &&
-           k.at_s >= died_s - kOomBeforeDeathS && k.at_s <= died_s + kOomAfterDeathS;
-  });
-  return it == events.end() ? nullptr : &*it;
-}
-
-}  // namespace
-
-const KernelEvent* oom_kill_of(const Scene& scene, const Ending& e) {
-  return oom_kill(scene, e.process->node, e.process->pid, e.at_s);
-}
-
-const KernelEvent* oom_kill_of(const Scene& scene, const model::HelperDeath& death, size_t node) {
-  return oom_kill(scene, node, death.pid, death.at_s);
-}
-
-model::NextStep advice_on_memory(bool limit) {
-  return limit ? model::NextStep{.text = tr("give the job more memory (the limit of the container or of the "
-                                            "scheduler), or make it use less: fewer data loader workers, "
-                                            "smaller batches"),
-                                 .command = ""}
-               : model::NextStep{
-                     .text = tr("find out which processes use the host's memory, or make the job use "
-                                "less: fewer data loader workers, smaller batches"),
-                     .command = ""};
-}
-
-std::string out_of_memory_words(const KernelEvent& kill) {
-  return kill.memory_limit
-             ? tr(" (out of memory: the kernel killed it at the memory limit of its control group)")
-             : tr(" (out of memory: the kernel killed it because the host had none left)");
 }
 
 void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
