@@ -142,6 +142,20 @@ model::CodeLocation place_of_helper(const model::ThreadStack& main) {
                                                                     : std::move(place);
 }
 
+namespace {
+
+// A task waits for an event of asyncio, which a handler of signals may set: a service waits so for its end.
+bool awaits_event(const RankView& v) {
+  const auto in_event = [](const model::AsyncTask& task) {
+    return !task.frames.empty() && task.frames.front().func.ends_with("wait") &&
+           task.frames.front().file.ends_with("/asyncio/locks.py");
+  };
+  return v.thread != nullptr && loop_waits(*v.thread) && v.stacks != nullptr &&
+         std::any_of(v.stacks->tasks.begin(), v.stacks->tasks.end(), in_event);
+}
+
+}  // namespace
+
 bool waits_for_own_pool(const RankView& v) {
   const bool waits = v.waits_locally() || (v.thread != nullptr && loop_waits(*v.thread));
   return v.state == RankState::stuck && waits && v.stacks != nullptr && !pool_of_waiters(*v.stacks).empty();
@@ -149,7 +163,8 @@ bool waits_for_own_pool(const RankView& v) {
 
 bool idles(const RankView& v) {
   const bool still = v.state == RankState::stuck || v.state == RankState::silent;
-  return still && v.seen != nullptr && v.seen->outside != OutsideWait::none && !waits_for_own_pool(v);
+  return still && v.seen != nullptr && !waits_for_own_pool(v) &&
+         (v.seen->outside != OutsideWait::none || awaits_event(v));
 }
 
 // A task that waits for a lock waits for another task.
