@@ -445,6 +445,7 @@ void ProcessDump::copy() {
     read_greenlets(live_, *python_.runtime, py_, base::mono_ns() + kTasksNs);
     read_task_locks(live_, python_.runtime->offsets, py_, base::mono_ns() + kTasksNs);
     thread_locks_ = read_thread_locks(live_, python_.runtime->offsets, py_, base::mono_ns() + kTasksNs);
+    store_keys_ = read_store_keys(live_, python_.runtime->offsets, py_, base::mono_ns() + kTasksNs);
     shares_ = read_sharers(live_, python_.runtime->offsets, py_, base::mono_ns() + kTasksNs);
     held_locks_ = read_held_locks(live_, *python_.runtime, modules_.maps(), base::mono_ns() + kTasksNs);
   }
@@ -580,6 +581,7 @@ model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
   }
   out.threads = std::move(threads);
   name_lock_holders(thread_locks_, out.threads);
+  name_store_keys(store_keys_, out.threads);
   name_sharers(shares_, out.threads);
   out.module_paths = resolver.module_paths();
   out.with_locals = py_.with_locals;

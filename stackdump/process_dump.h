@@ -11,6 +11,7 @@
 #include "stackdump/cpython/frames.h"
 #include "stackdump/cpython/thread_names.h"
 #include "stackdump/cpython/waits/shared_objects.h"
+#include "stackdump/cpython/waits/store_keys.h"
 #include "stackdump/cpython/waits/task_locks.h"
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/memory/snapshot_memory.h"
@@ -120,6 +121,7 @@ class ProcessDump {
   PySnapshot py_;
   std::vector<model::SharedLock> held_locks_;
   std::vector<ThreadLock> thread_locks_;
+  std::vector<StoreKey> store_keys_;
   std::vector<ObjectShare> shares_;
   std::vector<AddrRange> python_pages_;  // pages that reading Python's structures touched in the rehearsal
   std::vector<Addr> thread_tables_;

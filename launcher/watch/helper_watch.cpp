@@ -148,6 +148,13 @@ std::set<base::Pid> HelperWatch::awaited(base::MonoNs now, const KernelWait& wai
   return out;
 }
 
+// No other thread of the rank runs Python.
+bool HelperWatch::runs_alone(stackdump::PositionReader* reader) {
+  const auto others =
+      reader != nullptr ? reader->other_threads(1) : base::Result<std::vector<stackdump::ThreadPosition>>();
+  return reader != nullptr && others && others->empty();
+}
+
 void HelperWatch::sample_threads(stackdump::PositionReader& reader, std::vector<HelperSample>& out) const {
   const auto threads = reader.other_threads(kMostThreads);
   if (!threads) {
@@ -355,9 +362,13 @@ void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
   if (wait.sockets != sockets_) {
     sockets_ = wait.sockets;
     listens_ = listens(proc_, rank_, sockets_);
+    wakes_itself_ = sockets_.size() == 1 && wakes_itself(proc_, rank_, *sockets_.begin());
   }
-  WaitReason reason = wait_reason(
-      frames, {.kernel = wait.kind, .wakes = woken, .has_helpers = !processes.empty(), .listens = listens_});
+  WaitReason reason = wait_reason(frames, {.kernel = wait.kind,
+                                           .wakes = woken,
+                                           .has_helpers = !processes.empty(),
+                                           .listens = listens_,
+                                           .alone = wait.endless && wakes_itself_ && runs_alone(reader)});
   const bool awake = wait.kind == KernelWaitKind::none && reason.target == WaitTarget::nobody;
   awake_ = awake ? awake_ + 1 : 0;
   const bool says_nothing = awake && awake_ <= kMostAwake && !reasons_.empty();

@@ -72,6 +72,7 @@ class HelperWatch {
   bool holds(base::MonoNs now, base::Pid pid, const std::set<std::string>& pipes);
   std::set<base::Pid> awaited(base::MonoNs now, const KernelWait& wait,
                               const std::vector<Descendant>& processes);
+  static bool runs_alone(stackdump::PositionReader* reader);
   void sample_threads(stackdump::PositionReader& reader, std::vector<HelperSample>& out) const;
   // Returns whether the rank waits for programs that all are quiet.
   bool sample_processes(base::MonoNs now, const KernelWait& wait, const std::vector<Descendant>& processes,
@@ -97,8 +98,9 @@ class HelperWatch {
   base::MonoNs rate_at_ = 0;  // 0: no sample
   uint64_t rate_from_ = 0;
   double wake_rate_ = 0;
-  bool sleeps_ = false;   // at the last sample
-  bool listens_ = false;  // of the sockets in wait_, as of sockets_
+  bool sleeps_ = false;        // at the last sample
+  bool listens_ = false;       // of the sockets in wait_, as of sockets_
+  bool wakes_itself_ = false;  // likewise
   std::set<std::string> sockets_;
   TransferWatch transfers_;  // of the main thread
   bool transferred_ = false;

@@ -123,6 +123,15 @@ KernelWait wait_to_write(const base::ProcFs& proc, base::Pid pid, int fd) {
   return out;
 }
 
+KernelWait wait_for_events(const base::ProcFs& proc, base::Pid pid, const base::SystemCall& call) {
+  const std::vector<int> fds = waited_for_by(proc, pid, call.arguments[0]);
+  const uint64_t limit = call.arguments[3];  // milliseconds, or a pointer
+  const bool endless = call.number == SYS_epoll_pwait2 ? limit == 0 : static_cast<int32_t>(limit) < 0;
+  KernelWait out{.kind = KernelWaitKind::events, .sockets = wait_for(proc, pid, fds).sockets};
+  out.endless = endless && fds.size() == 1 && out.sockets.size() == 1;
+  return out;
+}
+
 KernelWait wait_of(const base::ProcFs& proc, base::Pid pid, const base::SystemCall& call) {
   const uint64_t first = call.arguments[0];
   switch (base::kind_of(call)) {
@@ -137,8 +146,7 @@ KernelWait wait_of(const base::ProcFs& proc, base::Pid pid, const base::SystemCa
     case base::CallKind::accept:
       return {.kind = KernelWaitKind::accept};
     case base::CallKind::events:
-      return {.kind = KernelWaitKind::events,
-              .sockets = wait_for(proc, pid, waited_for_by(proc, pid, first)).sockets};
+      return wait_for_events(proc, pid, call);
     case base::CallKind::sleep:
       return {.kind = KernelWaitKind::sleep};
     case base::CallKind::signal:
@@ -162,6 +170,11 @@ KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
   KernelWait out = wait_of(proc, pid, call);
   out.transfers = base::transfers(base::kind_of(call));
   return out;
+}
+
+bool wakes_itself(const base::ProcFs& proc, base::Pid pid, const std::string& socket) {
+  const std::string peer = base::peer_of_local_socket(socket);
+  return !peer.empty() && base::has_open(proc, pid, {peer});
 }
 
 bool listens_in(std::string_view table, const std::set<std::string>& sockets) {

@@ -35,6 +35,7 @@ struct KernelWait {
   base::Pid child = 0;            // child: the pid that the thread waits for; 0: any
   std::set<std::string> pipes;    // pipes, output, input: "pipe:[123]", as in /proc/PID/fd
   std::set<std::string> sockets;  // of poll, select and epoll: "socket:[123]"
+  bool endless = false;           // epoll: without a time limit, and for a single socket
 };
 
 KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid);
@@ -56,6 +57,10 @@ class TransferWatch {
  private:
   std::optional<uint64_t> from_;  // switches at the last sample in such a call
 };
+
+// The socket is one end of a pair of which the process has the other end too, as the loop of asyncio has to
+// wake itself up.
+bool wakes_itself(const base::ProcFs& proc, base::Pid pid, const std::string& socket);
 
 // Whether one of these sockets takes connections. Reads the tables of all sockets of the process's network.
 bool listens(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& sockets);

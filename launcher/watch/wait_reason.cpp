@@ -58,7 +58,9 @@ WaitReason by_kernel(const std::vector<stackdump::CodeName>& names, const WaitSi
     case KernelWaitKind::accept:
       return {.target = WaitTarget::outside, .outside = OutsideWait::connection};
     case KernelWaitKind::events:
-      return {.target = WaitTarget::outside, .outside = OutsideWait::event};
+      return signs.alone && !signs.has_helpers
+                 ? WaitReason{}
+                 : WaitReason{.target = WaitTarget::outside, .outside = OutsideWait::event};
     case KernelWaitKind::signal:
       return {.target = WaitTarget::outside, .outside = OutsideWait::signal};
     case KernelWaitKind::sleep:

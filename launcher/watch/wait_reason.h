@@ -22,6 +22,8 @@ struct WaitSigns {
   bool wakes = false;        // wakes repeatedly without progress, as in a loop with a sleep
   bool has_helpers = false;  // has its own child processes
   bool listens = false;      // for connections, among others
+  bool alone = false;  // an event loop that only the process itself could wake up, in which no other thread
+                       // runs Python
 };
 WaitReason wait_reason(const std::vector<stackdump::CodeName>& innermost_first, const WaitSigns& signs);
 

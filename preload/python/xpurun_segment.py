@@ -37,6 +37,7 @@ GPU_MEMORY_AT = 72  # time, and bytes that are allocated, reserved, allocated at
 MEMORY_AT = 112  # the latest request for a look at the memory: number, steps, why and whether Python's objects too
 TRACED_AT = 36  # change of the list of traced functions; its bytes, the change that was followed, least duration
 MOST_SITES = 4096
+FARTHEST_CALLER = 40  # frames; FSDP calls from hooks of hooks below backward()
 LIBRARY = getattr(os, "__file__", "\0os.py")[:-len("os.py")]  # Python's own modules
 MOST_TEXT = 4096
 SHORT_CALLS, INFERRED, SENDS, RECEIVES, OBJECTS = 1, 2, 4, 8, 16  # flags of a span
@@ -185,7 +186,7 @@ class Segment:
     def caller_of(self, frame):
         """The nearest caller outside of torch, else the nearest caller."""
         nearest = frame
-        for _ in range(12):
+        for _ in range(FARTHEST_CALLER):
             if frame is None:
                 break
             code = frame.f_code

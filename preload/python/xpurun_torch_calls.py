@@ -34,11 +34,15 @@ PUBLIC = {
     "all_gather": Call("all_gather", "tensor", tensor_position=1),
     "all_gather_into_tensor": Call("all_gather", "input_tensor", tensor_position=1),
     "_all_gather_base": Call("all_gather", "input_tensor", tensor_position=1),
+    "all_gather_single": Call("all_gather", "input_tensor", tensor_position=1),
     "all_gather_coalesced": Call("all_gather_coalesced", "input_tensor_list", tensor_position=1),
     "gather": Call("gather", "tensor", "dst"),
+    "gather_into_tensor": Call("gather", "tensor", "dst"),
+    "gather_single": Call("gather", "tensor", "dst"),
     "scatter": Call("scatter", "tensor", "src"),
     "reduce_scatter": Call("reduce_scatter", "output"),
     "reduce_scatter_tensor": Call("reduce_scatter", "output"),
+    "reduce_scatter_single": Call("reduce_scatter", "output"),
     "_reduce_scatter_base": Call("reduce_scatter", "output"),
     "all_to_all_single": Call("all_to_all", "input", tensor_position=1),
     "all_to_all": Call("all_to_all", "input_tensor_list", tensor_position=1),
@@ -85,9 +89,19 @@ METHODS = {
     "send": method("send", ("tensors", "dst", "tag"), "tensors", "dst", False),
     "recv": method("recv", ("tensors", "src", "tag"), "tensors", "src", False),
 }
+# Other names of the same methods, from torch 2.14 on.
+METHODS.update({
+    "all_gather_single": METHODS["_allgather_base"],
+    "all_gather_single_coalesced": METHODS["allgather_into_tensor_coalesced"],
+    "all_to_all_single": METHODS["alltoall_base"],
+    "gather_into_tensor": method("gather", ("output", "input", "root"), "input", "root"),
+    "gather_single": method("gather", ("output", "input", "root"), "input", "root"),
+    "reduce_scatter_single": METHODS["_reduce_scatter_base"],
+    "reduce_scatter_single_coalesced": METHODS["reduce_scatter_tensor_coalesced"],
+})
 # Keywords of a method's other overloads and releases.
 OTHER_KEYWORDS = {"tensor": "tensors", "dstRank": "dst", "srcRank": "src", "input_tensor": "input_tensors",
-                  "output_tensor": "output_tensors"}
+                  "output_tensor": "output_tensors", "outputTensor": "output", "inputTensor": "input"}
 
 
 def functional(op, partner=None):
@@ -105,6 +119,13 @@ FUNCTIONAL = {
     "reduce_scatter_tensor_coalesced": functional("reduce_scatter_coalesced"),
     "all_to_all_single": functional("all_to_all"), "all_to_all_single_autograd": functional("all_to_all"),
 }
+# Other names of the same functions, from torch 2.14 on.
+for old, new in (("all_gather_tensor", "all_gather_single"), ("reduce_scatter_tensor", "reduce_scatter_single"),
+                 ("all_gather_into_tensor_coalesced", "all_gather_single_coalesced"),
+                 ("reduce_scatter_tensor_coalesced", "reduce_scatter_single_coalesced"),
+                 ("all_gather_tensor_autograd", "all_gather_single_autograd"),
+                 ("reduce_scatter_tensor_autograd", "reduce_scatter_single_autograd")):
+    FUNCTIONAL[new] = FUNCTIONAL[old]
 # What a compiler passes while it traces a program: the collective is not executed.
 TRACED_TENSORS = ("FakeTensor", "FunctionalTensor", "Proxy")
 

@@ -58,7 +58,7 @@ std::string sides(const std::vector<CalledBy>& rows, std::string_view joint, con
   bool after_accused = false;
   RankSet rest;
   for (const CalledBy& row : rows) {
-    if (!row.entered()) {
+    if (!made_a_call(row)) {
       continue;
     }
     if (shown == kMostRows) {
@@ -268,6 +268,10 @@ std::string call_text(const CalledBy& row) {
     out += row.tag == model::kAnyTag ? tr(" with any tag") : row.tag != 0 ? tr(" with tag {}", row.tag) : "";
   }
   return out;
+}
+
+bool made_a_call(const CalledBy& row) {
+  return row.entered() || !row.op.empty();
 }
 
 std::string call_at_line(const CalledBy& row) {

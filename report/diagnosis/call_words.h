@@ -18,6 +18,8 @@ std::string group_text(const model::VerdictCollective& collective);
 // 'call 29 of group "default"'
 std::string call_number(const model::VerdictCollective& collective);
 
+// The ranks are in a call, which may have no number: a receive from any rank, or with any tag.
+bool made_a_call(const model::CalledBy& row);
 // Evidence lines, one per row.
 std::vector<std::string> call_evidence(const model::VerdictCollective& collective);
 

@@ -31,6 +31,7 @@ constexpr Rule kRules[] = {
     finished,            // likewise
     hung,                // ended by xpurun, still lasting, or the cause of later failures
     failed_by_mismatch,  // before the failures that it caused
+    met_other_call,      // likewise, where the calls were not recorded
     gave_up_first,       // before the rank that waited
     left_early,          // before the failures that it caused
     launcher_ended,      // before any rank

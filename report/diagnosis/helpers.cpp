@@ -7,6 +7,7 @@
 #include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/holders.h"
 #include "report/diagnosis/vocabulary.h"
+#include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -141,9 +142,29 @@ model::CodeLocation place_of_helper(const model::ThreadStack& main) {
                                                                     : std::move(place);
 }
 
+namespace {
+
+// A task waits for an event of asyncio, which a handler of signals may set: a service waits so for its end.
+bool awaits_event(const RankView& v) {
+  const auto in_event = [](const model::AsyncTask& task) {
+    return !task.frames.empty() && task.frames.front().func.ends_with("wait") &&
+           task.frames.front().file.ends_with("/asyncio/locks.py");
+  };
+  return v.thread != nullptr && loop_waits(*v.thread) && v.stacks != nullptr &&
+         std::any_of(v.stacks->tasks.begin(), v.stacks->tasks.end(), in_event);
+}
+
+}  // namespace
+
+bool waits_for_own_pool(const RankView& v) {
+  const bool waits = v.waits_locally() || (v.thread != nullptr && loop_waits(*v.thread));
+  return v.state == RankState::stuck && waits && v.stacks != nullptr && !pool_of_waiters(*v.stacks).empty();
+}
+
 bool idles(const RankView& v) {
   const bool still = v.state == RankState::stuck || v.state == RankState::silent;
-  return still && v.seen != nullptr && v.seen->outside != OutsideWait::none;
+  return still && v.seen != nullptr && !waits_for_own_pool(v) &&
+         (v.seen->outside != OutsideWait::none || awaits_event(v));
 }
 
 // A task that waits for a lock waits for another task.
@@ -252,15 +273,16 @@ const ThreadStack* likely_setter(const RankView& v) {
 }
 
 std::string thread_clause(const RankView& v) {
-  if (v.state != RankState::stuck || v.stacks == nullptr || !v.wait || v.wait->kind != WaitKind::lock) {
-    return {};
-  }
-  if (const auto pool = pool_of_waiters(*v.stacks); !pool.empty()) {
+  if (waits_for_own_pool(v)) {
+    const auto pool = pool_of_waiters(*v.stacks);
     const std::string at = place(place_of(pool.front()->frames));
     return pool.size() == 1 ? tr("; the only thread of the pool {} waits for a future of its own, in {}",
                                  base::sanitize(pool_name(*pool.front())), at)
                             : tr("; all {} threads of the pool {} wait for futures of their own, in {}",
                                  pool.size(), base::sanitize(pool_name(*pool.front())), at);
+  }
+  if (v.state != RankState::stuck || v.stacks == nullptr || !v.wait || v.wait->kind != WaitKind::lock) {
+    return {};
   }
   std::string out;
   std::set<std::string> reported;
@@ -320,10 +342,12 @@ const model::PythonException* helper_exception(const Scene& scene, base::Rank ra
 std::optional<LostHelper> lost_helper(const Scene& scene, const RankView& v) {
   const bool may_wait =
       v.waits_locally() || (!v.wait && v.thread != nullptr && in_multiprocessing(v.thread->frames));
-  if (v.state != RankState::stuck || !may_wait) {
+  // A rank that spins may wait for a word of memory that the process has not written.
+  const bool spins = v.state == RankState::busy && !v.wait;
+  if (!spins && (v.state != RankState::stuck || !may_wait)) {
     return std::nullopt;
   }
-  const model::HelperDeath* death = dead_helper(scene, v);
+  const model::HelperDeath* death = spins ? nullptr : dead_helper(scene, v);
   const double until_s = scene.facts.dump ? scene.facts.dump->at_s : scene.facts.run.elapsed_s;
   const model::PythonException* exception = helper_exception(scene, v.rank, v.pid, 0, until_s);
   if (death != nullptr && exception != nullptr && death->pid != exception->pid) {

@@ -65,6 +65,9 @@ const model::ThreadStack* likely_setter(const RankView& v);
 // queue or thread: "; its thread 105 (sync) waits for a lock in sync (train.py:62)". Empty if there are none.
 std::string thread_clause(const RankView& v);
 
+// The rank waits, also in its event loop, while all threads of a pool of its own wait for tasks of that pool.
+bool waits_for_own_pool(const RankView& v);
+
 // A still rank that waits for something outside the job, and may rightly do so for any time.
 bool idles(const RankView& v);
 // Without idle ranks, unless all are idle: a rank is accused of idling only if nobody else can be the

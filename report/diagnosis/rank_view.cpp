@@ -7,6 +7,7 @@
 #include "report/diagnosis/waits/thread_waits.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 namespace xpurun::report {
@@ -193,7 +194,7 @@ void classify(RankView& v, bool uses_mpi, double timeout_s) {
   }
   if (v.thread != nullptr && !v.thread->frames.empty()) {
     v.where = v.wait && !v.wait->where.function.empty() ? v.wait->where : place_of(v.thread->frames);
-    if (!v.wait) {
+    if (!v.wait || v.wait->kind == WaitKind::store) {
       v.where.target = v.thread->target;
     }
     if (const ThreadStack* last = last_thread(v); last != nullptr) {
@@ -272,6 +273,13 @@ std::vector<model::Frame> crash_frames(const ThreadStack& thread) {
     ++first;
   }
   return {first, frames.end()};
+}
+
+bool asks_for_key(const RankView& v) {
+  constexpr std::array<std::string_view, 3> kMethods = {".get", ".wait", ".multi_get"};
+  return v.wait && v.wait->kind == WaitKind::store &&
+         std::any_of(kMethods.begin(), kMethods.end(),
+                     [&](std::string_view name) { return v.where.callee.ends_with(name); });
 }
 
 bool waits_for_child(const model::ProcessStacks& p) {

@@ -62,6 +62,9 @@ const model::ThreadStack* last_thread(const RankView& v);
 // The main thread waits for a process that it has started.
 bool waits_for_child(const model::ProcessStacks& process);
 
+// The program itself asks torch's store for a key, which only another rank or process sets.
+bool asks_for_key(const RankView& v);
+
 // The latest process of every rank of the run, ordered by rank. A restarted rank has several processes.
 std::vector<const model::ProcessRecord*> current_ranks(const model::RunManifest& run);
 // A rank that is the user's command without Python and without a launcher's variables, such as `sh job.sh`.

@@ -90,6 +90,9 @@ std::optional<model::Verdict> looked_for_in_circle(const Scene& scene);
 // Ranks that wait for locks of multiprocessing whose holders are not known.
 model::Verdict shared_locks(const Scene& scene, const Views& living, model::VerdictLevel level);
 
+// rules_store.cpp: ranks wait for a key of torch's store, and all that could set it wait, too
+std::optional<model::Verdict> key_is_missing(const Scene& scene);
+
 // gpu_errors.cpp: the kernel reported an error of a rank's GPU
 std::optional<model::Verdict> gpu_failed(const Scene& scene);
 
@@ -106,6 +109,10 @@ std::optional<model::Verdict> gave_up_unrecorded(const Scene& scene);
 std::optional<model::Verdict> computed_wrongly(const Scene& scene);
 // Adds the call that the culprits of a stack-based verdict have not entered.
 void add_calls(const Scene& scene, model::Verdict& verdict);
+
+// rules_met.cpp
+// A rank that gloo has ended because calls met that were not recorded: by the stacks.
+std::optional<model::Verdict> met_other_call(const Scene& scene);
 
 // rules_crash.cpp
 std::optional<model::Verdict> left_early(const Scene& scene);

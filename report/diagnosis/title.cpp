@@ -101,7 +101,7 @@ Choices of_calls(const Verdict& v) {
   constexpr size_t kSides = 2;
   std::vector<const CalledBy*> sides;
   for (const CalledBy& row : v.collective.calls) {
-    if (row.entered() && sides.size() < kSides) {
+    if (made_a_call(row) && sides.size() < kSides) {
       sides.push_back(&row);
     }
   }
@@ -140,7 +140,7 @@ Choices of_hang(const Verdict& v) {
                 base::sanitize(v.collective.op), pick({"is", "are"}, v.ranks.size()), at);
     });
   }
-  const bool of_a_call = v.collective.present() && v.id != kHangStuck;
+  const bool of_a_call = (v.collective.present() && v.id != kHangStuck) || v.id == kHangP2p;
   if (of_a_call || v.id == kHangGpuError || v.state == RankState::dead) {
     return {};
   }
@@ -152,6 +152,9 @@ Choices of_hang(const Verdict& v) {
 Choices of_end(const Verdict& v) {
   if (v.ranks.empty()) {
     return {};
+  }
+  if (v.id == kCrashMismatch || v.id == kExitMismatch) {
+    return v.collective.departure != model::Departure::none ? of_departure(v) : of_calls(v);
   }
   model::PythonException own;
   own.chain.push_back({.type = v.exception.type, .message = v.exception.message});

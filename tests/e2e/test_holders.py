@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import unittest
 
 import xpurun_test
 from xpurun_test import PYTHON
@@ -194,6 +195,53 @@ async def main():
 asyncio.run(main())
 """
 
+FUTURE = """
+import asyncio
+async def infer(i):
+    future = asyncio.get_running_loop().create_future()
+    if i != 3:
+        asyncio.get_running_loop().call_later(0.05, future.set_result, i)
+    return await future
+async def handle(i):
+    return 2 * await infer(i)
+async def main():
+    print(sum(await asyncio.gather(*(handle(i) for i in range(8)))))
+asyncio.run(main())
+"""
+
+FORKED_POOL = """
+import threading, time, multiprocessing as mp
+lock = threading.Lock()
+def refresh():
+    with lock:
+        time.sleep(1000)
+def score(x):
+    with lock:
+        return x
+def main():
+    threading.Thread(target=refresh, daemon=True).start()
+    time.sleep(0.2)
+    with mp.get_context("fork").Pool(2) as pool:
+        pool.map(score, range(20))
+main()
+"""
+
+STORE = """
+import torch, torch.distributed as dist
+def publish(store, step):
+    if step != 5:
+        store.set("lr/%d" % step, "0.1")
+def follow(store, step):
+    return float(store.get("lr/%d" % step))
+def main():
+    dist.init_process_group("gloo")
+    store = dist.distributed_c10d._get_default_store()
+    for step in range(10):
+        (follow if dist.get_rank() else publish)(store, step)
+        dist.all_reduce(torch.ones(3))
+main()
+"""
+
 OWN_MUTEX = """
 import ctypes
 libc = ctypes.CDLL(None)
@@ -367,6 +415,24 @@ class Holders(xpurun_test.Case):
                                               "while its parent had other threads", detail)
         self.assertIn("spawn", verdict["next_text"], detail)
 
+    def test_a_lock_held_at_the_fork_of_a_pool(self):
+        verdict, detail = self.hang(FORKED_POOL)
+        self.assertRegex(verdict["sentence"], r"has been in score \(train\.py:8\S*( \S+)?\) for \d+ s, forked while "
+                                              "its parent had other threads", detail)
+        self.assertIn("spawn", verdict["next_text"], detail)
+
+    @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+    def test_a_key_of_the_store_that_no_rank_has_set(self):
+        script = self.dir / "train.py"
+        script.write_text(STORE)
+        result = self.run_xpurun("--hang-timeout", 3, "--on-hang", "kill", "--grace", "1s", "--",
+                                 *xpurun_test.torchrun(self.dir / "log", ranks=2, job=script))
+        verdict = self.verdict()
+        detail = json.dumps(verdict, indent=1) + result.stderr
+        self.assertEqual((verdict["id"], verdict["ranks"], verdict["confidence"]), ("hang.p2p", [0], "medium"), detail)
+        self.assertIn("rank 1 waits for key lr/5 of the store in follow (train.py:7: store.get), which rank 0 has not "
+                      "set, but waits in all_reduce (train.py:13)", verdict["sentence"], detail)
+
     def test_a_worker_of_a_pool_that_was_killed(self):
         verdict, detail = self.hang(POOL)
         self.assertRegex(verdict["sentence"], r"in main \(train\.py:9: Pool\.map\) for \d+ s; its ForkPoolWorker-\d+ "
@@ -421,7 +487,7 @@ class Holders(xpurun_test.Case):
                                  r"train\.py:4 \(in load\)", detail)
 
     def test_tasks_of_asyncio_that_wait_for_each_other(self):
-        _, verdict, detail = self.job(TASKS, options=("--hang-idle",))
+        verdict, detail = self.hang(TASKS)
         self.assertRegex(verdict["sentence"], r"in sync_weights \(train\.py:6: Lock\.acquire\) for \d+ s; its task "
                                               r"Task-2 waits there for the lock that Task-3 holds, Task-3 in "
                                               r"refresh_cache \(train\.py:11: Lock\.acquire\) for the lock that "
@@ -430,11 +496,16 @@ class Holders(xpurun_test.Case):
         self.assertIn("in the same order in all tasks", verdict["next_text"], detail)
 
     def test_tasks_that_await_each_other(self):
-        _, verdict, detail = self.job(TASK_CIRCLE, options=("--hang-idle",))
+        verdict, detail = self.hang(TASK_CIRCLE)
         self.assertRegex(verdict["sentence"], r"rank 0 has been in step \(train\.py:6\) for \d+ s; its task eval waits "
                                               r"there for the end of train, load in step \(train\.py:6\) for the end "
                                               r"of eval, train in step \(train\.py:6\) for the end of load", detail)
         self.assertEqual(verdict["next_text"], "let one of these tasks end without awaiting the next one", detail)
+
+    def test_a_future_that_nobody_sets(self):
+        verdict, detail = self.hang(FUTURE)
+        self.assertRegex(verdict["sentence"], r"rank 0 has been in infer \(train\.py:7\) for \d+ s", detail)
+        self.assertNotIn("handle", verdict["sentence"], detail)
 
     def test_a_mutex_that_its_own_thread_holds(self):
         verdict, detail = self.hang(OWN_MUTEX)

@@ -47,6 +47,11 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     (group or _get_default_group()).allreduce([tensor], op)
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False): pass
 def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, async_op=False): pass
+def all_gather_single(output_tensor, input_tensor, group=None, async_op=False):
+    (group or _get_default_group()).all_gather_single(output_tensor, input_tensor)
+def reduce_scatter_single(output, input, op=ReduceOp.SUM, group=None, async_op=False): pass
+def gather_single(tensor, gather_tensor=None, dst=None, group=None, async_op=False, group_dst=None): pass
+def from_hooks(depth, call): return from_hooks(depth - 1, call) if depth else call()
 def split_group(parent_pg=None, split_ranks=None, timeout=None): pass
 def barrier(group=None, async_op=False): pass
 def send(tensor, dst=None, group=None, tag=0, group_dst=None): pass
@@ -58,6 +63,7 @@ def _resolve_group_name(group, tag=""): return group if isinstance(group, str) e
 def all_reduce(self, reduceOp, group, tag=""): return self
 def broadcast(self, src, group, tag=""): return self
 def all_gather_into_tensor_coalesced(self, group, tag=""): return self
+def reduce_scatter_single(self, reduceOp, scatter_dim, group, tag=""): return self
 '''
 
 
@@ -75,7 +81,7 @@ class World:
         c10d.__file__ = "/site/torch/distributed/distributed_c10d.py"
         c10d.config = config
         exec(compile(C10D, c10d.__file__, "exec"), c10d.__dict__)
-        for name in ("allreduce", "broadcast", "gather", "send", "barrier"):
+        for name in ("allreduce", "broadcast", "gather", "send", "barrier", "all_gather_single"):
             setattr(c10d.ProcessGroup, name, Method(name))
         self.group = c10d.ProcessGroup()
         c10d._world = types.SimpleNamespace(pg_names={self.group: "0"},
@@ -166,6 +172,24 @@ class Calls(unittest.TestCase):
                          ("send", 2, 9))
         seen = world.c10d.ProcessGroup.allreduce.__wrapped__.seen
         self.assertIs(seen[0][0][0], group)
+
+    def test_the_names_of_newer_releases(self):
+        world = World()
+        world.c10d.all_gather_single(Tensor(12), Tensor(4))
+        self.assertEqual((world.called(), world.latest().op, world.latest().count), (1, "all_gather", 4))
+        world.c10d.reduce_scatter_single(Tensor(3), Tensor(9))
+        self.assertEqual((world.called(), world.latest().op, world.latest().count), (2, "reduce_scatter", 3))
+        world.c10d.gather_single(Tensor(5), dst=6)
+        self.assertEqual((world.latest().op, world.latest().count, world.latest().root), ("gather", 5, 1))
+        world.group.all_gather_single(Tensor(12), Tensor(4))
+        self.assertEqual((world.called(), world.latest().op, world.latest().count), (4, "all_gather", 4))
+        world.functional.reduce_scatter_single(Tensor(6), "sum", 0, "0")
+        self.assertEqual((world.called(), world.latest().op, world.latest().count), (5, "reduce_scatter", 6))
+
+    def test_the_caller_of_a_deep_hook_of_torch(self):
+        world = World()
+        world.c10d.from_hooks(24, world.c10d.barrier)
+        self.assertEqual(world.latest().function.rpartition(".")[2], "test_the_caller_of_a_deep_hook_of_torch")
 
     def test_of_nested_calls_the_outermost_counts(self):
         world = World()

@@ -1,5 +1,6 @@
 #include "report/diagnosis/collectives/mismatch.h"
 
+#include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/collectives/call_difference.h"
 #include "report/diagnosis/collectives/called_by.h"
@@ -271,6 +272,35 @@ Difference never_legal(const CollectiveCall& a, const CollectiveCall& b, model::
   return size || what == Difference::members ? Difference::none : what;
 }
 
+// The calls of ranks under one number.
+using ByRank = std::map<base::Rank, const CollectiveCall*>;
+
+// A rank has made a group with a member that passed another list to new_group. Ranks that each pass the list
+// of their own group agree.
+bool groups_differ(const ByRank& calls) {
+  bool equal = true;
+  for (const auto& [rank, call] : calls) {
+    equal = equal && call->group_ranks == calls.begin()->second->group_ranks;
+  }
+  if (equal) {
+    return false;
+  }
+  std::map<base::Rank, std::set<int64_t>> lists;
+  for (const auto& [rank, call] : calls) {
+    for (const std::string_view member : base::split(call->group_ranks, ',')) {
+      if (const auto number = base::parse_int(member); number && call->op == "new_group") {
+        lists[rank].insert(*number);
+      }
+    }
+  }
+  return std::any_of(lists.begin(), lists.end(), [&](const auto& mine) {
+    return mine.second.contains(mine.first) &&
+           std::any_of(lists.begin(), lists.end(), [&](const auto& other) {
+             return mine.second.contains(other.first) && other.second != mine.second;
+           });
+  });
+}
+
 // Accuses all but the largest side, or nobody if there is none.
 void take_sides(CallFinding& f, const std::map<std::string, RankSet>& by_value) {
   const auto most = std::max_element(by_value.begin(), by_value.end(), [](const auto& a, const auto& b) {
@@ -322,47 +352,55 @@ std::optional<CallFinding> lost_in(const CallGroup& group, uint64_t end) {
   return f;
 }
 
-std::optional<CallFinding> silent_in(const CallGroup& group) {
-  std::vector<std::pair<base::Rank, ByNumber>> ranks;
-  uint64_t over = UINT64_MAX;
-  for (const Member& m : group.members) {
-    ByNumber calls = m.comm != nullptr ? calls_of_lane(*m.record, group.any->id) : ByNumber();
-    if (!calls.empty()) {
-      over = std::min(over, m.comm->called);
-      ranks.emplace_back(m.rank, std::move(calls));
+// What differs between the calls of ranks, and is never legal.
+Difference difference_of(const ByRank& calls, model::CallSource source) {
+  for (const auto& [rank, call] : calls) {
+    if (const Difference what = never_legal(*calls.begin()->second, *call, source);
+        what != Difference::none) {
+      return what;
     }
   }
-  if (ranks.size() < 2) {
+  return groups_differ(calls) ? Difference::members : Difference::none;
+}
+
+CallFinding differing(const CallGroup& group, uint64_t number, const ByRank& calls, Difference what) {
+  CallFinding f{
+      .fault = fault_of(what), .collective = communicator_of(group, number), .complete = group.unseen == 0};
+  std::map<std::string, RankSet> by_value;
+  for (const auto& [rank, call] : calls) {
+    by_value[compared_value(*call, what)].insert(rank);
+    model::CalledBy row = row_of(group, rank, *call);
+    row.sequence = number;
+    add_row(f.collective.calls, std::move(row));
+  }
+  take_sides(f, by_value);
+  arrange(f.collective, f.accused);
+  return f;
+}
+
+std::optional<CallFinding> silent_in(const CallGroup& group) {
+  std::map<uint64_t, ByRank> by_number;
+  size_t ranks = 0;
+  uint64_t end = UINT64_MAX;  // calls from here on may be open
+  for (const Member& m : group.members) {
+    const ByNumber calls = m.comm != nullptr ? calls_of_lane(*m.record, group.any->id) : ByNumber();
+    if (!calls.empty()) {
+      end = std::min(end, m.comm->called + (is_done(m, m.comm->called) ? 1 : 0));
+      ++ranks;
+    }
+    for (const auto& [number, call] : calls) {
+      by_number[number][m.rank] = call;
+    }
+  }
+  if (ranks < 2) {
     return std::nullopt;
   }
-  for (const auto& [number, first] : ranks.front().second) {
-    Difference what = Difference::none;
-    for (const auto& [rank, calls] : ranks) {
-      const auto call = calls.find(number);
-      what = call == calls.end() || what != Difference::none
-                 ? what
-                 : never_legal(*first, *call->second, group.any->source);
+  for (auto at = by_number.begin(); at != by_number.lower_bound(end); ++at) {
+    if (const Difference what = difference_of(at->second, group.any->source); what != Difference::none) {
+      return differing(group, at->first, at->second, what);
     }
-    // The newest call may be open.
-    if (what == Difference::none || number >= over) {
-      continue;
-    }
-    CallFinding f{
-        .fault = fault_of(what), .collective = communicator_of(group, number), .complete = group.unseen == 0};
-    std::map<std::string, RankSet> by_value;
-    for (const auto& [rank, calls] : ranks) {
-      if (const auto call = calls.find(number); call != calls.end()) {
-        by_value[compared_value(*call->second, what)].insert(rank);
-        model::CalledBy row = row_of(group, rank, *call->second);
-        row.sequence = number;
-        add_row(f.collective.calls, std::move(row));
-      }
-    }
-    take_sides(f, by_value);
-    arrange(f.collective, f.accused);
-    return f;
   }
-  return lost_in(group, over);
+  return lost_in(group, end);
 }
 
 }  // namespace

@@ -333,12 +333,18 @@ void add_traceback(const PythonException& exception, std::vector<std::string>& o
   }
 }
 
+std::optional<Wait> wait_left_by(const PythonException& exception) {
+  return exception.chain.empty() ? std::nullopt
+                                 : find_wait(frames_of(exception.chain.front()), {.idle = true});
+}
+
 bool waited_for_peers(const PythonException& exception) {
-  if (exception.chain.empty()) {
-    return false;
-  }
-  const auto wait = find_wait(frames_of(exception.chain.front()), {.idle = true});
+  const auto wait = wait_left_by(exception);
   return wait && waits_for_peers(wait->kind);
+}
+
+bool says_foreign_message(std::string_view message) {
+  return message.find("op.preamble.length <= op.nbytes") != std::string_view::npos;
 }
 
 bool says_peer_is_gone(const PythonException& exception) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "common/model/run_manifest.h"
+#include "report/diagnosis/waits/wait_patterns.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +35,8 @@ model::VerdictException for_verdict(const model::PythonException& exception);
 // Adds evidence lines: the end of the traceback and the exceptions that it was raised from or during.
 void add_traceback(const model::PythonException& exception, std::vector<std::string>& out);
 
+// The wait that the exception left; none if it was raised elsewhere.
+std::optional<Wait> wait_left_by(const model::PythonException& exception);
 // The exception left a call that waits for other ranks, so a failure of theirs may have caused it.
 bool waited_for_peers(const model::PythonException& exception);
 
@@ -45,6 +49,9 @@ bool misses_worker(const model::PythonException& exception);
 // vain.
 bool says_backend_gave_up(std::string_view message);
 bool says_backend_gave_up(const model::PythonException& exception);
+
+// gloo got a message that is longer than the buffer of the call that waits for it.
+bool says_foreign_message(std::string_view message);
 
 // Both are null, or both are of the same type with the same message.
 bool is_alike(const model::PythonException* a, const model::PythonException* b);

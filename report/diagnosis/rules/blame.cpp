@@ -7,6 +7,7 @@
 #include "report/diagnosis/holders.h"
 #include "report/diagnosis/own_waits.h"
 #include "report/diagnosis/rank_exceptions.h"
+#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/storage.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/async_waits.h"
@@ -118,6 +119,14 @@ std::string pipe_words(const RankView& v) {
             v.full_pipe->pid, main_place(*v.full_pipe));
 }
 
+// The kernel killed the process that the rank waits for, for lack of memory; null: it did not.
+const model::KernelEvent* oom_of_lost_helper(const Scene& scene, const RankView& v) {
+  const auto lost = lost_helper(scene, v);
+  return lost && lost->death != nullptr && v.record != nullptr
+             ? oom_kill_of(scene.facts.kernel, v.record->node, lost->death->pid, lost->death->at_s)
+             : nullptr;
+}
+
 // The target of a wait inside the rank: a full pipe, locks of two threads, the position of the rank's helper,
 // or else, of a rank alone, those of its threads.
 std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
@@ -133,6 +142,8 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
   }
   if (words.empty()) {
     words = lost_helper_clause(scene, v);
+    const model::KernelEvent* oom = oom_of_lost_helper(scene, v);
+    words += oom != nullptr ? out_of_memory_words(*oom) : std::string();
   }
   if (words.empty()) {
     words = ended_workers_clause(scene, v);
@@ -187,7 +198,7 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
                   ? tr("{} been busy in {} for {}", pick({"has", "have"}, n), at, seconds_words(waited))
                   : tr("{} still working in {} after {}", pick({"is", "are"}, n), at,
                        seconds_words(waited))) +
-             caught_clause(scene, v) + poll_clause(scene, v);
+             caught_clause(scene, v) + poll_clause(scene, v) + lost_helper_clause(scene, v);
     case RankState::stuck:
     case RankState::waiting:
     case RankState::none:
@@ -244,7 +255,7 @@ model::NextStep advice(const Scene& scene, const Group& group) {
       }
       return {.command = fmt::format("gdb -p {} -batch -ex 'thread apply all bt'", v.pid)};
     case RankState::busy:
-      if (!escalated(scene)) {
+      if (!escalated(scene) && !lost_helper(scene, v)) {
         return {.text = raise_timeout_words(scene.facts.run.hang_timeout_s)};
       }
       break;
@@ -276,12 +287,14 @@ model::NextStep advice(const Scene& scene, const Group& group) {
                 tr("mend the exception in the process that rank {} waits for; concurrent.futures raises it "
                    "in the rank, instead of a wait without end",
                    v.rank)};
+  } else if (const model::KernelEvent* oom = oom_of_lost_helper(scene, v); oom != nullptr) {
+    return advice_on_memory(oom->memory_limit);
   } else if (lost) {
     return {.text = tr("the work of the dead process is lost: find out why it died, and use "
                        "concurrent.futures, which raises then"),
             .command = "dmesg | grep -i 'killed process'"};
   }
-  if (v.waits_locally() && v.stacks != nullptr && !pool_of_waiters(*v.stacks).empty()) {
+  if (waits_for_own_pool(v)) {
     return {
         .text = tr(
             "give the tasks that others wait for a pool of their own: a task that waits for another one of "
@@ -448,6 +461,13 @@ Verdict begin_hang(const Scene& scene, const Blamed& finding, const std::vector<
   }
   v.waiting = waiting_groups(waiting);
   return v;
+}
+
+void accuse_nobody(Verdict& v) {
+  v.ranks = {};
+  v.host.clear();
+  v.pid = 0;
+  v.where = {};
 }
 
 Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting) {

@@ -37,6 +37,8 @@ std::string culprit_clauses(const Scene& scene, const std::vector<Group>& groups
 // A hang verdict without its sentence and its next step.
 model::Verdict begin_hang(const Scene& scene, const Blamed& finding, const std::vector<Group>& groups,
                           const Views& waiting);
+// All ranks wait for each other, and none can be named as the cause.
+void accuse_nobody(model::Verdict& v);
 // The whole verdict where the state of the culprits suffices. `culprits` is not empty.
 model::Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting);
 

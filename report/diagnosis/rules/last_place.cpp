@@ -6,7 +6,7 @@
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/helpers.h"
-#include "report/diagnosis/rules/surroundings.h"
+#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/waits/code_place.h"
 
@@ -143,7 +143,8 @@ std::string helper_before_clause(const Scene& scene, const Ending& root) {
   if (failed == nullptr) {
     return {};
   }
-  if (const model::KernelEvent* oom = oom_kill_of(scene, *failed)) {
+  if (const model::KernelEvent* oom =
+          oom_kill_of(scene.facts.kernel, failed->process->node, failed->process->pid, failed->at_s)) {
     return words(failed->process->pid, how_it_ended(*failed) + out_of_memory_words(*oom));
   }
   const bool called = failed->signal == 0 && failed->exception != nullptr;

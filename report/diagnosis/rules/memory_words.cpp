@@ -16,6 +16,11 @@ using model::MemoryLook;
 
 namespace {
 
+// A process with much memory lives on for a while after the kernel has killed it. Later, another process may
+// have its pid.
+constexpr double kOomBeforeDeathS = 60;
+constexpr double kOomAfterDeathS = 2;
+
 constexpr std::string_view kGpu = "cuda";
 constexpr std::string_view kHostMemory = "host";
 constexpr int64_t kLeastGrowth = int64_t{1} << 20;
@@ -419,6 +424,32 @@ std::string group_words(const model::RunManifest& run) {
                   group.oom_kills, base::sanitize(group.path), limit)
              : tr("the kernel killed no process of the memory control group {} for lack of memory{}",
                   base::sanitize(group.path), limit);
+}
+
+const model::KernelEvent* oom_kill_of(const model::KernelEvents& kernel, size_t node, base::Pid pid,
+                                      double died_s) {
+  const auto it = std::find_if(kernel.events.begin(), kernel.events.end(), [&](const model::KernelEvent& k) {
+    return k.kind == model::KernelEventKind::oom_kill && k.node == node && k.pid == pid &&
+           k.at_s >= died_s - kOomBeforeDeathS && k.at_s <= died_s + kOomAfterDeathS;
+  });
+  return it == kernel.events.end() ? nullptr : &*it;
+}
+
+model::NextStep advice_on_memory(bool limit) {
+  return limit ? model::NextStep{.text = tr("give the job more memory (the limit of the container or of the "
+                                            "scheduler), or make it use less: fewer data loader workers, "
+                                            "smaller batches"),
+                                 .command = ""}
+               : model::NextStep{
+                     .text = tr("find out which processes use the host's memory, or make the job use "
+                                "less: fewer data loader workers, smaller batches"),
+                     .command = ""};
+}
+
+std::string out_of_memory_words(const model::KernelEvent& kill) {
+  return kill.memory_limit
+             ? tr(" (out of memory: the kernel killed it at the memory limit of its control group)")
+             : tr(" (out of memory: the kernel killed it because the host had none left)");
 }
 
 }  // namespace xpurun::report

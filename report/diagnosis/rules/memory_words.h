@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/model/evidence/host_use.h"
+#include "common/model/evidence/kernel_events.h"
 #include "common/model/exception.h"
 #include "common/model/memory/memory_look.h"
 #include "common/model/run_manifest.h"
@@ -50,5 +51,13 @@ std::string group_words(const model::RunManifest& run);
 // Whose the memory of the job's control group was at the last reading before a moment, in seconds since the
 // first reading. Empty: unknown.
 std::string group_use_words(const model::HostUseHistory& use, double until_s);
+
+// The line of the kernel's log about the death of this process for lack of memory; null if there is none.
+const model::KernelEvent* oom_kill_of(const model::KernelEvents& kernel, size_t node, base::Pid pid,
+                                      double died_s);
+// " (out of memory: the kernel killed it ...)"
+std::string out_of_memory_words(const model::KernelEvent& kill);
+// `limit`: of a control group.
+model::NextStep advice_on_memory(bool limit);
 
 }  // namespace xpurun::report

@@ -134,6 +134,12 @@ Views views_of(const Scene& scene, const RankSet& ranks) {
   return out;
 }
 
+// Another rank may not have set the keys that these wait for.
+bool ask_for_keys(const Views& views) {
+  return !views.empty() &&
+         std::all_of(views.begin(), views.end(), [](const RankView* v) { return asks_for_key(*v); });
+}
+
 // Returns ranks that wait for GPU work outside NCCL, as culprits; empty if one of them may wait for another
 // rank.
 std::vector<RankView> waiting_for_own_work(const Scene& scene, const CallFinding& f, const Views& accused) {
@@ -265,8 +271,11 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
     v.collective = f.collective;
     return v;
   }
-  Verdict v = begin_hang(
-      scene, {.id = names.hang, .confidence = f.tie ? Confidence::medium : names.confidence}, {}, {});
+  Verdict v =
+      begin_hang(scene,
+                 {.id = names.hang,
+                  .confidence = f.tie || ask_for_keys(accused) ? Confidence::medium : names.confidence},
+                 {}, {});
   v.ranks = f.accused;
   v.state = RankState::waiting;
   v.seconds = std::max(longest(accused), longest(waiting));
@@ -490,8 +499,8 @@ std::optional<Verdict> gave_up_first(const Scene& scene) {
     return std::nullopt;
   }
   Verdict v = failure_by_calls(scene, *failure, f, by_itself ? kExitMismatch : kExitNotEntered);
-  if (by_others && found->late.size() > 1) {
-    // One of them may have waited for another one elsewhere.
+  if (by_others && (found->late.size() > 1 || ask_for_keys(views_of(scene, f.accused)))) {
+    // One of them may have waited for another one elsewhere, or for a key that another one has not set.
     v.level = model::VerdictLevel::suspected;
     v.confidence = Confidence::medium;
   }

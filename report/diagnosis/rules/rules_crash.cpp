@@ -9,7 +9,6 @@
 #include "report/diagnosis/rules/last_place.h"
 #include "report/diagnosis/rules/machine_words.h"
 #include "report/diagnosis/rules/memory_words.h"
-#include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -148,17 +147,6 @@ std::string_view id_alone(const Ending& e) {
   return is_fault(e.signal) ? kCrashSignal : kCrashKilled;
 }
 
-model::NextStep advice_on_memory(bool limit) {
-  return limit ? model::NextStep{.text = tr("give the job more memory (the limit of the container or of the "
-                                            "scheduler), or make it use less: fewer data loader workers, "
-                                            "smaller batches"),
-                                 .command = ""}
-               : model::NextStep{
-                     .text = tr("find out which processes use the host's memory, or make the job use "
-                                "less: fewer data loader workers, smaller batches"),
-                     .command = ""};
-}
-
 std::string advice_on_growth(const model::HeldMemory& held) {
   return tr(
       "find what keeps the memory that {} allocates: it grows in each step, so a higher limit only delays "
@@ -185,12 +173,6 @@ std::string main_thread_words(const Scene& scene, const Ending& e, const ThreadS
               peers ? waiting_place(wait->what, wait->where) : place(v.where));
   }
   return {};
-}
-
-// gloo aborts where a message is longer than the buffer of the call that waits for it.
-bool is_foreign_message(const ThreadStack* crashed) {
-  return crashed != nullptr && crashed->cpp_exception.type == "gloo::EnforceNotMet" &&
-         crashed->cpp_exception.message.find("op.preamble.length <= op.nbytes") != std::string::npos;
 }
 
 std::string advice_on_signal(const Ending& e) {
@@ -223,7 +205,9 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   std::string how = how_it_ended(e);
   const ThreadStack* crashed = crashed_thread(scene, e);
   const CodeLocation at_exit = crashed != nullptr ? unwound_at_exit(*crashed) : CodeLocation{};
-  const model::KernelEvent* oom = e.signal == SIGKILL ? oom_kill_of(scene, e) : nullptr;
+  const model::KernelEvent* oom =
+      e.signal == SIGKILL ? oom_kill_of(scene.facts.kernel, e.process->node, e.process->pid, e.at_s)
+                          : nullptr;
   if (!at_exit.empty()) {
     how += tr(" (a C++ thread needed Python, which was ending)");
   } else if (oom != nullptr) {
@@ -280,7 +264,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
                "stack"),
         .command = "ulimit -s"};
   } else if (is_fault(e.signal) && crashed != nullptr) {
-    if (is_foreign_message(crashed)) {
+    if (says_foreign_message(crashed->cpp_exception.message)) {
       v.evidence.push_back(
           tr("gloo got a message of an unexpected size: ranks make different calls, or two threads of a rank "
              "use one group at the same time"));
@@ -493,7 +477,8 @@ std::string say_memory_of_helpers(const Scene& scene, const Ending& root, Verdic
     return {};
   }
   // In a container only the counters of the control group are known.
-  const model::KernelEvent* oom = oom_kill_of(scene, *helper);
+  const model::KernelEvent* oom =
+      oom_kill_of(scene.facts.kernel, helper->process->node, helper->process->pid, helper->at_s);
   const RunManifest& run = scene.facts.run;
   if (oom == nullptr && (run.memory.oom_kills == 0 || run.nodes.size() > 1)) {
     return {};

@@ -196,14 +196,6 @@ std::optional<Verdict> somebody_is_missing(const Scene& scene) {
   return waiting.empty() || culprits.empty() ? std::nullopt : std::optional(blame(scene, culprits, waiting));
 }
 
-// All ranks wait for each other, and none can be named as the cause.
-void accuse_nobody(Verdict& v) {
-  v.ranks = {};
-  v.host.clear();
-  v.pid = 0;
-  v.where = {};
-}
-
 // Everybody waits, but not in the same call.
 std::optional<Verdict> mismatch(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
@@ -509,6 +501,7 @@ constexpr Rule kHangRules[] = {
     died_in_call,          // before the dead, who are victims
     held_or_outside,       // certain without the recorded calls
     others_just_came,      // the recorded calls are those of ranks that stand in them
+    key_is_missing,        // before the calls that the ranks without the key have not entered
     called_wrongly,        // from the recorded calls
     somebody_is_missing,   // from here on by stacks alone
     mismatch,              //

@@ -22,10 +22,6 @@ namespace {
 constexpr size_t kMostKernelLines = 4;
 constexpr size_t kMostGpuLines = 4;
 constexpr double kFullMemory = 0.99;
-// A process with much memory lives on for a while after the kernel has killed it. Later, another process may
-// have its pid.
-constexpr double kOomBeforeDeathS = 60;
-constexpr double kOomAfterDeathS = 2;
 constexpr double kClocksDifferS = 2;  // the kernel's log has a clock of its own
 
 std::string process_words(const KernelEvent& e) {
@@ -187,21 +183,6 @@ std::string kernel_words(const KernelEvent& e) {
       break;
   }
   return tr("the kernel reported that {} has been in uninterruptible sleep for minutes", process_words(e));
-}
-
-const KernelEvent* oom_kill_of(const Scene& scene, const Ending& e) {
-  const auto& events = scene.facts.kernel.events;
-  const auto it = std::find_if(events.begin(), events.end(), [&](const KernelEvent& k) {
-    return k.kind == KernelEventKind::oom_kill && k.node == e.process->node && k.pid == e.process->pid &&
-           k.at_s >= e.at_s - kOomBeforeDeathS && k.at_s <= e.at_s + kOomAfterDeathS;
-  });
-  return it == events.end() ? nullptr : &*it;
-}
-
-std::string out_of_memory_words(const KernelEvent& kill) {
-  return kill.memory_limit
-             ? tr(" (out of memory: the kernel killed it at the memory limit of its control group)")
-             : tr(" (out of memory: the kernel killed it because the host had none left)");
 }
 
 void add_surroundings(const Scene& scene, std::vector<std::string>& out) {

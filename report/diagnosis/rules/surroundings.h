@@ -9,11 +9,6 @@
 
 namespace xpurun::report {
 
-// The line of the kernel's log about the death of this process for lack of memory; null if there is none.
-const model::KernelEvent* oom_kill_of(const Scene& scene, const Ending& e);
-// " (out of memory: the kernel killed it ...)"
-std::string out_of_memory_words(const model::KernelEvent& kill);
-
 // "the kernel killed train (pid 7): the host was out of memory"
 std::string kernel_words(const model::KernelEvent& e);
 

@@ -102,12 +102,16 @@ bool waits_for_task_lock(const AsyncTask& task) {
 
 std::vector<const AsyncTask*> last_tasks(const model::ProcessStacks& process) {
   std::vector<const AsyncTask*> out;
+  std::vector<const AsyncTask*> gathering;
   for (const AsyncTask& task : process.tasks) {
     const bool of_another =
         !waits_for_task_lock(task) && awaited_task(process, task) != nullptr && !in_circle(process, task);
-    if (!of_another && !gathers(task) && exception_of(task).empty()) {
-      out.push_back(&task);
+    if (!of_another && exception_of(task).empty()) {
+      (gathers(task) ? gathering : out).push_back(&task);
     }
+  }
+  if (out.empty()) {
+    out = std::move(gathering);  // what threads do
   }
   // The set of tasks has no order. The greenlet of the program itself waits for the others.
   const auto key = [&](const AsyncTask* t) {

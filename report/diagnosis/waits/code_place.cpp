@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <optional>
+#include <span>
 
 namespace xpurun::report {
 
@@ -203,8 +204,10 @@ model::CodeLocation place_with_target(const model::ThreadStack& thread) {
 }
 
 bool in_multiprocessing(const std::vector<Frame>& frames) {
-  // Every process of multiprocessing has frames of process.py and popen_fork.py.
-  return std::any_of(frames.begin(), frames.end(), [](const Frame& f) {
+  // Every process of multiprocessing has frames of process.py and popen_fork.py, and every worker of a pool
+  // those of pool.py below its task.
+  const auto called = std::span(frames).first(called_frames(frames));
+  return std::any_of(called.begin(), called.end(), [](const Frame& f) {
     return has(f.module, "_multiprocessing") || f.file.ends_with("/multiprocessing/synchronize.py") ||
            f.file.ends_with("/multiprocessing/queues.py") ||
            f.file.ends_with("/multiprocessing/connection.py") ||

@@ -43,6 +43,13 @@ bool only_signals(const Frame& f) {
          name != "acquire" && name != "__enter__";
 }
 
+// SimpleQueue, from which the threads of an executor take their work, is written in C around a lock.
+bool takes_from_queue(const Frame& caller, const std::vector<Frame>& frames) {
+  return caller.callee.ends_with(".get") || std::any_of(frames.begin(), frames.end(), [](const Frame& f) {
+           return f.kind == FrameKind::native && f.func.find("SimpleQueue") != std::string::npos;
+         });
+}
+
 }  // namespace
 
 const ThreadStack* gil_holder(const ProcessStacks& process, const ThreadStack& waiter) {
@@ -63,7 +70,8 @@ bool acquires_lock(const ThreadStack& thread) {
   const auto& frames = thread.frames;
   const auto caller =
       std::find_if(frames.begin(), frames.end(), [](const Frame& f) { return f.kind == FrameKind::python; });
-  if (caller == frames.end() || only_signals(*caller) || thread.gil == GilState::waiting) {
+  if (caller == frames.end() || only_signals(*caller) || thread.gil == GilState::waiting ||
+      takes_from_queue(*caller, {frames.begin(), caller})) {
     return false;
   }
   return caller->callee.ends_with(".acquire") || waits_for_shared_lock(thread) ||

@@ -42,11 +42,8 @@ constexpr std::string_view kDebuggerInput = later("command on its standard input
 constexpr PythonPattern kPython[] = {
     // torch
     {"torch/distributed/distributed_c10d.py",
-     "all_reduce all_reduce_coalesced reduce reduce_multigpu broadcast broadcast_multigpu all_gather "
-     "all_gather_into_tensor all_gather_coalesced _all_gather_base all_gather_object all_gather_multigpu "
-     "gather gather_object scatter scatter_object_list broadcast_object_list reduce_scatter "
-     "reduce_scatter_tensor _reduce_scatter_base reduce_scatter_multigpu all_reduce_multigpu all_to_all "
-     "all_to_all_single",
+     "all_reduce* reduce reduce_multigpu broadcast* all_gather* _all_gather_base gather* scatter* "
+     "reduce_scatter* _reduce_scatter_base all_to_all*",
      WaitKind::collective, ""},
     {"torch/distributed/distributed_c10d.py", "barrier monitored_barrier", WaitKind::collective, ""},
     {"torch/distributed/distributed_c10d.py",
@@ -366,6 +363,18 @@ bool is_wrapper(std::string_view what) {
   return what == "backward" || what == "DDP forward" || what == "FSDP" || what == "SyncBatchNorm";
 }
 
+// "all_gather_single": the collective that a wrapper makes in Python, as FSDP does in backward().
+std::string_view inner_collective(std::span<const Frame> frames) {
+  for (const Frame& f : frames) {
+    const PythonPattern* p =
+        f.kind == FrameKind::python ? match_python(f.func, f.file, {.idle = false}) : nullptr;
+    if (p != nullptr && p->kind == WaitKind::collective && p->what.empty()) {
+      return last_component(f.func);
+    }
+  }
+  return kSomeCollective;
+}
+
 // Methods written in C have no frame, but the interpreter's column table names the function that the line
 // calls.
 std::optional<Wait> find_called_wait(const std::vector<Frame>& frames) {
@@ -422,7 +431,8 @@ std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query)
     wait.kind = python->kind;
     wait.what = python_name(*python, function);
     if (native_peers && is_wrapper(wait.what)) {
-      const std::string_view inner = native_name(*native, called);
+      const std::string_view by_native = native_name(*native, called);
+      const std::string_view inner = by_native == kSomeCollective ? inner_collective(called) : by_native;
       wait.kind = native->kind;
       wait.what = fmt::format("{} ({})", wait.what, inner);
     }

@@ -200,11 +200,22 @@ class Reader {
     }
   }
 
+  // From 3.11 on the frame is a part of the coroutine, which keeps the code after its end.
+  bool has_ended(Addr coroutine, const CoroutineLayout& layout) {
+    constexpr size_t kStateBefore = 5;  // bytes before the frame
+    constexpr int kEnded = 1;           // completed or cleared
+    constexpr int kCleared = 5;         // from 3.15 on
+    const int state = memory_.value<int8_t>(coroutine + layout.frame - kStateBefore).value_or(0);
+    return o_.minor >= 15 ? state == kCleared : o_.minor >= 11 && state >= kEnded;
+  }
+
   // Adds the frame of a suspended coroutine; returns what it awaits, 0 if nothing.
   Addr enter(Addr coroutine, RawTask& task) {
     const CoroutineLayout layout = layout_of(o_.minor);
+    if (!task.object.starts_with("raised ") && has_ended(coroutine, layout)) {
+      return 0;
+    }
     const Addr frame = o_.minor <= 10 ? pointer(coroutine + layout.frame) : coroutine + layout.frame;
-    // The code of a coroutine that has ended cannot be read.
     return add_frame(memory_, o_, frame, out_, task.frames) ? top_of_stack(frame, layout) : 0;
   }
 

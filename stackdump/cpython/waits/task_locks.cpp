@@ -2,6 +2,7 @@
 
 #include "stackdump/cpython/dict.h"
 #include "stackdump/cpython/object.h"
+#include "stackdump/cpython/value_stack.h"
 
 #include <algorithm>
 #include <map>
@@ -11,30 +12,16 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr Addr kExceptionTable = 40;  // bytes, in a code object
-constexpr size_t kMostTable = 1 << 16;
-constexpr size_t kDeepest = 256;
 constexpr Addr kMethodFunction = 16;  // of a method
 constexpr Addr kDefinition = 16;      // PyMethodDef of a function in C
 constexpr Addr kFunctionName = 32;    // of a function of Python
 constexpr Addr kDescriptorName = 24;  // of a method of a type in C
 constexpr size_t kLongestExit = 64;
 
-// A number of co_exceptiontable: six bits a byte, the first ones first; bit 6: more follow.
-size_t take_number(std::string_view table, size_t& at) {
-  size_t out = 0;
-  for (bool more = true; more && at < table.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(table[at]);
-    out = out << 6 | (byte & 63U);
-    more = (byte & 64U) != 0;
-  }
-  return out;
-}
-
 class LockReader {
  public:
   LockReader(RemoteMemory& memory, const Offsets& offsets, const PySnapshot& snapshot)
-      : memory_(memory), o_(offsets), snapshot_(snapshot) {}
+      : memory_(memory), o_(offsets), snapshot_(snapshot), stack_(memory, offsets, snapshot) {}
 
   // The lock that a task acquires; 0: none.
   Addr wanted(const RawTask& task) {
@@ -50,7 +37,7 @@ class LockReader {
   std::vector<Addr> entered(const std::vector<RawFrame>& frames) {
     std::vector<Addr> out;
     for (const RawFrame& frame : frames) {
-      const Slots slots = kept_slots(frame);
+      const ValueStack::Slots slots = stack_.kept(frame);
       for (size_t i = 0; i < slots.depth; ++i) {
         if (const Addr object = object_of_exit(frame, slots.first + i); object != 0) {
           out.push_back(object);
@@ -70,9 +57,9 @@ class LockReader {
   // that lies above what the handlers of the frame keep; 0: none.
   Addr about_to_take(const RawFrame& frame) {
     constexpr size_t kOfCall = 6;  // what the call itself has pushed
-    const Slots slots = kept_slots(frame);
+    const ValueStack::Slots slots = stack_.kept(frame);
     for (size_t i = slots.depth; slots.known && i < slots.depth + kOfCall; ++i) {
-      const Addr value = reference(frame, slots.first + i);
+      const Addr value = stack_.reference(frame, slots.first + i);
       const Addr exit = object_of_exit(frame, slots.first + i);  // 3.11 has replaced the lock by its __exit__
       for (const Addr object : {value, exit}) {
         if (object != 0 && object % alignof(Addr) == 0 && is_lock(object)) {
@@ -84,36 +71,12 @@ class LockReader {
   }
 
  private:
-  struct Slots {
-    bool known = false;
-    uint64_t first = 0;  // of the value stack
-    size_t depth = 0;    // that the handler of the current instruction keeps
-  };
-
   Addr pointer(Addr a) { return memory_.value<uint64_t>(a).value_or(0); }
-
-  Slots kept_slots(const RawFrame& frame) {
-    const auto code = snapshot_.code.find(frame.code);
-    const Addr kinds = pointer(frame.code + o_.code_local_kinds);
-    const auto locals = memory_.value<uint64_t>(kinds + o_.bytes_size);
-    if (code == snapshot_.code.end() || !locals) {
-      return {};
-    }
-    const auto table =
-        read_bytes_object(memory_, pointer(frame.code + kExceptionTable), o_, kMostTable).value_or("");
-    return {true, *locals, std::min(kept_depth(table, instruction_index(frame, code->second, o_)), kDeepest)};
-  }
-
-  // A reference in a frame, without its tags.
-  Addr reference(const RawFrame& frame, uint64_t slot) {
-    const Addr word = pointer(frame.address + o_.frame_locals + slot * sizeof(Addr));
-    return o_.frame_tagged ? word & ~kTagBits : word;
-  }
 
   // The object of __exit__ or __aexit__ in this slot, which is bound to it, or (from 3.14 on) lies in the
   // slot above; 0 for anything else.
   Addr object_of_exit(const RawFrame& frame, uint64_t slot) {
-    const Addr value = reference(frame, slot);
+    const Addr value = stack_.reference(frame, slot);
     const auto type = value == 0 ? std::nullopt : type_of(memory_, value, o_);
     if (!type) {
       return 0;
@@ -124,7 +87,7 @@ class LockReader {
       return 0;
     }
     const bool bound = method || type->name == "builtin_function_or_method" || o_.minor <= 13;
-    return bound ? pointer(value + kMethodSelf) : reference(frame, slot + 1);
+    return bound ? pointer(value + kMethodSelf) : stack_.reference(frame, slot + 1);
   }
 
   // Of a function of Python, C or Cython.
@@ -144,22 +107,10 @@ class LockReader {
   RemoteMemory& memory_;
   const Offsets& o_;
   const PySnapshot& snapshot_;
+  ValueStack stack_;
 };
 
 }  // namespace
-
-size_t kept_depth(std::string_view table, int64_t index) {
-  for (size_t at = 0; at < table.size();) {
-    const auto start = static_cast<int64_t>(take_number(table, at));
-    const auto length = static_cast<int64_t>(take_number(table, at));
-    (void)take_number(table, at);  // where the handler is
-    const size_t depth = take_number(table, at) >> 1;
-    if (index >= start && index < start + length) {
-      return depth;
-    }
-  }
-  return 0;
-}
 
 void read_task_locks(RemoteMemory& memory, const Offsets& offsets, PySnapshot& snapshot,
                      base::MonoNs deadline) {

@@ -30,8 +30,4 @@ std::vector<ThreadLock> read_thread_locks(RemoteMemory& memory, const Offsets& o
 // Sets ThreadStack::lock of the waiting threads.
 void name_lock_holders(const std::vector<ThreadLock>& locks, std::vector<model::ThreadStack>& threads);
 
-// The size of the value stack that the handler of an instruction keeps, from co_exceptiontable; 0 without a
-// handler. `index` counts instructions of two bytes. Public for tests.
-size_t kept_depth(std::string_view table, int64_t index);
-
 }  // namespace xpurun::stackdump

@@ -529,3 +529,43 @@ TEST_CASE("ranks that were ended at the same moment share a line, whatever is no
   CHECK(says(diagnose(job.facts), "ranks 0,2 were killed by SIGTERM (ended by the launcher"));
   CHECK_FALSE(says(diagnose(job.facts), "torchrun"));
 }
+
+TEST_CASE("gloo ends a rank because other calls met that were not recorded: the stacks say who departed") {
+  const auto met = [](int ranks, base::Rank dead, const std::vector<base::Rank>& evaluating) {
+    Job job(ranks);
+    job.all(in_ddp_backward()).notice(dead, kAbrt, 12);
+    for (const base::Rank r : evaluating) {
+      job.rank(r, in_all_reduce());
+    }
+    job.crash_dump().died(dead, kAbrt, 12.5).ended(kAbrt);
+    model::ThreadStack thread;
+    thread.tid = 105;
+    thread.crashed = true;
+    thread.frames = {native("abort", "libc.so.6"),
+                     native("gloo::transport::tcp::Pair::read", "libgloo.so.0")};
+    thread.cpp_exception = {
+        .type = "gloo::EnforceNotMet",
+        .message = "[enforce fail at pair.cc:510] op.preamble.length <= op.nbytes. 184 vs 4"};
+    job.stacks_of(dead).threads.front().crashed = false;
+    job.stacks_of(dead).threads.push_back(thread);
+    return diagnose(job.facts);
+  };
+  const Verdict own = met(3, 2, {2});
+  CHECK(own.id == "crash.mismatch");
+  CHECK(own.ranks == RankSet{2});
+  CHECK(own.where.line == 44);
+  CHECK(
+      own.sentence.find("different calls met: rank 2 was in all_reduce (train.py:44), ranks 0-1 in backward "
+                        "(all_reduce) at train.py:40; rank 2 died of SIGABRT") != std::string::npos);
+  CHECK(own.next.text.find("find out why rank 2 came to all_reduce (train.py:44)") == 0);
+  // The rank that dies is not always the one that has departed.
+  const Verdict victim = met(4, 0, {3});
+  CHECK(victim.ranks == RankSet{3});
+  CHECK(victim.sentence.find("rank 0 died of SIGABRT") != std::string::npos);
+  CHECK(victim.confidence == model::Confidence::medium);
+  const Verdict tie = met(2, 1, {1});
+  CHECK(tie.id == "crash.mismatch");
+  CHECK(tie.ranks.empty());
+  // In one call, only the sizes can differ, which are not known.
+  CHECK(met(3, 2, {}).id == "crash.signal");
+}

@@ -270,3 +270,40 @@ TEST_CASE("a pool whose threads all wait for its own tasks") {
       py("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 81)};
   CHECK(diagnose(job.facts).sentence.find("of the pool") == std::string::npos);
 }
+
+TEST_CASE("an event loop whose pool waits for its own tasks is no idle server") {
+  const model::Frame result = py("Future.result", "/usr/lib/python3.11/concurrent/futures/_base.py", 451);
+  const model::Frame worker = py("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 83);
+  Job job(1);
+  job.rank(0, in_event_loop());
+  job.hang_dump();
+  job.seen(0).outside = OutsideWait::event;
+  job.stacks_of(0).tasks = {{.id = 1,
+                             .name = "Task-1",
+                             .object = "_GatheringFuture",
+                             .frames = {py("main", "/home/u/serve.py", 12)}}};
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
+  job.stacks_of(0).threads.push_back({.tid = 7,
+                                      .python_name = "io_0",
+                                      .state = 'S',
+                                      .frames = {result, py("load_shard", "/home/u/serve.py", 6), worker}});
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.level == model::VerdictLevel::confirmed);
+  CHECK(v.where.line == 12);
+  CHECK(v.sentence.ends_with(
+      "in main (serve.py:12) for 10 s; the only thread of the pool io waits for a future "
+      "of its own, in load_shard (serve.py:6: Future.result)"));
+  CHECK(v.next.text.find("a pool of their own") != std::string::npos);
+}
+
+TEST_CASE("an event of asyncio may be set by a handler of signals") {
+  Job job(1);
+  job.rank(0, in_event_loop());
+  job.hang_dump();
+  job.seen(0).helper_life = HelperLife::still;
+  job.stacks_of(0).tasks = {{.id = 1, .name = "Task-1", .frames = {py("main", "/home/u/serve.py", 12)}}};
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
+  auto& frames = job.stacks_of(0).tasks.front().frames;
+  frames.insert(frames.begin(), py("Event.wait", "/usr/lib/python3.11/asyncio/locks.py", 213));
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
+}

@@ -1,9 +1,12 @@
 // Who holds what a rank waits for.
 #include "report/diagnosis/holders.h"
 #include "report/diagnosis/wording.h"
+#include "tests/unit/diagnosis/calls.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 using namespace xpurun;
 using namespace xpurun::report;
@@ -54,6 +57,48 @@ TEST_CASE("the rank that holds a file lock is the culprit, not those that wait f
         "hang: rank 0 holds the lock on cache.lock in barrier (train.py:51); ranks 1-2 have waited for "
         "the lock in prepare (train.py:8: fcntl.flock) for 10 s");
   CHECK(v.next.text == "release the lock before the call that waits for the other ranks");
+}
+
+TEST_CASE("who waits for a key of the store is not the culprit; the only rank that can set it may be") {
+  const Stack in_get = {native("c10d::TCPStore::doGet", "libtorch_cpu.so"),
+                        py("follow", "/home/u/train.py", 6, "store.get")};
+  const auto hung = [&](const std::vector<base::Rank>& asking, const std::string& key) {
+    Job job(3);
+    Calls calls;
+    const Group world{.members = {0, 1, 2}};
+    calls.past(world, 30);
+    for (const base::Rank r : world.members) {
+      const bool asks = std::find(asking.begin(), asking.end(), r) != asking.end();
+      job.rank(r, asks ? in_get : in_all_reduce());
+      if (!asks) {
+        calls.enters(r, world, all_reduce(4096, 44));
+      }
+    }
+    job.hang_dump();
+    for (const base::Rank r : asking) {
+      job.stacks_of(r).threads.front().target = key;
+    }
+    job.facts.collectives = calls.facts;
+    return diagnose(job.facts);
+  };
+  const Verdict one = hung({1, 2}, "key lr/40");
+  CHECK(one.id == "hang.p2p");
+  CHECK(one.ranks == RankSet{0});
+  CHECK(one.confidence == model::Confidence::medium);
+  CHECK(one.sentence ==
+        "hang: ranks 1-2 wait for key lr/40 of the store in follow (train.py:6: store.get), which rank 0 has "
+        "not set, but waits in all_reduce (train.py:44)");
+  const Verdict several = hung({1}, "keys a, b");
+  CHECK(several.id == "hang.p2p");
+  CHECK(several.ranks.empty());
+  CHECK(several.sentence ==
+        "hang: rank 1 waits for keys a, b of the store in follow (train.py:6: store.get), which no rank has "
+        "set; ranks 0,2 wait for it in all_reduce (train.py:44)");
+  const Verdict all = hung({0, 1, 2}, "");
+  CHECK(all.ranks.empty());
+  CHECK(
+      all.sentence ==
+      "hang: ranks 0-2 wait for a key of the store in follow (train.py:6: store.get), which no rank has set");
 }
 
 TEST_CASE("a file lock that a stranger holds") {
@@ -117,6 +162,23 @@ TEST_CASE("a lock that was held at the fork") {
   CHECK(diagnose(job.facts).sentence.find("fork") == std::string::npos);
 }
 
+TEST_CASE("a lock that was held at the fork of a pool's worker") {
+  Job job(1);
+  job.all(in_pool());
+  Stack task = in_lock();
+  task.insert(task.begin(), native("PyThread_acquire_lock_timed", "python3.11"));
+  for (const char* function : {"mapstar", "worker"}) {
+    task.push_back(py(function, "/usr/lib/python3.11/multiprocessing/pool.py", 48));
+  }
+  task.push_back(py("BaseProcess.run", "/usr/lib/python3.11/multiprocessing/process.py", 108));
+  job.worker(0, task).hang_dump();
+  job.facts.stacks.back().forked = true;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.find(
+            "save_state (train.py:66: lock.acquire), forked while its parent had other threads: the "
+            "one that holds the lock does not exist in it") != std::string::npos);
+}
+
 TEST_CASE("a worker that stands in a library whose threads were not copied by the fork") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_dataloader());
@@ -141,6 +203,14 @@ TEST_CASE("a worker of a pool that has died is named, the resource tracker never
   Verdict v = diagnose(job.facts);
   CHECK(v.sentence.find("; its ForkPoolWorker-2 (pid 812) was killed by SIGKILL at ") != std::string::npos);
   CHECK(v.sentence.find("resource_tracker") == std::string::npos);
+  // The kernel says why.
+  job.facts.kernel.events = {
+      {.kind = model::KernelEventKind::oom_kill, .at_s = 3.2, .pid = 812, .memory_limit = true}};
+  v = diagnose(job.facts);
+  CHECK(
+      v.sentence.ends_with("(out of memory: the kernel killed it at the memory limit of its control group)"));
+  CHECK(v.next.text.find("give the job more memory") == 0);
+  job.facts.kernel.events.clear();
   // A death after the dump, or of another process's child, is not the reason.
   job.facts.run.helper_deaths = {killed(0, 1000)};
   CHECK(diagnose(job.facts).sentence.find("812") == std::string::npos);
@@ -241,6 +311,23 @@ TEST_CASE("an exception in a process that the rank waits for") {
   // Processes of multiprocessing that are ranks wait for each other.
   job.rank(0, event(true));
   CHECK(diagnose(job.facts).id == "hang.all_waiting");
+}
+
+TEST_CASE("a rank that spins on memory that a process should have written, which has raised") {
+  Job job(1);
+  job.rank(0, in_compute()).cpu(0, 0.9).hang_dump();
+  job.facts.dump->at_s = 60;
+  CHECK(diagnose(job.facts).sentence.find("raised") == std::string::npos);
+  model::PythonException raised{.pid = 812, .rank = 0, .at_s = 3};
+  raised.chain.push_back({.type = "ValueError",
+                          .message = "bad frame",
+                          .frames = {{.file = "/home/u/train.py", .line = 7, .function = "produce"}}});
+  job.facts.run.exceptions = {raised};
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.sentence.find("; its process (pid 812) raised ValueError: bad frame at train.py:7 (in produce)") !=
+        std::string::npos);
+  CHECK(v.next.text.find("mend the exception in the process") == 0);
 }
 
 TEST_CASE("the tasks of an event loop, and code that blocks one") {

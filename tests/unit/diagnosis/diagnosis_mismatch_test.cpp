@@ -313,3 +313,39 @@ TEST_CASE("NCCL: a difference that has left the records is seen by the hash of t
   }
   CHECK_FALSE(find_silent_mismatch(unknown));
 }
+
+namespace {
+
+// Four ranks make a group each, the last call that all of them make.
+model::CollectiveFacts grouped_as(const std::vector<std::string>& lists) {
+  const Group world{.members = {0, 1, 2, 3}};
+  Calls calls;
+  for (const base::Rank r : world.members) {
+    auto call = operation("new_group", 6);
+    call.group_ranks = lists[static_cast<size_t>(r)];
+    calls.finishes(r, world, all_reduce()).finishes(r, world, call);
+  }
+  return calls.facts;
+}
+
+}  // namespace
+
+TEST_CASE("groups that ended well with a member that passed another list") {
+  const auto f = find_silent_mismatch(grouped_as({"2,3", "2,3", "2,3", "1,3"}));
+  REQUIRE(f);
+  CHECK((f->fault == CallFault::members && f->accused == RankSet{3} && f->collective.sequence == 2));
+  // The member that is left out departs as well.
+  const auto less = find_silent_mismatch(grouped_as({"0,1,2,3", "0,1,2,3", "0,1,3", "0,1,2,3"}));
+  REQUIRE(less);
+  CHECK(less->accused == RankSet{2});
+  const auto tie = find_silent_mismatch(grouped_as({"0,1", "0,2", "0,1", "0,2"}));
+  REQUIRE(tie);
+  CHECK((tie->tie && tie->accused.empty()));
+}
+
+TEST_CASE("lists that fit: each rank passes that of its own group, or a rank is in no list") {
+  CHECK_FALSE(find_silent_mismatch(grouped_as({"0,1", "0,1", "2,3", "2,3"})));
+  CHECK_FALSE(find_silent_mismatch(grouped_as({"0", "1", "2", "3"})));
+  CHECK_FALSE(find_silent_mismatch(grouped_as({"1,2", "2,3", "2,3", "2,3"})));
+  CHECK_FALSE(find_silent_mismatch(grouped_as({"", "0,1,2,3", "", "0,1,2,3"})));  // "": all, or unknown
+}

@@ -1,4 +1,5 @@
 // Hangs in MPI: messages from any rank, other tags, locks of windows, and what a rank waits for.
+#include "report/diagnosis/call_words.h"
 #include "report/diagnosis/diagnose.h"
 #include "tests/unit/diagnosis/calls.h"
 #include "tests/unit/diagnosis/job.h"
@@ -190,4 +191,17 @@ TEST_CASE("a rank that has come to the end owes a message") {
       v.sentence.find("rank 3 waits in MPI_Recv of 8 float32 from rank 0 with any tag (train.py:24)") !=
           std::string::npos,
       v.sentence);
+}
+
+TEST_CASE("a receive from any rank has no number, and is named all the same") {
+  CallFinding f{.fault = CallFault::operation, .accused = {2}, .waiting = {0, 1}};
+  f.collective.name = "MPI_COMM_WORLD";
+  f.collective.sequence = 1;
+  f.collective.calls = {{.ranks = {2}, .op = "recv", .name = "MPI_Mprobe", .peer = 0, .tag = model::kAnyTag},
+                        {.ranks = {0, 1}, .sequence = 1, .op = "barrier", .name = "MPI_Barrier"},
+                        {.ranks = {3}}};
+  CHECK(
+      fault_text(f, [](const RankSet& ranks) { return rank_words(ranks); }) ==
+      "rank 2 called MPI_Mprobe from rank 0 with any tag where ranks 0-1 called MPI_Barrier, call 1 of group "
+      "\"MPI_COMM_WORLD\"");
 }

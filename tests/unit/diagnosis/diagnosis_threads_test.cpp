@@ -300,3 +300,20 @@ TEST_CASE("a rank that waits for the import of another thread") {
       v.sentence);
   CHECK(v.next.text.find("tables.py") != std::string::npos);
 }
+
+TEST_CASE("threads of an executor that wait for work are in no circle of locks") {
+  Job job(1);
+  job.rank(0, in_lock()).hang_dump();
+  const Stack idle = {
+      native("sem_wait", "libc.so.6"), native("PyThread_acquire_lock_timed", "python3.11"),
+      native("_queue_SimpleQueue_get", "_queue.so"),
+      py("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 81, "work_queue.get")};
+  job.stacks_of(0).threads.front().frames.insert(job.stacks_of(0).threads.front().frames.begin() + 1,
+                                                 native("PyThread_acquire_lock_timed", "python3.11"));
+  for (const base::Tid tid : {105, 106}) {
+    add_thread(job, 0, tid, "ThreadPoolExecutor-0_0", idle);
+  }
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.find("each perhaps for a lock") == std::string::npos);
+  CHECK(v.next.text.find("in the same order") == std::string::npos);
+}

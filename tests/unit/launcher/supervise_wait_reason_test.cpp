@@ -51,6 +51,10 @@ TEST_CASE("waits for external events") {
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::accept}) == OutsideWait::connection);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::events}) == OutsideWait::event);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::events, .listens = true}) == OutsideWait::requests);
+  // A loop that only its own process could wake up, in which nothing else runs.
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::events, .alone = true}) == OutsideWait::none);
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::events, .has_helpers = true, .alone = true}) ==
+        OutsideWait::event);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::signal}) == OutsideWait::signal);
   // With child processes, a pipe is assumed to come from one of them.
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::pipes}) == OutsideWait::input);

@@ -1,5 +1,5 @@
 #include "stackdump/cpython/line_table.h"
-#include "stackdump/cpython/waits/task_locks.h"
+#include "stackdump/cpython/value_stack.h"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,135 @@
+// gloo lets different calls meet, and ends a rank that gets a longer message than it waits for. Which rank
+// dies is chance: what the ranks were in says who has departed.
+#include "common/base/tr.h"
+#include "report/diagnosis/collectives/departures.h"
+#include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/rule.h"
+#include "report/diagnosis/rules/last_place.h"
+#include "report/diagnosis/several_nodes.h"
+#include "report/diagnosis/vocabulary.h"
+#include "report/diagnosis/waits/code_place.h"
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+using base::tr;
+using model::Confidence;
+using model::Verdict;
+
+namespace {
+
+bool got_foreign_message(const Scene& scene, const Ending& failure) {
+  if (failure.raised()) {
+    const auto& chain = failure.exception->chain;
+    return std::any_of(chain.begin(), chain.end(),
+                       [](const model::ExceptionLink& link) { return says_foreign_message(link.message); });
+  }
+  const model::ThreadStack* crashed = crashed_thread(scene, failure);
+  return crashed != nullptr && says_foreign_message(crashed->cpp_exception.message);
+}
+
+// The call that the rank's program is in, or has failed in.
+std::optional<Wait> call_of(const Scene& scene, const RankView& v) {
+  const Ending* e = scene.ending_of(v);
+  if (e != nullptr && e->raised()) {
+    return wait_left_by(*e->exception);
+  }
+  const model::ThreadStack* main = v.stacks != nullptr ? v.stacks->main_thread() : nullptr;
+  return v.state == RankState::waiting || main == nullptr ? v.wait
+         : runs_python(*main)                             ? find_wait(main->frames, {.idle = true})
+                                                          : std::nullopt;
+}
+
+// The calls of all ranks, those of most ranks first.
+std::vector<model::Waiting> calls_that_met(const Scene& scene) {
+  std::vector<RankView> in_calls;
+  for (const RankView& v : scene.ranks) {
+    const auto call = call_of(scene, v);
+    if (call && waits_for_peers(call->kind) && !call->where.empty()) {
+      in_calls.push_back(v);
+      in_calls.back().wait = call;
+    }
+  }
+  // An exception does not say which call of C++ "backward" was in.
+  std::vector<model::Waiting> out;
+  for (const model::Waiting& call : waiting_groups(pointers_to(in_calls))) {
+    const auto same = std::find_if(out.begin(), out.end(), [&](const model::Waiting& w) {
+      return w.where.file == call.where.file && w.where.line == call.where.line;
+    });
+    if (same == out.end()) {
+      out.push_back(call);
+      continue;
+    }
+    same->ranks.insert(call.ranks);
+    same->what = std::max(same->what, call.what);
+  }
+  std::stable_sort(out.begin(), out.end(), [](const model::Waiting& a, const model::Waiting& b) {
+    return a.ranks.size() > b.ranks.size();
+  });
+  return out;
+}
+
+// "rank 2 was in all_reduce (train.py:17), ranks 0-1 in backward (all_reduce) at train.py:12"
+std::string calls_words(const Scene& scene, const std::vector<model::Waiting>& calls) {
+  std::string out;
+  for (const model::Waiting& call : calls) {
+    const std::string at = waiting_place(call.what, call.where);
+    out += out.empty()
+               ? tr("{} {} in {}", scene.names(call.ranks), pick({"was", "were"}, call.ranks.size()), at)
+               : tr(", {} in {}", scene.names(call.ranks), at);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Verdict> met_other_call(const Scene& scene) {
+  const Ending* failure = scene.root_failure();
+  if (failure == nullptr || !got_foreign_message(scene, *failure)) {
+    return std::nullopt;
+  }
+  std::vector<model::Waiting> calls = calls_that_met(scene);
+  if (calls.size() < 2) {
+    return std::nullopt;
+  }
+  const bool crashed = failure->signal != 0 && !failure->raised();
+  Verdict v;
+  v.id = crashed ? kCrashMismatch : kExitMismatch;
+  v.kind = crashed ? model::VerdictKind::crash : model::VerdictKind::exit;
+  v.level = model::VerdictLevel::confirmed;
+  v.signal = crashed ? failure->signal : 0;
+  v.exit_code = crashed ? -1 : failure->exit_code;
+  v.seconds = failure->at_s;
+  v.dump = scene.facts.dump_dir;
+  const bool most = is_majority(calls[0].ranks.size(), scene.ranks.size());
+  v.confidence = most ? Confidence::medium : Confidence::low;
+  if (most) {
+    std::rotate(calls.begin(), calls.begin() + 1, calls.end());
+    const model::Waiting& departed = calls.front();
+    v.ranks = departed.ranks;
+    v.where = departed.where;
+    v.waiting = {calls.back()};
+    for (const RankView& view : scene.ranks) {
+      if (view.rank == departed.ranks.lowest()) {
+        v.host = view.host;
+        v.pid = view.pid;
+      }
+    }
+    v.next.text =
+        tr("find out why {} came to {} while the others were elsewhere: a branch, an early end of the "
+           "data, or an exception",
+           scene.names(departed.ranks), waiting_place(departed.what, departed.where));
+  } else {
+    v.waiting = calls;
+    v.next.text =
+        tr("make all ranks call the same collectives in the same order; look for a branch on the rank "
+           "or the data");
+  }
+  say(v, tr("different calls met: {}; {} {} in it {}", calls_words(scene, calls),
+            scene.names({failure->process->rank}), how_it_ended(*failure),
+            after_words(scene.facts.run, failure->at_s)));
+  return v;
+}
+
+}  // namespace xpurun::report
