@@ -186,6 +186,33 @@ void keep_unfinished(std::vector<CollectiveCall>& messages) {
   std::erase_if(messages, [](const CollectiveCall& m) { return m.stage == CallStage::done; });
 }
 
+// NCCL's record counts the messages that have ended, in the order of the calls: all but the newest ones have.
+void end_messages(model::RankCollectives& rank) {
+  uint64_t all = 0;
+  uint64_t open = 0;
+  std::vector<CollectiveCall*> launched;
+  for (Communicator& comm : rank.communicators) {
+    if (comm.source == CallSource::nccl) {
+      all += comm.messages;
+      open += comm.messages - std::min(comm.messages, comm.messages_done);
+    }
+    for (CollectiveCall& message : comm.point_to_point) {
+      if (comm.source == CallSource::torch && message.stage == CallStage::launched) {
+        launched.push_back(&message);
+      }
+    }
+  }
+  if (all == 0 || open >= launched.size()) {
+    return;
+  }
+  std::stable_sort(launched.begin(), launched.end(),
+                   [](const CollectiveCall* a, const CollectiveCall* b) { return a->age_s > b->age_s; });
+  launched.resize(launched.size() - open);
+  for (CollectiveCall* message : launched) {
+    message->stage = CallStage::done;
+  }
+}
+
 // Keeps the newest calls, and of the older ones those with other sizes per peer than the call before. The
 // first one with sizes counts too.
 void keep_newest(std::vector<CollectiveCall>& calls) {
@@ -219,6 +246,7 @@ void arrange_calls(model::RankCollectives& rank) {
   add_program_lines(rank);
   add_torch_lanes(rank);
   add_nccl_lanes(rank);
+  end_messages(rank);
   for (Communicator& comm : rank.communicators) {
     keep_newest(comm.calls);
     // MPI's record counts the ended messages of each peer and tag.

@@ -189,6 +189,32 @@ TEST_CASE("of older calls, those whose sizes per peer changed are kept") {
   CHECK(rank.communicators[0].calls.size() == 8 + 16);
 }
 
+TEST_CASE("messages that NCCL has ended are not kept") {
+  const auto kept = [](uint64_t made, uint64_t ended) {
+    model::RankCollectives rank{.rank = 0};
+    model::Communicator torch{
+        .source = model::CallSource::torch, .id = "t", .rank = 0, .size = 2, .messages = 6};
+    for (uint64_t i = 1; i <= 6; ++i) {
+      torch.point_to_point.push_back({.sequence = (i + 1) / 2,
+                                      .op = i % 2 == 1 ? "recv" : "send",
+                                      .peer = 1,
+                                      .stage = model::CallStage::launched,
+                                      .age_s = 10 - static_cast<double>(i)});
+    }
+    rank.communicators = {torch, {.source = model::CallSource::nccl, .id = "n", .rank = 0, .size = 2}};
+    rank.communicators[1].messages = made;
+    rank.communicators[1].messages_done = ended;
+    arrange_calls(rank);
+    return rank.communicators[0].point_to_point;
+  };
+  REQUIRE(kept(6, 4).size() == 2);
+  CHECK(kept(6, 4)[0].op == "recv");
+  CHECK(kept(6, 4)[0].sequence == 3);
+  CHECK(kept(6, 6).empty());
+  CHECK(kept(6, 0).size() == 6);
+  CHECK(kept(0, 0).size() == 6);  // nothing is known
+}
+
 TEST_CASE("NCCL's calls get the line and the operation of the program's call") {
   model::RankCollectives rank{.rank = 0};
   const auto call = [](const char* op, uint64_t number, uint64_t count, double age_s) {
