@@ -144,14 +144,16 @@ model::CodeLocation place_of_helper(const model::ThreadStack& main) {
 
 namespace {
 
-// A task waits for an event of asyncio, which a handler of signals may set: a service waits so for its end.
+// A task waits for an event of asyncio, or the only one for a future, which a handler of signals may set: a
+// service waits so for its end.
 bool awaits_event(const RankView& v) {
   const auto in_event = [](const model::AsyncTask& task) {
     return !task.frames.empty() && task.frames.front().func.ends_with("wait") &&
            task.frames.front().file.ends_with("/asyncio/locks.py");
   };
   return v.thread != nullptr && loop_waits(*v.thread) && v.stacks != nullptr &&
-         std::any_of(v.stacks->tasks.begin(), v.stacks->tasks.end(), in_event);
+         (v.stacks->tasks.size() == 1 ||
+          std::any_of(v.stacks->tasks.begin(), v.stacks->tasks.end(), in_event));
 }
 
 }  // namespace

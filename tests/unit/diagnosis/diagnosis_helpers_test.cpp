@@ -296,14 +296,17 @@ TEST_CASE("an event loop whose pool waits for its own tasks is no idle server") 
   CHECK(v.next.text.find("a pool of their own") != std::string::npos);
 }
 
-TEST_CASE("an event of asyncio may be set by a handler of signals") {
+TEST_CASE("an event of asyncio, and the future of the only task, may be set by a handler of signals") {
   Job job(1);
   job.rank(0, in_event_loop());
   job.hang_dump();
   job.seen(0).helper_life = HelperLife::still;
-  job.stacks_of(0).tasks = {{.id = 1, .name = "Task-1", .frames = {py("main", "/home/u/serve.py", 12)}}};
+  auto& tasks = job.stacks_of(0).tasks;
+  tasks = {{.id = 1, .name = "Task-1", .frames = {py("main", "/home/u/serve.py", 12)}}};
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
+  tasks.push_back({.id = 2, .name = "Task-2", .frames = {py("infer", "/home/u/serve.py", 6)}});
   CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
-  auto& frames = job.stacks_of(0).tasks.front().frames;
+  auto& frames = tasks.front().frames;
   frames.insert(frames.begin(), py("Event.wait", "/usr/lib/python3.11/asyncio/locks.py", 213));
   CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
 }
