@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/call_words.h"
+#include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/wording.h"

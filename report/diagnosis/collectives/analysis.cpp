@@ -131,7 +131,10 @@ std::optional<CallFinding> from_origin(std::optional<CallFinding> open,
   const bool shifts = is_mismatch(open->fault) && !silent->accused.empty() &&
                       silent->collective.ranks == open->collective.ranks &&
                       (earlier || (open->tie && open->accused.empty()));
-  return shifts || open->fault >= CallFault::not_launched ? silent : std::move(open);
+  if (shifts || open->fault >= CallFault::not_launched) {
+    return silent;
+  }
+  return open;
 }
 
 std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {

@@ -26,7 +26,6 @@ namespace xpurun::report {
 using base::tr;
 using model::CodeLocation;
 using model::Confidence;
-using model::CrashNotice;
 using model::ProcessRecord;
 using model::RankSet;
 using model::RunManifest;
@@ -489,8 +488,8 @@ std::string say_memory_of_helpers(const Scene& scene, const Ending& root, Verdic
     return {};
   }
   v.where = v.memory.where;
-  const std::string held = tr("; {} were allocated at {}",
-                              base::human_size(static_cast<uint64_t>(v.memory.bytes)), place(v.memory.where));
+  std::string held = tr("; {} were allocated at {}", base::human_size(static_cast<uint64_t>(v.memory.bytes)),
+                        place(v.memory.where));
   if (v.memory.grown_a_step <= 0) {
     return held;
   }

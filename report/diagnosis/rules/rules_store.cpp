@@ -1,5 +1,6 @@
 // Ranks whose program asks torch's store for a key: the wait ends when another rank, or a process outside of
 // the job, sets the key. It is no call that the other ranks make too.
+#include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/blame.h"

@@ -60,7 +60,7 @@ void ExecutionNodes::add(const ExecutionNode& node) {
   }
   const double begin_ns = node.begin_us.value_or(0) * 1e3;
   const double duration_ns = node.duration_us * 1e3;
-  const bool possible = begin_ns >= 0 && begin_ns < static_cast<double>(kLatestNs / 2) &&
+  const bool possible = begin_ns >= 0 && begin_ns < static_cast<double>(kLatestNs) / 2 &&
                         duration_ns <= static_cast<double>(kLongestNs);
   if (!possible) {
     left_out_.add(node.name);

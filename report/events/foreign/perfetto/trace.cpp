@@ -185,10 +185,7 @@ class TraceReader {
         end(event, *at);
         break;
       case event::kInstant:
-        begin(std::move(event), *at);
-        if (!open_[event.track].empty()) {
-          open_[event.track].pop_back();
-        }
+        instant(std::move(event), *at);
         break;
       case event::kCounter:
         if (const PerfettoTrack* track = tracks_.find(event.track); track != nullptr) {
@@ -197,6 +194,14 @@ class TraceReader {
         break;
       default:
         break;
+    }
+  }
+
+  void instant(PerfettoEvent&& event, int64_t at) {
+    const auto track = event.track;
+    begin(std::move(event), at);
+    if (!open_[track].empty()) {
+      open_[track].pop_back();
     }
   }
 
