@@ -98,7 +98,7 @@ void find_thread_and_wait(RankView& v) {
     }
     return;
   }
-  const WaitQuery query{.idle = !uses_cpu(v)};
+  const WaitQuery query{.idle = !uses_cpu(v), .launches = v.calls_nothing};
   v.wait = find_wait(v.thread->frames, query);
   if (v.wait) {
     refine_by_kernels(*v.wait, v.stacks->gpu_kernels);
@@ -118,7 +118,7 @@ void find_thread_and_wait(RankView& v) {
     if (t.main || !candidate) {
       continue;
     }
-    std::optional<Wait> wait = find_wait(t.frames, {.idle = false});
+    std::optional<Wait> wait = find_wait(t.frames, {.idle = false, .launches = v.calls_nothing});
     if (!wait || !waits_for_peers(wait->kind)) {
       continue;
     }
@@ -163,6 +163,21 @@ bool lost_its_python_frames(const RankView& v) {
          v.stacks->status == model::DumpStatus::partial &&
          std::none_of(v.thread->frames.begin(), v.thread->frames.end(),
                       [](const model::Frame& f) { return f.kind == model::FrameKind::python; });
+}
+
+// Whether the rank has made no call that its records know for much of the time for which it has stood still.
+bool calls_nothing(const std::vector<const model::RankCollectives*>& recorded, const RankView& v) {
+  std::optional<double> newest_s;
+  for (const model::RankCollectives* r : recorded) {
+    for (const model::Communicator& c : r->communicators) {
+      for (const auto* calls : {&c.calls, &c.point_to_point}) {
+        for (const model::CollectiveCall& call : *calls) {
+          newest_s = call.age_s >= 0 ? std::min(newest_s.value_or(call.age_s), call.age_s) : newest_s;
+        }
+      }
+    }
+  }
+  return newest_s && v.seen != nullptr && v.seen->still_s > 0 && *newest_s >= kMovedShare * v.seen->still_s;
 }
 
 void classify(RankView& v, bool uses_mpi, double timeout_s) {
@@ -463,6 +478,7 @@ std::vector<RankView> rank_views(const Facts& facts) {
     const auto& recorded = calls[rank];
     const bool uses_mpi = std::any_of(recorded.begin(), recorded.end(),
                                       [](const model::RankCollectives* r) { return calls_mpi(*r); });
+    v.calls_nothing = calls_nothing(recorded, v);
     classify(v, uses_mpi, timeout_s);
     if (const model::CollectiveCall* call = call_of_host(calls[rank])) {
       stand_in_call(v, *call);

@@ -18,15 +18,16 @@ struct RankView {
   base::Pid pid = 0;
   std::string host;
   RankState state = RankState::silent;
-  std::optional<Wait> wait;   // of any kind, including local waits
-  model::CodeLocation where;  // in the user's code; empty function if unknown
-  double seconds = 0;         // spent in this state
-  bool apart = false;         // has nothing to do with the stall that is judged
-  bool debugged = false;      // the state is stopped, and a debugger holds the process
-  double still_share = 1;     // for which part of the timeout it has stood still; 1: all of it, or not known
-  bool moved = false;         // its position changed within the last half of the timeout
-  bool works = false;         // its main thread uses a CPU
-  std::string silent_reason;  // why there are no stacks
+  std::optional<Wait> wait;    // of any kind, including local waits
+  model::CodeLocation where;   // in the user's code; empty function if unknown
+  double seconds = 0;          // spent in this state
+  bool apart = false;          // has nothing to do with the stall that is judged
+  bool debugged = false;       // the state is stopped, and a debugger holds the process
+  double still_share = 1;      // for which part of the timeout it has stood still; 1: all of it, or not known
+  bool moved = false;          // its position changed within the last half of the timeout
+  bool works = false;          // its main thread uses a CPU
+  bool calls_nothing = false;  // its records know calls, none of the latest part of this time
+  std::string silent_reason;   // why there are no stacks
   const model::ProcessStacks* stacks = nullptr;
   const model::ThreadStack* thread = nullptr;  // the thread that decided the state
   const model::RankObservation* seen = nullptr;

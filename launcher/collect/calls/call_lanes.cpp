@@ -190,19 +190,22 @@ void keep_unfinished(std::vector<CollectiveCall>& messages) {
 void end_messages(model::RankCollectives& rank) {
   uint64_t all = 0;
   uint64_t open = 0;
+  uint64_t made = 0;
   std::vector<CollectiveCall*> launched;
   for (Communicator& comm : rank.communicators) {
     if (comm.source == CallSource::nccl) {
       all += comm.messages;
       open += comm.messages - std::min(comm.messages, comm.messages_done);
     }
+    made += comm.source == CallSource::torch ? comm.messages : 0;
     for (CollectiveCall& message : comm.point_to_point) {
       if (comm.source == CallSource::torch && message.stage == CallStage::launched) {
         launched.push_back(&message);
       }
     }
   }
-  if (all == 0 || open >= launched.size()) {
+  // Some of the program's messages are of another backend, such as gloo.
+  if (all < made || open >= launched.size()) {
     return;
   }
   std::stable_sort(launched.begin(), launched.end(),

@@ -123,6 +123,8 @@ constexpr PythonPattern kPython[] = {
     {"/concurrent/futures/", "result wait exception as_completed shutdown", WaitKind::lock, later("future")},
 };
 
+constexpr std::string_view kQueue = later("GPU queue");
+
 constexpr NativePattern kNative[] = {
     {"c10d::TCPStore", WaitKind::store, "store"},
     {"c10d::PrefixStore", WaitKind::store, "store"},
@@ -167,12 +169,11 @@ constexpr NativePattern kNative[] = {
     {"gomp_barrier_wait", WaitKind::lock, later("thread of OpenMP")},
     {"__kmp_", WaitKind::lock, later("thread of OpenMP")},
     // A launch returns at once, unless the queue of the stream is full or the kernel has to be loaded first.
-    {"cudaLaunchKernel", WaitKind::gpu, later("GPU queue")},
-    {"cudaGraphLaunch", WaitKind::gpu, later("GPU queue")},
-    {"cuLaunchKernel", WaitKind::gpu, later("GPU queue")},
-    {"cuGraphLaunch", WaitKind::gpu, later("GPU queue")},
-    {"hipLaunchKernel", WaitKind::gpu, later("GPU queue")},
-    {"cudaFree", WaitKind::gpu, later("GPU synchronize")},
+    {"cudaLaunchKernel", WaitKind::gpu, kQueue},
+    {"cudaGraphLaunch", WaitKind::gpu, kQueue},
+    {"cuLaunchKernel", WaitKind::gpu, kQueue},
+    {"cuGraphLaunch", WaitKind::gpu, kQueue},
+    {"hipLaunchKernel", WaitKind::gpu, kQueue},
     {"cudaStreamSynchronize", WaitKind::gpu, later("GPU synchronize")},
     {"cudaDeviceSynchronize", WaitKind::gpu, later("GPU synchronize")},
     {"cudaEventSynchronize", WaitKind::gpu, later("GPU synchronize")},
@@ -263,11 +264,11 @@ const NativePattern* match_native(const Frame& f) {
 
 // The innermost frame decides. But gloo, NCCL and MPI use the same functions below a collective and below a
 // send; there the frame outside them decides.
-const NativePattern* innermost_wait(std::span<const Frame> frames) {
+const NativePattern* innermost_wait(std::span<const Frame> frames, bool launches) {
   const NativePattern* found = nullptr;
   for (const Frame& f : frames) {
     const NativePattern* p = match_native(f);
-    if (p == nullptr) {
+    if (p == nullptr || (p->what == kQueue && !launches)) {
       continue;
     }
     if (found == nullptr) {
@@ -401,7 +402,7 @@ std::optional<Wait> find_called_wait(const std::vector<Frame>& frames) {
 
 std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query) {
   const std::span<const Frame> called = std::span(frames).first(called_frames(frames));
-  const NativePattern* native = innermost_wait(called);
+  const NativePattern* native = innermost_wait(called, query.launches);
   // Together with a native wait, a function that counts as a wait only when idle is certainly one (NCCL and
   // MPI spin).
   const bool native_peers = native != nullptr && waits_for_peers(native->kind);

@@ -40,6 +40,9 @@ struct Wait {
 struct WaitQuery {
   bool idle = false;
   bool siblings = true;  // the process may be one of several of multiprocessing; find_wait() sees it itself
+  // A launch of work counts, too. Unless the thread is known to have launched nothing for long, it may launch
+  // one kernel after the other.
+  bool launches = false;
 };
 std::optional<Wait> find_wait(const std::vector<model::Frame>& frames, WaitQuery query);
 

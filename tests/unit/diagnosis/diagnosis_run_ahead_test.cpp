@@ -1,6 +1,7 @@
 // Calls long before the newest ones: the hosts of some ranks have run ahead of GPUs that stand.
 #include "report/diagnosis/diagnose.h"
 #include "tests/unit/diagnosis/calls.h"
+#include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
 
@@ -126,4 +127,31 @@ TEST_CASE("of shifted calls, the one that shifted them is named") {
   CAPTURE(v.sentence);
   CHECK(v.ranks == RankSet{1});
   CHECK(v.sentence.find("call 62 ") != std::string::npos);
+}
+
+// A loop of launches in a full queue stands in a launch whenever it is looked at.
+TEST_CASE("a full launch queue is a wait of a rank that has stopped calling only") {
+  const auto judged = [](double age_s) {
+    Calls calls;
+    for (const base::Rank r : {0, 1}) {
+      model::CollectiveCall call = kBuckets[0];
+      call.age_s = age_s;
+      calls.finishes(r, kAheadNccl, call);
+    }
+    Job job(2);
+    job.all({native("cuLaunchKernel", "libcuda.so.1"), py("train", "train.py", 44)}).hang_dump();
+    for (const base::Rank r : {0, 1}) {
+      job.seen(r).main_cpu_share = job.seen(r).cpu_share = 1;
+    }
+    job.facts.collectives = calls.facts;
+    return diagnose(job.facts);
+  };
+  const Verdict stands = judged(9);
+  CAPTURE(stands.sentence);
+  CHECK(stands.level == model::VerdictLevel::confirmed);
+  CHECK(stands.state != model::RankState::busy);
+  const Verdict works = judged(0.2);
+  CAPTURE(works.sentence);
+  CHECK(works.level == model::VerdictLevel::suspected);
+  CHECK(works.state == model::RankState::busy);
 }

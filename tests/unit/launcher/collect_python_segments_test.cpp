@@ -213,6 +213,7 @@ TEST_CASE("messages that NCCL has ended are not kept") {
   CHECK(kept(6, 6).empty());
   CHECK(kept(6, 0).size() == 6);
   CHECK(kept(0, 0).size() == 6);  // nothing is known
+  CHECK(kept(4, 4).size() == 6);  // two are of another backend
 }
 
 TEST_CASE("NCCL's calls get the line and the operation of the program's call") {
