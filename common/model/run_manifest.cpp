@@ -152,6 +152,14 @@ void fields(V& visit, S& s) {
   visit("cleared_step", s.cleared_step);
 }
 
+template <typename V, Self<AwaitedRank> A>
+void fields(V& visit, A& a) {
+  visit("rank", a.rank);
+  visit("at_s", a.at_s);
+  visit("share", a.share);
+  visit("cleared_s", a.cleared_s);
+}
+
 template <typename V, Self<EventCommand> C>
 void fields(V& visit, C& c) {
   visit("event", c.event);
@@ -242,6 +250,7 @@ void fields(V& visit, R& r) {
   visit("stalls", r.stalls);
   visit("dumps", r.dumps);
   visit("slowdowns", r.slowdowns, WhenEmpty::omit);
+  visit("awaited_ranks", r.awaited_ranks, WhenEmpty::omit);
   visit("event_commands", r.event_commands, WhenEmpty::omit);
   visit("plugins", r.plugins, WhenEmpty::omit);
   visit("options", r.options);

@@ -228,6 +228,14 @@ struct Slowdown {
   int64_t cleared_step = -1;  // the first fast step
 };
 
+// The others waited for a rank while the job ran.
+struct AwaitedRank {
+  base::Rank rank = base::kNoRank;
+  double at_s = 0;        // when it was certain
+  double share = 0;       // of the time, for which the others waited
+  double cleared_s = -1;  // it was over, or chance; -1: not seen
+};
+
 // One option with a value from outside, and the source of the value.
 struct OptionOrigin {
   std::string name;    // "hang-timeout"
@@ -287,6 +295,7 @@ struct RunManifest {
   std::vector<Stall> stalls;
   std::vector<DumpRecord> dumps;
   std::vector<Slowdown> slowdowns;
+  std::vector<AwaitedRank> awaited_ranks;
   std::vector<EventCommand> event_commands;
   std::vector<PluginResult> plugins;
   Verdict verdict;

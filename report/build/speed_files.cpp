@@ -44,6 +44,9 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   out.report.captures = std::move(captures.reports);
   out.notes.insert(out.notes.end(), health.notes().begin(), health.notes().end());
   const bool runs = !job.nodes.empty() && job.nodes.front().run.outcome == model::RunOutcome::running;
+  if (!job.nodes.empty()) {
+    add_awaited_ranks(out.report, job.nodes.front().run.awaited_ranks, reading.language);
+  }
   name_from_captures(
       out.report, reading.language,
       [&health](int64_t from, int64_t until) { return health.between(from, until); },

@@ -34,6 +34,7 @@ constexpr Rule kRules[] = {
     met_other_call,      // likewise, where the calls were not recorded
     gave_up_first,       // before the rank that waited
     left_early,          // before the failures that it caused
+    timed_out,           // by timeout(1), while a rank stood still
     launcher_ended,      // before any rank
     watch_ended,         // unless a process is known to have failed
     gave_up_unrecorded,  // the same
@@ -108,7 +109,8 @@ Verdict diagnose(const Facts& facts) {
   name_hosts(scene, verdict);
   add_evidence(scene, verdict);
   verdict.since = since_of(scene, verdict);
-  verdict.title = title_of(verdict);
+  // A rule may have set the words before the place.
+  verdict.title = verdict.title.empty() ? title_of(verdict) : title_with(verdict, verdict.title);
   return verdict;
 }
 

@@ -61,6 +61,7 @@ std::optional<model::Verdict> not_started(const Scene& scene);
 std::optional<model::Verdict> interrupted(const Scene& scene);
 std::optional<model::Verdict> finished(const Scene& scene);
 // Finished, but a rank or the whole job was slow.
+std::optional<model::Verdict> timed_out(const Scene& scene);
 std::optional<model::Verdict> was_slow(const Scene& scene);
 // The look at a job that runs: where it stands.
 std::optional<model::Verdict> looked_at(const Scene& scene);

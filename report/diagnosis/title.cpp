@@ -211,7 +211,9 @@ Choices of_slowness(const Verdict& v) {
                : with_places(v.where, [&](const std::string& at) { return tr("{} in {}", slowed, at); });
   }
   const std::string costs =
-      tr("{} {} every step {}", who(v), pick({"costs", "cost"}, v.ranks.size()), percent(v.slow.share));
+      v.slow.lost_s > 0
+          ? tr("{} {} every step {}", who(v), pick({"costs", "cost"}, v.ranks.size()), percent(v.slow.share))
+          : late_words(v.ranks, v.slow.share);
   return v.where.empty()
              ? Choices{costs}
              : with_places(v.where, [&](const std::string& at) { return tr("{} in {}", costs, at); });
@@ -249,17 +251,26 @@ Choices choices(const Verdict& v) {
   }
 }
 
-}  // namespace
-
-std::string title_of(const Verdict& v) {
+std::string first_that_fits(const Verdict& v, const Choices& texts) {
   const std::string since = when(v);
-  for (const std::string& text : choices(v)) {
+  for (const std::string& text : texts) {
     std::string title = base::tidied(text + since);
     if (base::display_width(title) <= kTitleColumns) {
       return title;
     }
   }
   return cut(base::sanitize(v.headline.empty() ? v.sentence : v.headline));
+}
+
+}  // namespace
+
+std::string title_of(const Verdict& v) {
+  return first_that_fits(v, choices(v));
+}
+
+std::string title_with(const Verdict& v, const std::string& words) {
+  return first_that_fits(
+      v, with_places(v.where, [&](const std::string& at) { return tr("{} in {}", words, at); }));
 }
 
 std::string place_in_title(const Verdict& v, std::string_view title) {

@@ -16,6 +16,9 @@ inline constexpr size_t kTitleColumns = 120;
 // call is shown by its headline, the middle of which is left out if it is too long.
 std::string title_of(const model::Verdict& v);
 
+// Likewise with these words before the place: "a process of rank 0 died of SIGSEGV".
+std::string title_with(const model::Verdict& v, const std::string& words);
+
 // The words for the culprit's place as they stand in a title, to be shown as code; empty if there are none.
 std::string place_in_title(const model::Verdict& v, std::string_view title);
 

@@ -265,6 +265,10 @@ std::string time_of_day(int64_t wall_ns) {
   return text.size() >= 19 ? text.substr(11, 8) + " UTC" : text;
 }
 
+std::string late_words(const model::RankSet& ranks, double share) {
+  return tr("rank {} keeps the others waiting for {} of the time", ranks.brief(), percent(share));
+}
+
 std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRankWords& words) {
   const bool several = finding.ranks.size() > 1;
   std::string who = words.whole_host ? tr("host {} (ranks {})", words.host, finding.ranks.brief())

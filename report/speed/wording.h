@@ -70,5 +70,7 @@ std::string brief_seconds(double seconds);
 std::string grouped(int64_t number);
 // "18 %"
 std::string percent(double share);
+// "rank 2 keeps the others waiting for 39 % of the time": no steps are known.
+std::string late_words(const model::RankSet& ranks, double share);
 
 }  // namespace xpurun::report

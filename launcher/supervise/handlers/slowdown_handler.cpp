@@ -118,6 +118,11 @@ void SlowdownHandler::found_slow_rank(base::Rank rank, double share) {
     return;  // no captures are wanted, or a slowdown has started one
   }
   alarm_ = {.rank = rank};
+  auto& known = journal_.manifest().awaited_ranks;
+  if (known.size() < kMostSlowdowns) {
+    known.push_back({.rank = rank, .at_s = journal_.elapsed_s(), .share = share});
+    journal_.changed();
+  }
   again_s_ = kFirstAgainS;
   const auto sentence = [&] {
     return base::tr("rank {} keeps the others waiting for {} of each step", rank, report::percent(share));
@@ -141,6 +146,7 @@ void SlowdownHandler::no_longer_slow(base::Rank rank) {
   if (!alarm_ || alarm_->rank != rank) {
     return;
   }
+  clear_awaited_rank();
   const base::Speaking speaking(options_.language);
   const std::string line = base::tr("rank {} no longer keeps the others waiting", rank);
   if (alarm_->confirmed) {
@@ -181,13 +187,26 @@ void SlowdownHandler::ended(const model::Verdict& verdict) {
       verdict.kind == model::VerdictKind::none || verdict.kind == model::VerdictKind::slow;
   if (alarm_ && !alarm_->confirmed && steps_judged && !verdict.ranks.contains(alarm_->rank)) {
     const base::Speaking speaking(options_.language);
-    take_back(
-        base::tr("not confirmed: the steps of the whole run do not show that rank {} is slow", alarm_->rank));
+    take_back(watch_.most_steps() > 0
+                  ? base::tr("not confirmed: the steps of the whole run do not show that rank {} is slow",
+                             alarm_->rank)
+                  : base::tr("not confirmed: no capture shows what rank {} does longer than the others, and "
+                             "no steps are known",
+                             alarm_->rank));
+  }
+}
+
+void SlowdownHandler::clear_awaited_rank() {
+  auto& known = journal_.manifest().awaited_ranks;
+  if (!known.empty() && known.back().cleared_s < 0) {
+    known.back().cleared_s = journal_.elapsed_s();
+    journal_.changed();
   }
 }
 
 void SlowdownHandler::take_back(const std::string& line) {
   hooks_.say(line);
+  clear_awaited_rank();
   alarm_.reset();
   judge_again_.stop();
   slow_ranks_ = {};

@@ -79,6 +79,7 @@ class SlowdownHandler {
   void look_for_straggler();
   double capture_s() const;  // length of a capture
   void take_back(const std::string& line);
+  void clear_awaited_rank();
 
   static constexpr double kFirstQuietS = 30;
 

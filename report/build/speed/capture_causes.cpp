@@ -5,6 +5,7 @@
 #include "report/profile/gil_holders.h"
 #include "report/profile/throttling.h"
 #include "report/speed/primitives/statistics.h"
+#include "report/speed/ranks/slow_rule.h"
 
 #include <algorithm>
 #include <limits>
@@ -210,7 +211,34 @@ void name_function(SpeedReport& report, SpeedFinding& finding, base::Language la
   }
 }
 
+// A function of the program that the rank alone spends much of its time in.
+bool does_more(const SpeedReport& report, base::Rank rank) {
+  return std::any_of(report.captures.begin(), report.captures.end(), [rank](const CaptureReport& c) {
+    const model::CapturedFunction* f = blamed_function(c, {rank});
+    return f != nullptr && !f->waits && f->ranks_own - f->own >= kSlowShare;
+  });
+}
+
 }  // namespace
+
+void add_awaited_ranks(SpeedReport& report, const std::vector<model::AwaitedRank>& late,
+                       base::Language language) {
+  if (report.steps > 0 || late.empty() || late.back().cleared_s >= 0 ||
+      !does_more(report, late.back().rank)) {
+    return;
+  }
+  const model::AwaitedRank& one = late.back();
+  SpeedFinding finding{.problem = SpeedProblem::slow_rank,
+                       .cause = SlowCause::host_issue,
+                       .confidence = model::Confidence::medium,
+                       .ranks = {one.rank},
+                       .share = one.share};
+  const auto words = [&one] { return late_words({one.rank}, one.share); };
+  finding.sentence = words();
+  const base::Speaking speaking(language);
+  finding.spoken = words();
+  report.findings.push_back(std::move(finding));
+}
 
 void name_from_captures(SpeedReport& report, base::Language language, const WatchedClocks& watched,
                         JobState state) {

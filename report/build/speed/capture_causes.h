@@ -4,11 +4,13 @@
 #pragma once
 
 #include "common/base/language.h"
+#include "common/model/run_manifest.h"
 #include "common/model/timing/speed_report.h"
 #include "report/speed/wording.h"
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace xpurun::report {
 
@@ -19,5 +21,10 @@ using WatchedClocks = std::function<model::GpuCapture(int64_t from_wall_ns, int6
 // done in this state of the job.
 void name_from_captures(model::SpeedReport& report, base::Language language,
                         const WatchedClocks& watched = {}, JobState state = JobState::runs);
+
+// Where no steps are known, a rank for which the others waited until the end, and that a capture sees do
+// something longer than the others, is a finding. Before name_from_captures().
+void add_awaited_ranks(model::SpeedReport& report, const std::vector<model::AwaitedRank>& late,
+                       base::Language language);
 
 }  // namespace xpurun::report

@@ -224,6 +224,13 @@ std::string raised_words(const PythonException& exception) {
   return tr("raised {}, the first of which is {}", group, words);
 }
 
+const ExceptionLink* handled_by_exit(const PythonException& exception) {
+  const auto& chain = exception.chain;
+  const bool handles = !model::is_exception(exception.kind) && chain.size() > 1 && chain[0].message.empty() &&
+                       caught_by_library(exception) == nullptr && has_place(chain[1]);
+  return handles && owner_of(place_in(chain[1]).file) == CodeOwner::user ? &chain[1] : nullptr;
+}
+
 std::string exit_words(const PythonException& exception) {
   if (const ExceptionLink* caught = caught_by_library(exception)) {
     return tr("raised {}", words_of(*caught));

@@ -48,6 +48,13 @@ bool is_group(const ExceptionLink& link) {
   return first.ends_with(" sub-exception)") || first.ends_with(" sub-exceptions)");
 }
 
+// The thread of the pool's owner that writes tasks into a queue: no process of the pool has got the task.
+bool not_sent(const ExceptionLink& link) {
+  return std::any_of(link.frames.begin(), link.frames.end(), [](const model::PythonFrame& f) {
+    return f.function == "_feed" && f.file.ends_with("multiprocessing/queues.py");
+  });
+}
+
 std::optional<Origin> origin_with(Carrier carrier, std::string name, ExceptionLink link) {
   return link.empty() ? std::nullopt : std::optional(Origin{carrier, std::move(name), std::move(link)});
 }
@@ -89,7 +96,8 @@ std::optional<Origin> origin_of(const PythonException& exception) {
   if (const auto remote =
           first_of([](const ExceptionLink& l) { return l.type.ends_with("RemoteTraceback"); });
       remote != exception.chain.end() && remote->relation == model::Relation::cause) {
-    return origin_with(Carrier::pool, "", parse_traceback(remote->message));
+    ExceptionLink link = parse_traceback(remote->message);
+    return not_sent(link) ? std::nullopt : origin_with(Carrier::pool, "", std::move(link));
   }
   if (const auto member =
           first_of([](const ExceptionLink& l) { return l.relation == model::Relation::member; });

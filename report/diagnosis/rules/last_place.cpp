@@ -96,7 +96,8 @@ CodeLocation unwound_at_exit(const ThreadStack& t) {
 
 CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
   if (e.exception != nullptr) {
-    return place_of(*e.exception);
+    const model::ExceptionLink* handled = handled_by_exit(*e.exception);
+    return handled != nullptr ? place_of({.chain = {*handled}}) : place_of(*e.exception);
   }
   const ThreadStack* t = crashed_thread(scene, e);
   if (t == nullptr) {
@@ -128,29 +129,50 @@ const model::PythonException* exception_before(const Scene& scene, const Ending&
   return helper_exception(scene, p.rank, p.pid, root.at_s - kRaisedS, root.at_s);
 }
 
-std::string helper_before_clause(const Scene& scene, const Ending& root) {
+namespace {
+
+// Whether the rank ended because of this process: by a status of its own, as one that misses a worker, or at
+// once.
+bool caused(const Ending& root, double ended_s) {
+  constexpr double kAtOnceS = 1;
+  return !root.raised() || misses_worker(*root.exception) || root.at_s - ended_s <= kAtOnceS;
+}
+
+}  // namespace
+
+HelperFailure helper_failure(const Scene& scene, const Ending& root) {
   const bool exited = root.signal == 0 && root.failed();
   if (!(root.raised() ? !origin_of(*root.exception) : exited)) {
     return {};
   }
-  const auto words = [](base::Pid pid, const std::string& how) {
-    return tr("; before it, its process (pid {}) {}", pid, how);
-  };
   if (const auto* before = exception_before(scene, root)) {
-    return words(before->pid, raised_words(*before));
+    model::PythonException bare{
+        .kind = before->kind,
+        .chain = {{.type = before->chain.front().type, .message = before->chain.front().message}}};
+    return {.pid = before->pid,
+            .how = raised_words(*before),
+            .title = raised_words(bare),
+            .where = place_of(*before),
+            .caused = caused(root, before->at_s)};
   }
   const Ending* failed = helper_before(scene, root);
   if (failed == nullptr) {
     return {};
   }
+  HelperFailure out{.pid = failed->process->pid, .how = how_it_ended(*failed)};
   if (const model::KernelEvent* oom =
           oom_kill_of(scene.facts.kernel, failed->process->node, failed->process->pid, failed->at_s)) {
-    return words(failed->process->pid, how_it_ended(*failed) + out_of_memory_words(*oom));
+    out.how += out_of_memory_words(*oom);
+  } else if (failed->signal == 0 && failed->exception != nullptr) {
+    out.how = exit_words(*failed->exception);
+  } else {
+    out.how += failed->notice != nullptr && failed->notice->stack_overflow ? tr(" (stack overflow)") : "";
+    out.title = out.how;
+    out.where = where_it_ended(scene, *failed);
+    out.how += in_place(out.where);
+    out.caused = is_fault(failed->signal) && caused(root, failed->at_s);
   }
-  const bool called = failed->signal == 0 && failed->exception != nullptr;
-  return words(failed->process->pid, called
-                                         ? exit_words(*failed->exception)
-                                         : how_it_ended(*failed) + in_place(where_it_ended(scene, *failed)));
+  return out;
 }
 
 }  // namespace xpurun::report

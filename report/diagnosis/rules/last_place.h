@@ -29,9 +29,15 @@ std::string in_place(const model::CodeLocation& where);
 const Ending* helper_before(const Scene& scene, const Ending& root);
 // The exception that ended a process of the rank shortly before the rank's own end; null: none.
 const model::PythonException* exception_before(const Scene& scene, const Ending& root);
-// "; before it, its process (pid 77) raised ValueError: ...", "; before it, its process (pid 77) died of
-// SIGSEGV in load (data.py:9)": of a rank whose exception or exit may only say that a process of the rank is
-// gone. Empty if none has failed shortly before.
-std::string helper_before_clause(const Scene& scene, const Ending& root);
+// How a process of a rank failed shortly before the rank, whose exception or exit may only say that the
+// process is gone.
+struct HelperFailure {
+  base::Pid pid = 0;  // 0: none has failed
+  std::string how;  // "raised ValueError: 'x' at data.py:9 (in load)", "died of SIGSEGV in load (data.py:9)"
+  std::string title;  // without the place
+  model::CodeLocation where;
+  bool caused = false;  // the end of the rank
+};
+HelperFailure helper_failure(const Scene& scene, const Ending& root);
 
 }  // namespace xpurun::report

@@ -318,6 +318,10 @@ void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
   }
   say(v, tr("{} {}{} {}{}", subject(scene, e), how, mpi, after_words(scene.facts.run, e.at_s),
             consequence(scene, e, v)));
+  if (const auto* handled = e.exception != nullptr ? handled_by_exit(*e.exception) : nullptr) {
+    v.title = tr("{} exited with status {} while handling {}", subject(scene, e), e.exit_code,
+                 base::sanitize(handled->type));
+  }
   if (!mpi.empty()) {
     v.next.text = tr("look at the arguments and the condition of the call in {}", place(v.where));
     return;
@@ -511,8 +515,13 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
     v.evidence.push_back(tr("{} {} within {:.0f} ms: probably the same error in each", rank_words(together),
                             how_it_ended(*root), kSameMomentSeconds * 1000));
   }
-  if (const std::string before = helper_before_clause(scene, *root); !before.empty()) {
+  if (const HelperFailure helper = helper_failure(scene, *root); helper.pid != 0) {
+    const std::string before = tr("; before it, its process (pid {}) {}", helper.pid, helper.how);
     say(v, v.headline + before + say_memory_of_helpers(scene, *root, v));
+    if (helper.caused && !helper.where.empty() && !v.memory.present()) {
+      v.where = helper.where;
+      v.title = tr("a process of {} {}", scene.names(v.ranks), helper.title);
+    }
     if (const auto* raised = root->raised() ? nullptr : exception_before(scene, *root); raised != nullptr) {
       v.next.text = advice_on(*raised);
     }

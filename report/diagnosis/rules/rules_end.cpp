@@ -9,6 +9,7 @@
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/wait_patterns.h"
 
 #include <fmt/format.h>
 
@@ -194,6 +195,55 @@ std::optional<Verdict> interrupted(const Scene& scene) {
     say(*slow, tr("{} after {}; {}", by, after, headline) + elsewhere_words(run));
     return slow;
   }
+  return v;
+}
+
+// timeout(1) has ended the job, and tells nobody before. No stack was taken: the watch of the ranks' places
+// says who stood still.
+std::optional<Verdict> timed_out(const Scene& scene) {
+  constexpr int kTimedOut = 124;
+  constexpr double kLeastS = 5;
+  constexpr double kBeforeEndS = 5;  // for what the ranks and the launcher do about the signal
+  const RunManifest& run = scene.facts.run;
+  if (run.outcome != model::RunOutcome::exit || !run.child_status.exited() ||
+      run.child_status.exit_code() != kTimedOut || scene.root_failure() != nullptr) {
+    return std::nullopt;
+  }
+  Verdict v{
+      .id = std::string(kInterrupted), .kind = VerdictKind::interrupted, .confidence = Confidence::medium};
+  v.level = model::VerdictLevel::suspected;
+  v.state = model::RankState::stuck;
+  v.exit_code = kTimedOut;
+  for (const model::ProcessRecord* p : current_ranks(run)) {
+    const bool moved = p->still.empty() || p->still.back().to_s < run.elapsed_s - kBeforeEndS;
+    const double until_end_s = p->death.at_s - p->last_progress_s;
+    const double still_s =
+        moved ? until_end_s : std::max(until_end_s, p->still.back().to_s - p->still.back().from_s);
+    if (still_s < kLeastS || p->place.empty()) {
+      continue;
+    }
+    const auto wait = find_wait_at(p->place.callee, "torch/distributed/distributed_c10d.py", {.idle = true});
+    if (wait && waits_for_peers(wait->kind)) {
+      v.waiting.push_back({.ranks = {p->rank}, .what = wait->what, .where = p->place});
+    } else if (still_s > v.seconds || v.ranks.empty()) {
+      v.ranks = {p->rank};
+      v.where = p->place;
+      v.seconds = still_s;
+      v.pid = p->pid;
+      v.host = host_of(run, p->node);
+    }
+  }
+  if (v.ranks.empty()) {
+    return std::nullopt;
+  }
+  const std::string waits = waiting_clause(v.waiting, 1);
+  say(v, tr("by the time limit of {} after {}, while {} had been in {} for {}",
+            base::sanitize(base::base_name(run.command.empty() ? "" : run.command.front())),
+            seconds_words(run.elapsed_s), scene.names(v.ranks), place(v.where), seconds_words(v.seconds)) +
+             (waits.empty() ? "" : tr("; ") + waits));
+  v.next.text =
+      tr("see where the rank stands while the job runs: xpurun now, or --hang-timeout below the time "
+         "limit");
   return v;
 }
 

@@ -59,6 +59,9 @@ std::string headline_of(const Scene& scene, const SpeedFinding& f, const Verdict
   if (f.problem != model::SpeedProblem::slow_rank || f.period > 0) {
     return words_of(f);
   }
+  if (f.lost_s <= 0) {
+    return late_words(f.ranks, f.share) + where;
+  }
   const std::string when = f.since_wall_ns > 0 ? fmt::format(" ({})", time_of_day(f.since_wall_ns)) : "";
   const std::string since =
       f.since < 0 ? tr(" from the first step on") : tr(" since step {}{}", grouped(f.since), when);

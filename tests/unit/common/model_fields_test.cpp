@@ -137,6 +137,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.stalls[0].action = HangAction::kill;
   r.dumps.push_back({});
   r.slowdowns.push_back({});
+  r.awaited_ranks.push_back({});
   r.event_commands.push_back({});
   r.plugins.push_back({});
   json j = filled(r);

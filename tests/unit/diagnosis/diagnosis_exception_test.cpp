@@ -1,5 +1,5 @@
 #include "report/diagnosis/ends/origin.h"
-#include "tests/unit/diagnosis/job.h"
+#include "tests/unit/diagnosis/raised.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -17,33 +17,8 @@ using model::Verdict;
 
 namespace {
 
-PythonException& tell(Job& job, base::Rank rank, ExceptionKind kind, double at_s, std::string type,
-                      std::string message) {
-  PythonException x{
-      .kind = kind, .pid = Job::pid_of(rank), .rank = rank, .thread = "MainThread", .at_s = at_s};
-  x.chain.push_back(
-      {.type = std::move(type),
-       .message = std::move(message),
-       .frames = {{.file = "/home/u/train.py", .line = 90, .function = "main"},
-                  {.file = "/home/u/data.py", .line = 21, .function = "collate", .source = "x[k]"},
-                  {.file = "/usr/lib/python3.11/enum.py", .line = 5, .function = "__call__"}}});
-  job.facts.run.exceptions.push_back(std::move(x));
-  return job.facts.run.exceptions.back();
-}
-
 bool has(const std::vector<std::string>& lines, const std::string& wanted) {
   return std::find(lines.begin(), lines.end(), wanted) != lines.end();
-}
-
-// Rank 2 of 4 fails at 12 s; torchrun ends the others.
-Job failed_rank(int status = 1) {
-  Job job(4);
-  job.died(2, exited(status), 12.4);
-  for (base::Rank r : {0, 1, 3}) {
-    job.died(r, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
-  }
-  job.agent_died(exited(1), 13.5).ended(exited(1));
-  return job;
 }
 
 }  // namespace

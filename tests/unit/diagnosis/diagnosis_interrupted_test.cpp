@@ -152,3 +152,35 @@ TEST_CASE("a job that works, catches the signal and ends well has finished") {
   hidden.died(1, exited(1), 58.2).died(0, exited(0), 59).ended(0);
   CHECK(diagnose(hidden.facts).sentence == "interrupted: by the user after 60 s");
 }
+
+TEST_CASE("a job that timeout(1) has ended says who stood still") {
+  Job job(2);
+  job.died(0, kTerm, 30, "ended by the launcher").died(1, kTerm, 30, "ended by the launcher");
+  job.ended(exited(124));
+  job.facts.run.command = {"timeout", "30", "torchrun", "train.py"};
+  job.facts.run.elapsed_s = 30.4;
+  model::ProcessRecord command{.pid = job.facts.run.main_pid, .comm = "timeout"};
+  command.death = {.happened = true, .order = 3, .at_s = 30.2, .wait_status = base::WaitStatus(exited(124))};
+  for (const base::Rank r : {0, 1}) {
+    job.record(r).death.follower = true;
+    job.record(r).still = {{.from_s = 10, .to_s = 30}};
+    job.record(r).last_progress_s = 30;
+  }
+  job.record(0).place = {.function = "main", .file = "/home/u/train.py", .line = 12, .callee = "all_reduce"};
+  job.record(1).place = {.function = "refresh", .file = "/home/u/train.py", .line = 4};
+  job.facts.run.processes.push_back(std::move(command));
+  Verdict v = diagnose(job.facts);
+  CHECK(v.sentence ==
+        "interrupted: by the time limit of timeout after 30 s, while rank 1 had been in refresh (train.py:4) "
+        "for 20 s; rank 0 waits for it in all_reduce (train.py:12)");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.title.starts_with("ended while rank 1 is stuck in refresh (train.py:4)"));
+  // It did not move again before it died.
+  job.record(1).still = {};
+  job.record(1).last_progress_s = 10;
+  CHECK(diagnose(job.facts).sentence == v.sentence);
+  job.record(1).last_progress_s = 30;
+  // Who moved until the end is accused of nothing.
+  job.record(1).still = {{.from_s = 29, .to_s = 30}};
+  CHECK(diagnose(job.facts).id == "exit.launcher");
+}

@@ -41,6 +41,14 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
   CHECK(v.evidence.front() == slow.sentence);
   CHECK(v.next.text ==
         "no capture shows the function: run the job again, with xpurun capture while the rank is slow");
+  SUBCASE("no steps are known") {
+    slow.lost_s = 0;
+    slow.where = {.function = "relax", .file = "/home/u/heat.py", .line = 5};
+    job.facts.slow = {slow};
+    v = diagnose(job.facts);
+    CHECK(v.sentence == "slow: rank 1 keeps the others waiting for 65 % of the time, in relax (heat.py:5)");
+    CHECK(v.title == "rank 1 keeps the others waiting for 65 % of the time in relax (heat.py:5)");
+  }
   SUBCASE("in every eighth step only") {
     slow.period = 8;
     slow.sentence = "rank 1 is slow in every 8th step: 168 ms instead of 52 ms";

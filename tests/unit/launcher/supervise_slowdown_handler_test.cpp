@@ -191,6 +191,10 @@ TEST_CASE("slowdown handler: what was said of a rank is confirmed with the place
   s.handler->judged(slow_verdict(1));
   s.handler->no_longer_slow(1);
   s.handler->ended({});
+  REQUIRE(s.journal.manifest().awaited_ranks.size() == 1);
+  CHECK(s.journal.manifest().awaited_ranks[0].rank == 1);
+  CHECK(s.journal.manifest().awaited_ranks[0].share == doctest::Approx(0.4));
+  CHECK(s.journal.manifest().awaited_ranks[0].cleared_s >= 0);
   CHECK(s.lines == std::vector<std::string>{
                        kAlarm, "confirmed: rank 1 costs every step 40 % (54 ms), in augment (train.py:6)",
                        "rank 1 no longer keeps the others waiting"});
@@ -225,6 +229,7 @@ TEST_CASE("slowdown handler: what was said of a rank by chance is taken back") {
   SUBCASE("at the end of the job, before the capture is over") {
     s.handler->ended({});
     CHECK(s.lines.back() == "not confirmed: the steps of the whole run do not show that rank 1 is slow");
+    CHECK(s.journal.manifest().awaited_ranks.back().cleared_s >= 0);
   }
   SUBCASE("the verdict on the job names the rank, or is none on its steps") {
     s.handler->ended(slow_verdict(1));
@@ -241,6 +246,16 @@ TEST_CASE("slowdown handler: what was said of a rank by chance is taken back") {
   s.steps(100, 0.13);
   CHECK(s.lines.size() == 3);
   CHECK(s.captures.size() == 2);
+}
+
+TEST_CASE("slowdown handler: steps that are not known unsay nothing") {
+  SlowdownScene s;
+  s.handler->add(0, 1, {});
+  s.handler->found_slow_rank(1, 0.4);
+  CHECK(s.journal.manifest().awaited_ranks.back().cleared_s == -1);
+  s.handler->ended({});
+  CHECK(s.lines.back() ==
+        "not confirmed: no capture shows what rank 1 does longer than the others, and no steps are known");
 }
 
 TEST_CASE("slowdown handler: a small slowdown is captured once and not told") {

@@ -292,3 +292,44 @@ TEST_CASE("capture causes: void shares that say nothing about the finding") {
   name(gpu);
   CHECK(gpu.findings[0].sentence == "slow");
 }
+
+TEST_CASE("capture causes: where no steps are known, a late rank that a capture sees do more is slow") {
+  SpeedReport report;
+  report.captures = {{.dir = "captures/1", .reason = "slow", .seconds = 10}};
+  report.captures[0].functions = {{.function = "relax",
+                                   .file = "/home/u/heat.py",
+                                   .line = 5,
+                                   .own = 0.04,
+                                   .ranks = {2},
+                                   .ranks_own = 0.54}};
+  std::vector<model::AwaitedRank> late = {{.rank = 2, .at_s = 5, .share = 0.39}};
+  const auto findings = [&] {
+    add_awaited_ranks(report, late, base::Language::english);
+    name(report);
+    return report.findings.size();
+  };
+  SUBCASE("until the end") {
+    REQUIRE(findings() == 1);
+    CHECK(report.findings[0].ranks == model::RankSet{2});
+    CHECK(report.findings[0].confidence == model::Confidence::medium);
+    CHECK(report.findings[0].where.line == 5);
+    CHECK(
+        report.findings[0].sentence ==
+        "rank 2 keeps the others waiting for 39 % of the time; in a capture, rank 2 spends 54 % of its time "
+        "in relax (heat.py:5), the others 4 %");
+    return;
+  }
+  SUBCASE("not where steps are known") {
+    report.steps = 100;
+  }
+  SUBCASE("not once it was over") {
+    late[0].cleared_s = 20;
+  }
+  SUBCASE("not where the capture names another rank") {
+    report.captures[0].functions[0].ranks = {1};
+  }
+  SUBCASE("not where it only waits longer") {
+    report.captures[0].functions[0].waits = true;
+  }
+  CHECK(findings() == 0);
+}
