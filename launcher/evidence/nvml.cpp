@@ -6,10 +6,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <dlfcn.h>
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <thread>
 
 namespace xpurun::launcher {
 
@@ -144,8 +147,107 @@ class DeviceReader {
   NvmlDevice nvml_;
 };
 
+// How many multiprocessors of each GPU work, and with how many warps, between two looks.
+class Multiprocessors {
+ public:
+  explicit Multiprocessors(const Nvml& library) : nvml_(library) {}
+  Multiprocessors(const Multiprocessors&) = delete;
+  Multiprocessors& operator=(const Multiprocessors&) = delete;
+  ~Multiprocessors() {
+    const auto release = nvml_.find<nvml::GpmFree>("nvmlGpmSampleFree");
+    for (const Look& look : looks_) {
+      for (const nvml::GpmSample sample : {look.first, look.second}) {
+        if (sample != nullptr && release != nullptr) {
+          release(sample);
+        }
+      }
+    }
+  }
+
+  // The first look. GPUs that cannot count are left out.
+  void begin(nvml::Device device, size_t index) {
+    const auto query = nvml_.find<nvml::GpmQuerySupport>("nvmlGpmQueryDeviceSupport");
+    const auto alloc = nvml_.find<nvml::GpmAlloc>("nvmlGpmSampleAlloc");
+    nvml::GpmSupport support{.version = nvml::kGpmVersion, .supported = 0};
+    if (query == nullptr || alloc == nullptr || query(device, &support) != nvml::kSuccess ||
+        support.supported == 0) {
+      return;
+    }
+    Look& look = looks_.emplace_back(Look{.device = device, .index = index});
+    if (alloc(&look.first) != nvml::kSuccess || alloc(&look.second) != nvml::kSuccess ||
+        !get(device, look.first)) {
+      look.device = nullptr;
+    }
+    began_ = std::chrono::steady_clock::now();
+  }
+
+  // The second look, at least kApart after the first one.
+  void end(std::vector<GpuDevice>& devices) {
+    const auto compute = nvml_.find<nvml::GpmCompute>("nvmlGpmMetricsGet");
+    if (looks_.empty() || compute == nullptr) {
+      return;
+    }
+    std::this_thread::sleep_until(began_ + kApart);
+    for (const Look& look : looks_) {
+      nvml::GpmMetrics m{.version = nvml::kGpmVersion,
+                         .count = 2,
+                         .first = look.first,
+                         .second = look.second,
+                         .metrics = {{.id = nvml::kGpmSmUtil, .result = 0, .value = 0, .names = {}},
+                                     {.id = nvml::kGpmSmOccupancy, .result = 0, .value = 0, .names = {}},
+                                     {}}};
+      if (look.device == nullptr || !get(look.device, look.second) || compute(&m) != nvml::kSuccess ||
+          m.metrics[0].result != nvml::kSuccess || m.metrics[1].result != nvml::kSuccess ||
+          !std::isfinite(m.metrics[0].value) || !std::isfinite(m.metrics[1].value)) {
+        continue;
+      }
+      devices[look.index].sm_active_percent = m.metrics[0].value;
+      devices[look.index].sm_occupancy_percent = m.metrics[1].value;
+    }
+  }
+
+ private:
+  // The counters advance every 100 ms; a shorter pause reads zeros.
+  static constexpr std::chrono::milliseconds kApart{150};
+
+  struct Look {
+    nvml::Device device = nullptr;
+    size_t index = 0;
+    nvml::GpmSample first = nullptr;
+    nvml::GpmSample second = nullptr;
+  };
+
+  bool get(nvml::Device device, nvml::GpmSample sample) const {
+    const auto take = nvml_.find<nvml::GpmGet>("nvmlGpmSampleGet");
+    return take != nullptr && take(device, sample) == nvml::kSuccess;
+  }
+
+  const Nvml& nvml_;
+  std::vector<Look> looks_;
+  std::chrono::steady_clock::time_point began_;
+};
+
 GpuReading problem(EvidenceStatus status, std::string reason) {
   return {.status = status, .reason = std::move(reason), .state = {}};
+}
+
+void read_devices(const Nvml& lib, nvml::HandleByIndex by_index, unsigned count, GpuReading& out) {
+  Multiprocessors work(lib);
+  for (unsigned i = 0; i < count; ++i) {
+    nvml::Device device = nullptr;
+    const nvml::Return code = by_index(i, &device);
+    if (code == nvml::kSuccess) {
+      work.begin(device, i);
+      out.state.devices.push_back(DeviceReader(lib, device).read(static_cast<int>(i)));
+    } else {
+      out.state.devices.push_back({.index = static_cast<int>(i), .problem = lib.error(code)});
+    }
+    if (!out.state.devices.back().problem.empty()) {
+      out.status = EvidenceStatus::partial;
+      out.reason = fmt::format("GPU {}: {}", i, out.state.devices.back().problem);
+    }
+  }
+  work.end(out.state.devices);
 }
 
 }  // namespace
@@ -183,19 +285,7 @@ GpuReading read_gpus(const std::string& library) {
   } else if (count == 0) {
     out = problem(EvidenceStatus::absent, "this host has no GPU that NVML shows");
   }
-  for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
-    nvml::Device device = nullptr;
-    const nvml::Return code = by_index(i, &device);
-    if (code == nvml::kSuccess) {
-      out.state.devices.push_back(DeviceReader(lib, device).read(static_cast<int>(i)));
-    } else {
-      out.state.devices.push_back({.index = static_cast<int>(i), .problem = lib.error(code)});
-    }
-    if (!out.state.devices.back().problem.empty()) {
-      out.status = EvidenceStatus::partial;
-      out.reason = fmt::format("GPU {}: {}", i, out.state.devices.back().problem);
-    }
-  }
+  read_devices(lib, by_index, std::min(count, kMostDevices), out);
   shutdown();
   return out;
 }

@@ -99,6 +99,36 @@ struct Event {
 
 using EventSet = void*;
 
+// nvmlGpmMetricId_t
+inline constexpr unsigned kGpmGraphicsUtil = 1;
+inline constexpr unsigned kGpmSmUtil = 2;
+inline constexpr unsigned kGpmSmOccupancy = 3;
+inline constexpr unsigned kGpmVersion = 1;
+
+using GpmSample = void*;
+
+struct GpmMetric {
+  unsigned id;
+  Return result;
+  double value;
+  const char* names[3];
+};
+static_assert(sizeof(GpmMetric) == 40);
+
+// nvmlGpmMetricsGet_t, which has room for more metrics; NVML reads and writes `count` of them.
+struct GpmMetrics {
+  unsigned version;
+  unsigned count;
+  GpmSample first;
+  GpmSample second;
+  GpmMetric metrics[3];
+};
+
+struct GpmSupport {
+  unsigned version;
+  unsigned supported;
+};
+
 using Init = Return (*)();
 using ErrorString = const char* (*)(Return);
 using DriverVersion = Return (*)(char*, unsigned);
@@ -125,5 +155,10 @@ using EventSetFree = Return (*)(EventSet);
 using RegisterEvents = Return (*)(Device, unsigned long long, EventSet);
 using EventSetWait = Return (*)(EventSet, Event*, unsigned);
 using Processes = Return (*)(Device, unsigned*, Process*);
+using GpmQuerySupport = Return (*)(Device, GpmSupport*);
+using GpmAlloc = Return (*)(GpmSample*);
+using GpmFree = Return (*)(GpmSample);
+using GpmGet = Return (*)(Device, GpmSample);
+using GpmCompute = Return (*)(GpmMetrics*);
 
 }  // namespace xpurun::launcher::nvml

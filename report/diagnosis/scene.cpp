@@ -6,6 +6,7 @@
 #include "report/diagnosis/ends/interruption.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/gpu_work.h"
 #include "report/diagnosis/waits/still_limit.h"
 
 #include <fmt/format.h>
@@ -91,6 +92,9 @@ Scene::Scene(const Facts& f)
       call_fault(fault_in(with_places(waited_for(f.collectives, ranks), ranks), f.run)),
       silent_mismatch(find_silent_mismatch(f.mismatch.empty() ? f.collectives : f.mismatch)) {
   call_fault = from_origin(std::move(call_fault), silent_mismatch);
+  if (!call_fault || call_fault->fault == CallFault::all_entered) {
+    tell_kernels_apart(ranks, facts);
+  }
   set_apart();
 }
 

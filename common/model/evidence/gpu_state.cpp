@@ -32,6 +32,8 @@ void fields(V& visit, D& d) {
   visit("power_limit_w", d.power_limit_w);
   visit("temperature_c", d.temperature_c);
   visit("utilization_percent", d.utilization_percent);
+  visit("sm_active_percent", d.sm_active_percent);
+  visit("sm_occupancy_percent", d.sm_occupancy_percent);
   visit("memory_used_bytes", d.memory_used_bytes);
   visit("memory_total_bytes", d.memory_total_bytes);
   visit("ecc_corrected", d.ecc_corrected);

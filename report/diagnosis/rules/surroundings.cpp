@@ -4,6 +4,7 @@
 #include "common/base/tr.h"
 #include "report/diagnosis/rules/gpu_errors.h"
 #include "report/diagnosis/rules/machine_words.h"
+#include "report/diagnosis/waits/gpu_work.h"
 
 #include <fmt/format.h>
 
@@ -196,8 +197,15 @@ void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
     out.push_back(tr("and {} later events of the kernel: see kernel.json", events.size() - kMostKernelLines));
   }
   size_t shown = 0;
+  const bool own_kernel = std::any_of(scene.ranks.begin(), scene.ranks.end(), [](const RankView& v) {
+    return v.state == RankState::stuck && v.wait && v.wait->kind == WaitKind::kernel;
+  });
   for (const GpuDevice& d : scene.facts.gpus.devices) {
-    const auto wrong = complaints(d);
+    auto wrong = complaints(d);
+    if (own_kernel && d.sm_active_percent >= 0) {
+      wrong.push_back(tr("{:.1f} % of its multiprocessors work, with {:.0f} warps each", d.sm_active_percent,
+                         warps_each(d)));
+    }
     if (!wrong.empty() && shown++ < kMostGpuLines) {
       out.push_back(tr("{}GPU {}{}: {}", on_host(scene.facts.run, d.node), d.index,
                        d.name.empty() ? "" : fmt::format(" ({})", d.name), joined_clauses(wrong)));

@@ -5,7 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 using namespace xpurun;
 using namespace xpurun::report;
@@ -297,4 +299,87 @@ TEST_CASE("torch's record has the order of the calls of two groups, which NCCL's
   // The order has always differed, or never.
   CHECK(hang(statistics(2, {1}, {1}, 9), 2).id == "hang.network");
   CHECK(hang(statistics(4, {}, {}, 1)).id == "hang.network");
+}
+
+namespace {
+
+struct Counters {
+  double active;
+  double warps;  // of each multiprocessor that works
+};
+
+// All hosts wait for their GPUs after the same calls, whose ends are not recorded. Rank r has GPU r, and a
+// context on GPU 0, too.
+Job all_synchronize(const std::vector<Counters>& gpus, uint64_t count = 1 << 24) {
+  const Stack sync = {native("cudaStreamSynchronize", "libcudart.so"), py("step", "/home/u/train.py", 44)};
+  Job job(static_cast<int>(gpus.size()));
+  job.all(sync).hang_dump();
+  Calls calls;
+  std::vector<base::Rank> all;
+  for (base::Rank r = 0; r < static_cast<base::Rank>(gpus.size()); ++r) {
+    all.push_back(r);
+  }
+  const Group nccl{.members = all, .source = CallSource::nccl};
+  for (const base::Rank r : all) {
+    model::CollectiveCall call = all_reduce(count);
+    call.stage = CallStage::launched;
+    calls.enters(r, nccl, call);
+    calls.comm(r, nccl).done_known = false;
+    calls.comm(r, nccl).launched = 1;
+    const Counters& c = gpus[static_cast<size_t>(r)];
+    model::GpuDevice gpu{.index = r};
+    gpu.sm_active_percent = c.active;
+    gpu.sm_occupancy_percent = c.active < 0 ? -1 : c.active * c.warps / 64;
+    gpu.processes = {{.pid = Job::pid_of(r), .memory_bytes = 2 << 20}};
+    job.facts.gpus.devices.push_back(gpu);
+  }
+  for (size_t r = 1; r < gpus.size(); ++r) {
+    job.facts.gpus.devices[0].processes.push_back(
+        {.pid = Job::pid_of(static_cast<base::Rank>(r)), .memory_bytes = 1 << 20});
+  }
+  job.facts.collectives = calls.facts;
+  return job;
+}
+
+constexpr Counters kInNccl{18.182, 17};
+constexpr Counters kOneThread{0.758, 1};
+
+}  // namespace
+
+TEST_CASE("counters of the multiprocessors: a GPU runs another kernel than NCCL's") {
+  Verdict v = diagnose(all_synchronize({kInNccl, kOneThread}).facts);
+  CHECK(v.id == "hang.kernel");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("waiting for a kernel of its own in step (train.py:44)") != std::string::npos);
+  CHECK(std::find(v.evidence.begin(), v.evidence.end(),
+                  "GPU 0: 18.2 % of its multiprocessors work, with 17 warps each") != v.evidence.end());
+  CHECK(diagnose(all_synchronize({{100, 8}, kInNccl}).facts).ranks == RankSet{0});
+  CHECK(diagnose(all_synchronize({kInNccl, kInNccl, {6.1, 4}, kInNccl}).facts).ranks == RankSet{2});
+  v = diagnose(all_synchronize({kInNccl, {0, 0}}).facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("waiting for a kernel that does not start in step (train.py:44)") !=
+        std::string::npos);
+}
+
+TEST_CASE("counters of the multiprocessors: nobody is accused where they do not tell") {
+  const auto id = [](const Job& job) { return diagnose(job.facts).id; };
+  CHECK(id(all_synchronize({kInNccl, {12.1, 19}})) == "hang.all_waiting");
+  CHECK(id(all_synchronize({kInNccl, {-1, -1}})) == "hang.all_waiting");
+  CHECK(id(all_synchronize({kOneThread, kOneThread})) == "hang.all_waiting");
+  // One block of three warps, as for the smallest sizes.
+  CHECK(id(all_synchronize({kInNccl, {0.758, 3}}, 1)) == "hang.all_waiting");
+  CHECK(id(all_synchronize({kInNccl, {0.758, 3}})) == "hang.kernel");
+  // Before the calls in the record, there were others that have not ended.
+  Job ahead = all_synchronize({kInNccl, {0.758, 3}});
+  for (model::RankCollectives& r : ahead.facts.collectives.ranks) {
+    r.communicators[0].called = r.communicators[0].launched = r.communicators[0].calls[0].sequence = 40;
+  }
+  CHECK(id(ahead) == "hang.all_waiting");
+  // Another program computes on the GPU, or two ranks share it.
+  Job shared = all_synchronize({kInNccl, kOneThread});
+  shared.facts.gpus.devices[1].processes.push_back({.pid = 7, .memory_bytes = 1});
+  CHECK(id(shared) == "hang.all_waiting");
+  Job two = all_synchronize({kInNccl, kOneThread});
+  two.facts.gpus.devices[0].processes[1].memory_bytes = 4 << 20;
+  CHECK(id(two) == "hang.all_waiting");
 }

@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 using namespace xpurun;
 using namespace xpurun::launcher;
@@ -54,6 +57,18 @@ TEST_CASE("NVML: the data of two GPUs") {
   CHECK(d.processes[1].memory_bytes == -1);
   // GPU 1 does not count memory errors.
   CHECK(reading.state.devices[1].ecc_uncorrected == -1);
+}
+
+TEST_CASE("NVML: how many multiprocessors work, where the GPU counts it") {
+  const std::string file = (std::filesystem::current_path() / "nvml-state").string();
+  std::ofstream(file) << "0 sm_active 182\n0 sm_occupancy 48\n";
+  ::setenv("FAKE_NVML_STATE", file.c_str(), 1);
+  const GpuReading reading = read_fake("");
+  ::unsetenv("FAKE_NVML_STATE");
+  REQUIRE(reading.state.devices.size() == 2);
+  CHECK(reading.state.devices[0].sm_active_percent == 18.2);
+  CHECK(reading.state.devices[0].sm_occupancy_percent == 4.8);
+  CHECK(reading.state.devices[1].sm_active_percent == -1);
 }
 
 TEST_CASE("NVML: a lost GPU is named, the other one is read") {

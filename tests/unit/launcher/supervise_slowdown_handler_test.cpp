@@ -248,7 +248,7 @@ TEST_CASE("slowdown handler: what was said of a rank by chance is taken back") {
   CHECK(s.captures.size() == 2);
 }
 
-TEST_CASE("slowdown handler: steps that are not known unsay nothing") {
+TEST_CASE("slowdown handler: where no steps are known, a slow rank without a capture is not confirmed") {
   SlowdownScene s;
   s.handler->add(0, 1, {});
   s.handler->found_slow_rank(1, 0.4);
