@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -65,8 +66,10 @@ uint64_t hash_of_work(const OperationKey& key) {
       {static_cast<uint64_t>(key.kind), static_cast<uint64_t>(key.size), static_cast<uint64_t>(key.bucket)});
 }
 
-// Of one rank: collectives tell roles apart where there are no matmuls.
+// Of one rank: collectives tell roles apart where there are no matmuls, or only those of a start, such as
+// those of an autotuner, which tries other shapes on each rank.
 WorkCounts counts_of(const RankOperations& of) {
+  constexpr double kLeastMatmuls = 0.1;  // for each collective
   WorkCounts matmuls;
   WorkCounts collectives;
   for (const OperationRow& row : of.rows) {
@@ -77,7 +80,11 @@ WorkCounts counts_of(const RankOperations& of) {
       collectives[hash_of_work(row.key)] += calls;
     }
   }
-  return matmuls.empty() ? collectives : matmuls;
+  const auto sum = [](const WorkCounts& counts) {
+    return std::accumulate(counts.begin(), counts.end(), 0.0,
+                           [](double all, const auto& one) { return all + one.second; });
+  };
+  return matmuls.empty() || sum(matmuls) < kLeastMatmuls * sum(collectives) ? collectives : matmuls;
 }
 
 // The ranks that need longest, compared with the median of the ranks of their role.

@@ -11,6 +11,7 @@
 #include "report/speed/ranks/launches.h"
 #include "report/speed/ranks/rank_shift.h"
 #include "report/speed/ranks/slow_rule.h"
+#include "report/speed/ranks/stage_pauses.h"
 #include "report/speed/ranks/stages.h"
 #include "report/speed/wording.h"
 
@@ -84,6 +85,7 @@ class Judge {
     compare_note(blame.has_value());
     j_.out.what_if = what_if(j_.job, j_.own, j_.window, kLeastBlame / 4);
     const auto slow = slowdown_of(j_.out.changes, j_.job.steps(), j_.out.step_s, j_.settings.least_share);
+    j_.out.stage_pauses = stage_pauses(j_.job, j_.out.step_s);
     if (const bool by_pattern = add_pattern(j_, blame, since); blame && !by_pattern) {
       add_slow_ranks(*blame, slow, since);
     }

@@ -4,7 +4,6 @@
 #include "report/speed/levels.h"
 #include "report/speed/patterns.h"
 #include "report/speed/ranks/slow_rule.h"
-#include "report/speed/ranks/stage_pauses.h"
 #include "report/speed/spells.h"
 
 #include <algorithm>
@@ -126,6 +125,23 @@ void add_spells(const JudgedJob& j) {
   }
 }
 
+namespace {
+
+SlowCause cause_of(const model::StagePause& pause) {
+  return pause.stage == model::Stage::checkpoint ? SlowCause::checkpoint : SlowCause::evaluation;
+}
+
+// The pauses that make these steps of these ranks slow; null if none.
+const model::StagePause* pause_in(const JudgedJob& j, const model::SpeedFinding& finding) {
+  const auto& all = j.out.stage_pauses;
+  const auto it = std::find_if(all.begin(), all.end(), [&](const model::StagePause& p) {
+    return p.every == finding.period && p.ranks == finding.ranks;
+  });
+  return it == all.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
 bool add_pattern(const JudgedJob& j, const std::optional<Blame>& of_all, int64_t since) {
   const auto pattern = pattern_of(j.seconds, j.window, on_cpus(j.job) ? kLeastSlowOnCpus : kLeastSlow);
   const auto blame = pattern && j.job.synchronous()
@@ -143,6 +159,10 @@ bool add_pattern(const JudgedJob& j, const std::optional<Blame>& of_all, int64_t
                         .since = pattern->since < 0 ? since : pattern->since,
                         .period = static_cast<int64_t>(pattern->period)};
   f.ranks = blame ? j.set_of(blame->ranks) : model::RankSet();
+  if (const model::StagePause* pause = pause_in(j, f)) {
+    f.cause = cause_of(*pause);
+    f.place = pause->place;
+  }
   j.put_loss(f, pattern->lost_s);
   j.put_sentence(f, [&] { return pattern_sentence(f, *pattern); });
   f.next = next_step(f);
@@ -196,22 +216,20 @@ void add_lost_cpu(const JudgedJob& j) {
 }
 
 void add_pauses(const JudgedJob& j) {
-  j.out.stage_pauses = stage_pauses(j.job, j.out.step_s);
   for (model::StagePause& pause : j.out.stage_pauses) {
     pause.sentence = pause_sentence(pause);
     const double cost = pause.slow_s > 0 ? pause.share * (1 - pause.others_s / pause.slow_s) : 0;
     if (pause.slow.empty() || cost < kLeastPause) {
       continue;
     }
-    model::SpeedFinding f{
-        .problem = SpeedProblem::cause,
-        .severity = model::SpeedSeverity::note,
-        .cause = pause.stage == model::Stage::checkpoint ? SlowCause::checkpoint : SlowCause::evaluation,
-        .confidence = lower(Confidence::high, j.out.confidence),
-        .ranks = pause.slow,
-        .place = pause.place,
-        .lost_s = cost * j.out.step_s,
-        .share = cost};
+    model::SpeedFinding f{.problem = SpeedProblem::cause,
+                          .severity = model::SpeedSeverity::note,
+                          .cause = cause_of(pause),
+                          .confidence = lower(Confidence::high, j.out.confidence),
+                          .ranks = pause.slow,
+                          .place = pause.place,
+                          .lost_s = cost * j.out.step_s,
+                          .share = cost};
     j.put_sentence(f, [&] { return slow_pause_sentence(pause); });
     f.next = next_step(f);
     j.add(std::move(f));

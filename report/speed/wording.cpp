@@ -142,9 +142,9 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
     case SlowCause::throttling:
       return tr("the GPU's clock is lowered");
     case SlowCause::checkpoint:
-      return several ? tr("they write checkpoints") : tr("it writes checkpoints");
+      return (several ? tr("they write checkpoints") : tr("it writes checkpoints")) + in_place(place);
     case SlowCause::evaluation:
-      return several ? tr("they evaluate the model") : tr("it evaluates the model");
+      return (several ? tr("they evaluate the model") : tr("it evaluates the model")) + in_place(place);
     case SlowCause::unknown:
       break;
   }
@@ -320,7 +320,10 @@ std::string pattern_sentence(const model::SpeedFinding& finding, const StepPatte
                                          finding.ranks.brief(), pattern.period, slow, usual)
                                     : tr("ranks {} are slow in every {}th step: {} instead of {}",
                                          finding.ranks.brief(), pattern.period, slow, usual)) +
-         since_words(finding);
+         since_words(finding) +
+         (finding.cause == SlowCause::unknown
+              ? std::string()
+              : tr("; ") + reason({.kind = finding.cause}, finding.place, finding.ranks.size() > 1));
 }
 
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared) {
@@ -436,7 +439,7 @@ std::string next_step(const model::SpeedFinding& finding, JobState state) {
     case SlowCause::throttling:
       return tr("check the cooling and the power limit of the GPU");
     case SlowCause::checkpoint:
-      return finding.ranks.empty()
+      return finding.ranks.empty() || finding.period > 0
                  ? tr("write checkpoints in the background")
                  : tr("compare the storage that these ranks write to with that of the others");
     case SlowCause::evaluation:

@@ -25,15 +25,13 @@ using model::SpeedReport;
 
 // The captured part of the time that the finding is about; an alarm for another reason may have begun before.
 bool shows(const CaptureReport& capture, const SpeedFinding& finding) {
-  constexpr double kOfLasting = 0.5;
-  constexpr double kOfSpell = 0.3;  // which may be shorter than a capture
+  constexpr double kLeast = 0.3;  // a spell may be shorter than a capture
   const int64_t end = capture.wall_ns + static_cast<int64_t>(capture.seconds * 1e9);
   const int64_t from = finding.since < 0 ? capture.wall_ns : std::max(capture.wall_ns, finding.since_wall_ns);
   const int64_t until = finding.until < 0 ? end : std::min(end, finding.until_wall_ns);
-  const double least = finding.until < 0 ? kOfLasting : kOfSpell;
   return from == capture.wall_ns && until == end
              ? true
-             : static_cast<double>(until - from) * 1e-9 >= least * capture.seconds;
+             : static_cast<double>(until - from) * 1e-9 >= kLeast * capture.seconds;
 }
 
 // Before the finding's time only.

@@ -110,6 +110,11 @@ TEST_CASE("capture causes: a capture that began for another reason shows a chang
     name(report);
     CHECK(report.findings[0].function == "collate (data.py:12)");
   }
+  SUBCASE("four of its ten seconds") {
+    report.captures[0].wall_ns = 94 * kSecond;
+    name(report);
+    CHECK(report.findings[0].function == "collate (data.py:12)");
+  }
   SUBCASE("its end only") {
     report.captures[0].wall_ns = 92 * kSecond;
     name(report);

@@ -294,6 +294,27 @@ TEST_CASE("ranks of other roles do other work and are not compared") {
   }
 }
 
+TEST_CASE("roles: matmuls of a start only, which an autotuner has tried on each rank, tell nothing") {
+  constexpr uint32_t kOther = 9;
+  for (const uint32_t matmuls : {40U, 4U}) {
+    CAPTURE(matmuls);
+    OperationAnalysis analysis;
+    for (base::Rank r = 0; r < 2; ++r) {
+      RankRecord rank = made_rank(r, 2);
+      rank.events.back().ops[kOther] = rank.events.back().ops[kMatmul];
+      rank.events.back().ops[kOther].key.m = 4000;
+      for (uint32_t i = 0; i < matmuls; ++i) {
+        add_call(rank, r == 0 ? kMatmul : kOther, 1000.0 * i, 100, i);
+      }
+      for (uint32_t i = 0; i < 60; ++i) {
+        add_call(rank, kAllReduce, 1000.0 * i + 500, 100, i + 1, wire::Source::nccl_profiler);
+      }
+      analysis.add(rank);
+    }
+    CHECK(analysis.roles().may_compare(0, 1) == (matmuls < 6));
+  }
+}
+
 TEST_CASE("a rank among many is an outlier by the spread of the others") {
   for (const bool noisy : {false, true}) {
     std::vector<RankRecord> ranks;

@@ -25,6 +25,7 @@ struct QueuedStep {
   double gpu = 28;    // of its own work
   double before = 0;  // the host does something else before the forward pass
   double asleep = 0;  // so long it sleeps there, which takes no CPU
+  double writes = 0;  // likewise: it writes a checkpoint
   int stops = 0;      // so many times within the step, the host waits for the GPU
   double matmul = 1;  // factor on each matmul; `gpu` says the sum
   int rows = 2048;    // shape of the matmuls
@@ -72,7 +73,7 @@ class QueuedSimulation {
       rank.gpu = std::to_string(r);
       rank.spans.resize(1);
       rank.spans[0].names = {"",         "DataLoader.__next__", "forward (inferred)", "backward",
-                             "SGD.step", "train.py:40 (main)"};
+                             "SGD.step", "train.py:40 (main)",  "torch.save"};
       rank.events.resize(1);
       rank.events[0].communicators = {
           {.slot = 0, .identity = 77, .rank = r, .nranks = job.ranks, .name = "world"}};
@@ -181,6 +182,10 @@ class QueuedSimulation {
       const int stop_every = step.stops > 0 ? std::max(kWorks / step.stops, 1) : 0;
       const auto stops = [&](int i) { return stop_every > 0 && i % stop_every == stop_every - 1; };
       rank.work_due = job_.first_timed && number % 32 < 4;
+      if (step.writes > 0) {
+        add_span(r, model::Stage::checkpoint, 6, rank.host, rank.host + step.writes);
+        rank.host += step.writes;
+      }
       const double data = rank.host;
       rank.host += 0.1;
       add_span(r, model::Stage::data, 1, data, rank.host);

@@ -303,6 +303,18 @@ TEST_CASE("step clock: a rank that is slow in every tenth step is named with the
   CHECK(report.findings[0].ranks.brief() == "5");
   CHECK(report.findings[0].sentence.find("in every 8th step") != std::string::npos);
   CHECK(std::abs(report.findings[0].since - 135) <= 2);
+  // A checkpoint that one rank alone writes.
+  QueuedJob writes{.steps = 400, .read_every = 1};
+  writes.change = [](int rank, int step, QueuedStep& s) {
+    s.writes = rank == 1 && step >= 130 && step % 4 == 3 ? 120 : 0;
+  };
+  const SpeedReport written = analysed(tests::simulate(writes));
+  REQUIRE(!written.findings.empty());
+  CHECK(written.findings[0].period == 4);
+  CHECK(written.findings[0].ranks.brief() == "1");
+  CHECK(written.findings[0].cause == model::SlowCause::checkpoint);
+  CHECK_MESSAGE(written.findings[0].sentence.ends_with("; it writes checkpoints (train.py:40 (main))"),
+                written.findings[0].sentence);
   // All ranks: an evaluation, for all that is known.
   QueuedJob job{.steps = 500};
   job.change = [](int, int step, QueuedStep& s) { s.gpu *= step % 10 == 7 ? 3 : 1; };
