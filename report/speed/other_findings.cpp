@@ -3,6 +3,7 @@
 #include "report/speed/job_table.h"
 #include "report/speed/levels.h"
 #include "report/speed/patterns.h"
+#include "report/speed/ranks/causes.h"
 #include "report/speed/ranks/slow_rule.h"
 #include "report/speed/spells.h"
 
@@ -170,8 +171,26 @@ bool add_pattern(const JudgedJob& j, const std::optional<Blame>& of_all, int64_t
   return same;
 }
 
+namespace {
+
+// The losses that go on: of the begin only, such as those of a cache that fills, nothing is left in the later
+// half of the steps.
+std::vector<model::CauseShare> lasting_losses(const JudgedJob& j) {
+  const StepWindow later{j.window.first + j.window.size() / 2, j.window.last};
+  const auto of_later = what_if(j.job, j.own, later, 0);
+  std::vector<model::CauseShare> out = j.out.what_if;
+  for (model::CauseShare& one : out) {
+    const auto it = std::find_if(of_later.begin(), of_later.end(),
+                                 [&](const model::CauseShare& l) { return l.cause == one.cause; });
+    one.share = it == of_later.end() ? 0 : std::min(one.share, it->share);
+  }
+  return out;
+}
+
+}  // namespace
+
 void add_causes(const JudgedJob& j) {
-  for (const model::CauseShare& one : j.out.what_if) {
+  for (const model::CauseShare& one : lasting_losses(j)) {
     const bool input = one.cause == SlowCause::input;
     if ((!input && one.cause != SlowCause::gc) || one.share < (input ? kLeastInput : kLeastWaste)) {
       continue;

@@ -13,6 +13,7 @@
 #include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
+#include "report/diagnosis/waits/wait_patterns.h"
 
 #include <fmt/format.h>
 
@@ -135,6 +136,9 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
   }
   if (v.cut_off()) {
     return pipe_words(v);
+  }
+  if (v.thread != nullptr && asks_name_server(v.thread->frames)) {
+    return tr(": it waits for an answer of the name server");
   }
   std::string words = holder_words(scene, v);
   if (words.empty() && v.wait) {
@@ -277,6 +281,11 @@ model::NextStep advice(const Scene& scene, const Group& group) {
     return {
         .text = tr(
             "take everything from the queue before join(): a process ends only when its queues are written")};
+  }
+  if (v.thread != nullptr && asks_name_server(v.thread->frames)) {
+    return {.text = tr("check the name service of the host of rank {}: the name servers of /etc/resolv.conf, "
+                       "and whether they can be reached",
+                       v.rank)};
   }
   if (v.cut_off()) {
     return {.text = tr(

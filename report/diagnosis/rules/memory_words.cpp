@@ -116,6 +116,52 @@ void add_heap_growers(const std::vector<MemoryLook>& looks, base::Rank rank, std
 
 }  // namespace
 
+namespace {
+
+// What the other ranks hold of the same place.
+struct OfOthers {
+  model::RankSet ranks;
+  int64_t most = 0;
+};
+
+OfOthers of_others(const std::vector<MemoryLook>& looks, base::Rank rank, const std::string& place) {
+  OfOthers out;
+  for (const MemoryLook& other : looks) {
+    if (other.rank == rank || other.why != model::LookReason::heap) {
+      continue;
+    }
+    out.ranks.insert(other.rank);
+    for (const HeldBy& theirs : holders_of(other, kHostMemory)) {
+      out.most = std::max(out.most, theirs.place == place ? theirs.bytes : 0);
+    }
+  }
+  return out;
+}
+
+// Each rank holds as much, as of what it has imported.
+bool is_common(const std::vector<MemoryLook>& looks, base::Rank rank, const HeldBy& held) {
+  constexpr double kAlike = 0.8;
+  const OfOthers others = of_others(looks, rank, held.place);
+  return !others.ranks.empty() && is_share(others.most, kAlike, held.bytes);
+}
+
+int64_t grown_a_step(const MemoryLook& look, const HeldBy& held) {
+  // Less says nothing of how these bytes have come together.
+  return look.steps > 0 && held.grown >= kLeastGrowth && is_share(held.grown, kMuch, held.bytes)
+             ? held.grown / static_cast<int64_t>(look.steps)
+             : 0;
+}
+
+model::HeldMemory held_memory(const MemoryLook& look, const HeldBy& held) {
+  return {.where = {.function = held.line.function.empty() ? "<module>" : held.line.function,
+                    .file = held.line.file,
+                    .line = held.line.line},
+          .bytes = held.bytes,
+          .grown_a_step = grown_a_step(look, held)};
+}
+
+}  // namespace
+
 std::vector<std::string> heap_words(const std::vector<MemoryLook>& looks, base::Rank rank) {
   std::vector<std::string> out;
   const MemoryLook* look = look_of(looks, rank, model::LookReason::heap);
@@ -128,21 +174,15 @@ std::vector<std::string> heap_words(const std::vector<MemoryLook>& looks, base::
         out.size() >= kMostHolders) {
       continue;
     }
-    int64_t most = 0;
-    model::RankSet others;
-    for (const MemoryLook& other : looks) {
-      if (other.rank != rank && other.why == model::LookReason::heap) {
-        others.insert(other.rank);
-        for (const HeldBy& theirs : holders_of(other, kHostMemory)) {
-          most = std::max(most, theirs.place == held.place ? theirs.bytes : 0);
-        }
-      }
+    if (is_common(looks, rank, held)) {
+      continue;
     }
+    const OfOthers others = of_others(looks, rank, held.place);
     const std::string words =
         tr("rank {} holds {} that were allocated at {}", rank, size_words(held.bytes), held.place);
-    out.push_back(others.empty() ? words
-                                 : tr("{}; the most that one of {} holds of this is {}", words,
-                                      rank_words(others), size_words(most)));
+    out.push_back(others.ranks.empty() ? words
+                                       : tr("{}; the most that one of {} holds of this is {}", words,
+                                            rank_words(others.ranks), size_words(others.most)));
   }
   return out;
 }
@@ -156,7 +196,8 @@ model::HeldMemory held_by_line(const std::vector<MemoryLook>& looks, base::Rank 
   const auto found = [&](const std::vector<HeldBy>& holders, double least_share, int64_t least_growth) {
     return std::find_if(holders.begin(), holders.end(), [&](const HeldBy& held) {
       return held.line.line > 0 && held.bytes >= kLeastHeld && held.grown >= least_growth &&
-             is_share(held.bytes, least_share, host->allocated);
+             is_share(held.bytes, least_share, host->allocated) &&
+             (grown_a_step(*look, held) > 0 || !is_common(looks, rank, held));
     });
   };
   const std::vector<HeldBy> growers = growers_of(*look, kHostMemory);
@@ -168,15 +209,46 @@ model::HeldMemory held_by_line(const std::vector<MemoryLook>& looks, base::Rank 
       return {};
     }
   }
-  return {
-      .where = {.function = it->line.function.empty() ? "<module>" : it->line.function,
-                .file = it->line.file,
-                .line = it->line.line},
-      .bytes = it->bytes,
-      // Less says nothing of how these bytes have come together.
-      .grown_a_step = look->steps > 0 && it->grown >= kLeastGrowth && is_share(it->grown, kMuch, it->bytes)
-                          ? it->grown / static_cast<int64_t>(look->steps)
-                          : 0};
+  return held_memory(*look, *it);
+}
+
+HeldElsewhere held_elsewhere(const std::vector<MemoryLook>& looks, base::Rank killed) {
+  constexpr int64_t kFarMore = 2;
+  HeldElsewhere out;
+  int64_t own = 0;  // of the killed rank, more than any other
+  int64_t most = 0;
+  for (const MemoryLook& look : looks) {
+    for (const HeldBy& held :
+         look.why == model::LookReason::heap ? holders_of(look, kHostMemory) : std::vector<HeldBy>()) {
+      const OfOthers others = of_others(looks, look.rank, held.place);
+      const int64_t excess = held.bytes - others.most;
+      if (look.rank == killed) {
+        own = std::max(own, excess);
+      } else if (excess > most && held.line.line > 0 && excess >= kLeastHeld) {
+        most = excess;
+        out = {.rank = look.rank,
+               .held = held_memory(look, held),
+               .by_workers = held.category == MemoryCategory::workers,
+               .most_of_others = others.most};
+      }
+    }
+  }
+  return most >= kFarMore * own ? out : HeldElsewhere{};
+}
+
+std::string held_elsewhere_words(const HeldElsewhere& other) {
+  const std::string size = size_words(other.held.bytes);
+  const std::string at = place(other.held.where);
+  const std::string held =
+      other.by_workers ? tr("; rank {} holds {} in its data loader workers and children, allocated at {}",
+                            other.rank, size, at)
+                       : tr("; rank {} holds {} that were allocated at {}", other.rank, size, at);
+  const std::string grown = other.held.grown_a_step > 0
+                                ? tr("{}, {} more in each step", held, size_words(other.held.grown_a_step))
+                                : held;
+  return other.most_of_others < kLeastGrowth
+             ? tr("{}; no other rank holds any of it", grown)
+             : tr("{}, each of the others at most {}", grown, size_words(other.most_of_others));
 }
 
 model::RankSet gathering_ranks(const std::vector<MemoryLook>& looks) {

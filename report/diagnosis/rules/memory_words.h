@@ -42,10 +42,22 @@ std::vector<std::string> grower_words(const std::vector<model::MemoryLook>& look
 // sampled.
 std::vector<std::string> heap_words(const std::vector<model::MemoryLook>& looks, base::Rank rank);
 // The line that has allocated what the rank keeps, if it grew, or if it is most of what the rank holds, by
-// the samples of the host memory.
+// the samples of the host memory. Not a line of which each rank holds as much, unless that grew in each step.
 model::HeldMemory held_by_line(const std::vector<model::MemoryLook>& looks, base::Rank rank);
 // "; it had 726 MiB in RAM, 540 MiB of them allocated at train.py:8 (main), 1.0 MiB more in each step"
 std::string held_by_line_words(const model::ProcessRecord& rank, const model::HeldMemory& held);
+// The kernel kills the largest process. What another rank holds more of than any other, far more than the
+// killed rank does of anything: that has filled the memory. kNoRank: nothing does.
+struct HeldElsewhere {
+  base::Rank rank = base::kNoRank;
+  model::HeldMemory held;
+  bool by_workers = false;     // by other processes of the rank
+  int64_t most_of_others = 0;  // what one of the other ranks holds of it
+};
+HeldElsewhere held_elsewhere(const std::vector<model::MemoryLook>& looks, base::Rank killed);
+// "; rank 1 holds 548 MiB that were allocated at decode (clips.py:10), 10 MiB more in each step, each of the
+// others at most 2.0 MiB"
+std::string held_elsewhere_words(const HeldElsewhere& other);
 // What the job's memory control group says; whose process was killed is not known from that. Empty: unknown.
 std::string group_words(const model::RunManifest& run);
 // Whose the memory of the job's control group was at the last reading before a moment, in seconds since the

@@ -153,6 +153,11 @@ std::string advice_on_growth(const model::HeldMemory& held) {
       place(held.where));
 }
 
+std::string advice_on_held(const model::HeldMemory& held) {
+  return tr("look at what {} keeps, which is {}: free what is no longer needed, or give the job more memory",
+            place(held.where), base::human_size(static_cast<uint64_t>(held.bytes)));
+}
+
 // If a thread without Python code ended the rank, the user needs the line of the main thread, which becomes
 // the verdict's place. Returns ", while its main thread was in all_reduce (train.py:44)", or nothing.
 std::string main_thread_words(const Scene& scene, const Ending& e, const ThreadStack* crashed, Verdict& v) {
@@ -222,11 +227,20 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
     how += tr(" ({})", tr(e.cause));
   }
   const bool killed = e.signal == SIGKILL && e.process->role == model::ProcessRole::rank;
+  HeldElsewhere elsewhere;
   if (killed && v.where.empty()) {
     // In a container only the counters of the control group are known.
     const RunManifest& run = scene.facts.run;
     if (oom != nullptr || (run.memory.oom_kills > 0 && run.nodes.size() <= 1)) {
       v.memory = held_by_line(scene.facts.memory, e.process->rank);
+      if (run.nodes.size() <= 1) {
+        elsewhere = held_elsewhere(scene.facts.memory, e.process->rank);
+      }
+    }
+    if (elsewhere.rank != base::kNoRank) {
+      v.memory = elsewhere.held;
+      v.ranks = {elsewhere.rank};
+      v.confidence = Confidence::medium;
     }
     v.where = v.memory.present() ? v.memory.where : e.process->place;
     // The kernel's own line says more than that another group lost no process.
@@ -241,12 +255,15 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   const std::string at = killed ? std::string() : in_place(v.where);
   const std::string main = main_thread_words(scene, e, crashed, v);
   say(v, tr("{} {}{}{} {}{}{}", subject(scene, e), how, at, main, after_words(scene.facts.run, e.at_s),
-            v.memory.present() ? held_by_line_words(*e.process, v.memory)
-            : killed           ? last_seen_words(e)
-                               : "",
+            elsewhere.rank != base::kNoRank ? held_elsewhere_words(elsewhere)
+            : v.memory.present()            ? held_by_line_words(*e.process, v.memory)
+            : killed                        ? last_seen_words(e)
+                                            : "",
             consequence(scene, e, v)));
   if (v.memory.grown_a_step > 0) {
     v.next.text = advice_on_growth(v.memory);
+  } else if (oom != nullptr && v.memory.present()) {
+    v.next.text = advice_on_held(v.memory);
   } else if (oom != nullptr) {
     v.next = advice_on_memory(oom->memory_limit);
   } else if (e.signal == SIGKILL) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <span>
 
@@ -400,7 +401,21 @@ std::optional<Wait> find_called_wait(const std::vector<Frame>& frames) {
 
 }  // namespace
 
+bool asks_name_server(const std::vector<Frame>& frames) {
+  // glibc and musl; a resolver of its own (c-ares) does not block a thread.
+  constexpr std::array<std::string_view, 8> kResolvers = {
+      "getaddrinfo",     "getnameinfo",        "gethostbyname_r", "gethostbyname2_r",
+      "gethostbyaddr_r", "__res_context_send", "__res_nsend",     "__res_msend_rc"};
+  return std::any_of(frames.begin(), frames.end(), [&](const Frame& f) {
+    return f.kind != FrameKind::python &&
+           std::find(kResolvers.begin(), kResolvers.end(), last_component(f.func)) != kResolvers.end();
+  });
+}
+
 std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query) {
+  if (asks_name_server(frames)) {
+    return std::nullopt;
+  }
   const std::span<const Frame> called = std::span(frames).first(called_frames(frames));
   const NativePattern* native = innermost_wait(called, query.launches);
   // Together with a native wait, a function that counts as a wait only when idle is certainly one (NCCL and

@@ -46,6 +46,10 @@ struct WaitQuery {
 };
 std::optional<Wait> find_wait(const std::vector<model::Frame>& frames, WaitQuery query);
 
+// The thread asks for the address or the name of a host, and the answer does not come. Only the name service
+// ends that, no rank.
+bool asks_name_server(const std::vector<model::Frame>& frames);
+
 // Refines a wait for the GPU by the kernels that the debugger saw running: a kernel without communication
 // concerns the rank alone.
 void refine_by_kernels(Wait& wait, const std::vector<model::GpuKernel>& running);

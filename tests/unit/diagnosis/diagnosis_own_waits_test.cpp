@@ -221,3 +221,27 @@ TEST_CASE("a thread had raised in a job that ended well") {
        .function = "do"}};
   CHECK(diagnose(job.facts).id == "none.finished");
 }
+
+TEST_CASE("a rank that waits for the name server waits for no rank") {
+  const Stack join = {py("init_process_group", "/venv/torch/distributed/distributed_c10d.py", 900),
+                      py("main", "/home/u/train.py", 3)};
+  const auto with_resolver = [&](std::vector<const char*> functions) {
+    Stack out;
+    for (const char* f : functions) {
+      out.push_back(native(f, "libc.so.6"));
+    }
+    out.insert(out.end(), join.begin(), join.end());
+    return out;
+  };
+  Job job(2);
+  job.all(join).rank(1, with_resolver({"__poll", "__res_context_send", "gethostbyaddr_r", "getnameinfo"}));
+  job.hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == model::RankSet{1});
+  CHECK_MESSAGE(v.sentence.find(": it waits for an answer of the name server") != std::string::npos,
+                v.sentence);
+  CHECK(v.next.text.find("name servers of /etc/resolv.conf") != std::string::npos);
+  Job connects(2);
+  connects.all(join).rank(1, with_resolver({"__poll", "connect"})).hang_dump();
+  CHECK(diagnose(connects.facts).sentence.find("name server") == std::string::npos);
+}

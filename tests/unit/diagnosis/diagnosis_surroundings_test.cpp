@@ -185,10 +185,43 @@ TEST_CASE("a rank that the kernel killed for want of memory is told with the lin
   steady.leaked(1, 900 * kMiB, 4 * kMiB);
   CHECK(diagnose(steady.facts).memory.bytes == 900 * kMiB);
   CHECK(diagnose(steady.facts).memory.grown_a_step == 0);
+  CHECK(diagnose(steady.facts).next.text.find("look at what append_loss (train.py:55) keeps") !=
+        std::string::npos);
   job.facts.kernel.events.clear();
   CHECK_FALSE(diagnose(job.facts).memory.present());
   job.facts.run.memory.oom_kills = 1;  // the counter of a container, without the kernel's log
   CHECK(diagnose(job.facts).memory.bytes == 900 * kMiB);
+}
+
+TEST_CASE("the kernel kills the largest process: the rank that has filled the memory is named") {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const auto judged = [](int64_t of_killed, int64_t of_other, int64_t grown) {
+    Job job = killed();
+    job.facts.kernel.events = {oom_kill(Job::pid_of(1), 12.2, true)};
+    job.leaked(1, of_killed, 0).leaked(2, of_other, grown);
+    return diagnose(job.facts);
+  };
+  Verdict v = judged(2 * kMiB, 548 * kMiB, 400 * kMiB);
+  CHECK(v.ranks == model::RankSet{2});
+  CHECK_MESSAGE(v.sentence.find("rank 1 was killed by SIGKILL (out of memory: ") != std::string::npos,
+                v.sentence);
+  CHECK_MESSAGE(
+      v.sentence.find("; rank 2 holds 548 MiB that were allocated at append_loss (train.py:55), 4.0 "
+                      "MiB more in each step, each of the others at most 2.0 MiB") != std::string::npos,
+      v.sentence);
+  CHECK(v.title.starts_with("rank 2 ran out of memory: 548 MiB allocated at append_loss"));
+  CHECK(v.next.text.find("append_loss (train.py:55) allocates") != std::string::npos);
+  CHECK(judged(0, 548 * kMiB, 0).sentence.find("; no other rank holds any of it") != std::string::npos);
+  // Without growth, as a large table that one rank alone has loaded.
+  v = judged(2 * kMiB, 548 * kMiB, 0);
+  CHECK(v.ranks == model::RankSet{2});
+  CHECK(v.next.text.find("look at what append_loss (train.py:55) keeps, which is 548 MiB") !=
+        std::string::npos);
+  // What each rank holds, as of its imports, is no cause.
+  v = judged(500 * kMiB, 548 * kMiB, 0);
+  CHECK(v.ranks == model::RankSet{1});
+  CHECK_FALSE(v.memory.present());
+  CHECK_FALSE(speaks_of(v, "that were allocated at"));
 }
 
 TEST_CASE("a worker that the kernel killed for want of memory is the cause of its rank's exception") {

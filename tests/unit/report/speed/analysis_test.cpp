@@ -363,6 +363,17 @@ TEST_CASE("ranks that do not wait for each other: no cause takes more than a ste
   }
 }
 
+TEST_CASE("a data loader whose cache fills in the first steps only costs nothing later") {
+  MadeJob job{.ranks = 2, .steps = 400, .seed = 21};
+  job.change = [](int, int step, StepParts& p) { p.data += step < 45 ? 160 : 0; };
+  for (const model::SpeedFinding& f : analyse(job).findings) {
+    CHECK_MESSAGE(f.cause != SlowCause::input, f.sentence);
+  }
+  job.change = [](int, int step, StepParts& p) { p.data += step % 4 == 0 ? 160 : 0; };
+  CHECK(std::any_of(analyse(job).findings.begin(), analyse(job).findings.end(),
+                    [](const auto& f) { return f.cause == SlowCause::input; }));
+}
+
 TEST_CASE("slow checkpoints and alternating shapes are no alarm") {
   MadeJob checkpoints{.ranks = 4, .steps = 300, .seed = 14};
   checkpoints.change = [](int rank, int step, StepParts& p) {
