@@ -220,13 +220,14 @@ enum class SlowCause {
   memory,          // major page faults
   cpu_contention,  // threads that are ready to run get no CPU
   throttling,      // the GPU's clock is lowered
+  gpu_shared,      // another program computes on the GPU
   checkpoint,
   evaluation,
 };
 template <>
-inline constexpr std::array<std::string_view, 12> kNames<SlowCause> = {
-    "unknown", "gpu_compute", "more_work",      "host_issue", "gc",         "input",
-    "network", "memory",      "cpu_contention", "throttling", "checkpoint", "evaluation"};
+inline constexpr std::array<std::string_view, 13> kNames<SlowCause> = {
+    "unknown", "gpu_compute",    "more_work",  "host_issue", "gc",         "input",     "network",
+    "memory",  "cpu_contention", "throttling", "gpu_shared", "checkpoint", "evaluation"};
 
 // Events that --on-event reports.
 enum class JobEventKind {

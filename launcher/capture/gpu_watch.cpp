@@ -58,7 +58,7 @@ void GpuWatch::readable() {
 }
 
 void GpuWatch::take(std::string_view line) {
-  const auto devices = add_line(health_, line, base::wall_ns(), kWatchIntervalS);
+  const auto devices = add_line(health_, line, base::wall_ns(), kWatchIntervalS, setup_.name_of_stranger);
   if (!devices.empty()) {
     processes_.clear();
     for (const model::GpuClockReading& reading : devices) {

@@ -26,7 +26,8 @@ class GpuWatch {
     std::string file;  // path of gpu-health.json
     sigset_t signal_mask{};
     int stderr_fd = -1;
-    std::function<void(base::Pid)> started;  // receives the helper's pid
+    std::function<void(base::Pid)> started;                  // receives the helper's pid
+    std::function<std::string(base::Pid)> name_of_stranger;  // clock_helper.h
     std::string program = "/proc/self/exe";
   };
 

@@ -141,13 +141,16 @@ std::string watched_line(const std::vector<GpuDevice>& gpus) {
       reasons.push_back(std::string(name_of(reason)));
     }
     auto pids = nlohmann::ordered_json::array();
+    auto loads = nlohmann::ordered_json::array();
     for (const model::GpuProcess& process : gpu.processes) {
       pids.push_back(process.pid);
+      loads.push_back(process.sm_percent);
     }
     list.push_back({{"uuid", gpu.uuid},
                     {"mhz", gpu.sm_clock_mhz},
                     {"reasons", std::move(reasons)},
-                    {"pids", std::move(pids)}});
+                    {"pids", std::move(pids)},
+                    {"loads", std::move(loads)}});
   }
   return model::json_text(list) + "\n";
 }
@@ -180,6 +183,7 @@ std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line) {
         }
       }
       reading.processes = one.at("pids").get<std::vector<base::Pid>>();
+      reading.loads_percent = one.value("loads", std::vector<int>());
       out.push_back(std::move(reading));
     }
   } catch (const nlohmann::json::exception&) {
@@ -188,10 +192,36 @@ std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line) {
   return out;
 }
 
+namespace {
+
+// The driver may number processes otherwise than this host does, unless a process of the job is among them.
+void name_neighbours(std::vector<model::GpuClockReading>& gpus, const NameOfStranger& name_of_stranger) {
+  constexpr int kLeastLoad = 5;
+  const bool comparable = std::any_of(gpus.begin(), gpus.end(), [&](const model::GpuClockReading& gpu) {
+    return std::any_of(gpu.processes.begin(), gpu.processes.end(),
+                       [&](base::Pid pid) { return name_of_stranger(pid).empty(); });
+  });
+  for (model::GpuClockReading& gpu : gpus) {
+    for (size_t i = 0; comparable && i < gpu.processes.size(); ++i) {
+      // A program without load only has a context there.
+      const bool computes = i < gpu.loads_percent.size() && gpu.loads_percent[i] >= kLeastLoad;
+      std::string name = computes ? name_of_stranger(gpu.processes[i]) : "";
+      if (!name.empty()) {
+        gpu.neighbours.push_back(std::move(name));
+      }
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<model::GpuClockReading> add_line(model::GpuHealth& health, std::string_view line, int64_t wall_ns,
-                                             double seconds) {
+                                             double seconds, const NameOfStranger& name_of_stranger) {
   if (line.starts_with('[')) {
     auto out = watched_gpus_from(line);
+    if (name_of_stranger) {
+      name_neighbours(out, name_of_stranger);
+    }
     health.add(out, wall_ns, seconds);
     return out;
   }

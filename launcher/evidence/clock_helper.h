@@ -10,6 +10,7 @@
 #include "launcher/evidence/gpu_count_reader.h"
 #include "launcher/evidence/nvml.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,10 +57,13 @@ std::vector<model::GpuClockReading> watched_gpus_from(std::string_view line);
 // What these GPUs do at the moment.
 std::vector<model::UseValue> gpu_use(const std::vector<model::GpuDevice>& gpus);
 
+// "python3 (pid 7)" of a process that is not of the job; empty: of the job.
+using NameOfStranger = std::function<std::string(base::Pid)>;
+
 // Adds a line of the helper that watches to the history. Returns the readings of a line with clocks;
 // `seconds` is the time since the one before.
 std::vector<model::GpuClockReading> add_line(model::GpuHealth& health, std::string_view line, int64_t wall_ns,
-                                             double seconds);
+                                             double seconds, const NameOfStranger& name_of_stranger = {});
 
 // The lines of the helper that watches, reading by reading.
 class WatchLines {

@@ -142,6 +142,27 @@ class DeviceReader {
       d.processes.push_back({.pid = static_cast<base::Pid>(p.pid),
                              .memory_bytes = p.memory == nvml::kUnknownMemory ? -1 : bounded(p.memory)});
     }
+    read_loads(d);
+  }
+
+  // The newest sample of each process. A process without one does nothing.
+  void read_loads(GpuDevice& d) {
+    std::vector<nvml::ProcessLoad> loads(kMostProcesses);
+    unsigned count = kMostProcesses;
+    if (!call<nvml::ProcessLoads>("nvmlDeviceGetProcessUtilization", loads.data(), &count, 0ULL)) {
+      return;
+    }
+    loads.resize(std::min(count, kMostProcesses));
+    for (model::GpuProcess& p : d.processes) {
+      p.sm_percent = 0;
+      unsigned long long newest = 0;
+      for (const nvml::ProcessLoad& load : loads) {
+        if (static_cast<base::Pid>(load.pid) == p.pid && load.timestamp_us >= newest) {
+          newest = load.timestamp_us;
+          p.sm_percent = static_cast<int>(load.sm);
+        }
+      }
+    }
   }
 
   NvmlDevice nvml_;

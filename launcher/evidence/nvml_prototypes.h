@@ -65,6 +65,17 @@ struct Process {
   unsigned compute_instance;
 };
 
+// nvmlProcessUtilizationSample_t: percents over the last second or so.
+struct ProcessLoad {
+  unsigned pid;
+  unsigned long long timestamp_us;
+  unsigned sm;
+  unsigned memory;
+  unsigned encoder;
+  unsigned decoder;
+};
+static_assert(sizeof(ProcessLoad) == 32);
+
 struct Pci {
   char legacy_id[16];
   unsigned domain;
@@ -155,6 +166,7 @@ using EventSetFree = Return (*)(EventSet);
 using RegisterEvents = Return (*)(Device, unsigned long long, EventSet);
 using EventSetWait = Return (*)(EventSet, Event*, unsigned);
 using Processes = Return (*)(Device, unsigned*, Process*);
+using ProcessLoads = Return (*)(Device, ProcessLoad*, unsigned*, unsigned long long);
 using GpmQuerySupport = Return (*)(Device, GpmSupport*);
 using GpmAlloc = Return (*)(GpmSample*);
 using GpmFree = Return (*)(GpmSample);

@@ -1,5 +1,7 @@
 #include "launcher/supervise/measurement.h"
 
+#include "common/base/os/io.h"
+#include "common/base/strings.h"
 #include "common/model/documents/document_text.h"
 #include "common/model/run_dir.h"
 #include "launcher/speed/gpu_starts.h"
@@ -69,7 +71,8 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
                   .file = p.journal.dir().file(std::string(model::kGpuHealthFile)),
                   .signal_mask = setup.signal_mask,
                   .stderr_fd = setup.stderr_fd,
-                  .started = helper_started()}),
+                  .started = helper_started(),
+                  .name_of_stranger = [this](base::Pid pid) { return name_of_stranger(pid); }}),
       machine_({.loop = p.loop,
                 .storage = p.storage,
                 .run_dir = setup.directory,
@@ -117,6 +120,14 @@ model::CollectiveFacts Measurement::save(const std::string& directory) {
   timing_.save(directory);
   python_.save_spans();
   return calls_.save(fmt::format("{}/{}", directory, model::kCollectivesFile));
+}
+
+std::string Measurement::name_of_stranger(base::Pid pid) const {
+  if (parts_.table.find(pid) != nullptr) {
+    return {};
+  }
+  const auto name = base::read_file(fmt::format("/proc/{}/comm", pid));
+  return fmt::format("{} (pid {})", name ? base::sanitize(base::trim(*name)) : std::string("a process"), pid);
 }
 
 std::vector<WatchedRank> Measurement::watched_ranks() const {

@@ -93,6 +93,7 @@ class Measurement {
   std::vector<Culprit> culprits() const;
   std::function<void(base::Pid)> helper_started();
   std::vector<WatchedRank> watched_ranks() const;
+  std::string name_of_stranger(base::Pid pid) const;
   void add_mpi_calls(model::CollectiveFacts& facts);
 
   Parts parts_;

@@ -141,6 +141,8 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
       return tr("the collectives take longer after all ranks have arrived");
     case SlowCause::throttling:
       return tr("the GPU's clock is lowered");
+    case SlowCause::gpu_shared:
+      return tr("another program computes on the GPU");
     case SlowCause::checkpoint:
       return (several ? tr("they write checkpoints") : tr("it writes checkpoints")) + in_place(place);
     case SlowCause::evaluation:
@@ -398,6 +400,8 @@ std::string what_if_words(const model::CauseShare& cause) {
       return tr("a step takes {} less without the additional time of the program on the CPU", part);
     case SlowCause::throttling:
       return tr("a step takes {} less without the lowered clock", part);
+    case SlowCause::gpu_shared:
+      return tr("a step takes {} less without the other program on the GPU", part);
     case SlowCause::checkpoint:
       return tr("a step takes {} less without checkpoints", part);
     case SlowCause::evaluation:
@@ -438,6 +442,8 @@ std::string next_step(const model::SpeedFinding& finding, JobState state) {
           "see the functions and lines of each rank: xpurun analyze, or xpurun capture while the job runs");
     case SlowCause::throttling:
       return tr("check the cooling and the power limit of the GPU");
+    case SlowCause::gpu_shared:
+      return tr("end the other program, or give each program a GPU of its own: nvidia-smi shows all of them");
     case SlowCause::checkpoint:
       return finding.ranks.empty() || finding.period > 0
                  ? tr("write checkpoints in the background")

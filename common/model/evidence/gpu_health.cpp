@@ -11,7 +11,8 @@ namespace xpurun::model {
 namespace {
 
 constexpr double kWindowS = 30;
-constexpr size_t kMostWindows = 512;  // of a GPU
+constexpr size_t kMostWindows = 512;     // of a GPU
+constexpr double kNeighbourSlackS = 12;  // two readings
 
 void join(GpuWindow& to, const GpuWindow& from) {
   to.end_wall_ns = from.end_wall_ns;
@@ -56,6 +57,31 @@ void halve(std::vector<GpuWindow>& windows) {
   windows = std::move(out);
 }
 
+void add_neighbours(std::vector<GpuNeighbour>& known, const std::vector<std::string>& names,
+                    int64_t wall_ns) {
+  for (const std::string& name : names) {
+    const auto it =
+        std::find_if(known.begin(), known.end(), [&](const GpuNeighbour& n) { return n.name == name; });
+    if (it != known.end()) {
+      it->last_wall_ns = wall_ns;
+    } else if (known.size() < kMostNeighbours) {
+      known.push_back({.name = name, .first_wall_ns = wall_ns, .last_wall_ns = wall_ns});
+    }
+  }
+}
+
+std::string neighbour_in(const GpuHistory& gpu, int64_t from_wall_ns, int64_t until_wall_ns) {
+  const int64_t slack = base::s_to_ns(kNeighbourSlackS);
+  const int64_t end =
+      gpu.windows.empty() ? until_wall_ns : std::min(until_wall_ns, gpu.windows.back().end_wall_ns);
+  for (const GpuNeighbour& n : gpu.neighbours) {
+    if (n.first_wall_ns <= from_wall_ns + slack && n.last_wall_ns >= end - slack) {
+      return n.name;
+    }
+  }
+  return {};
+}
+
 GpuClocks clocks_of(const std::string& uuid, const GpuWindow& sum) {
   GpuClocks out{.uuid = uuid, .samples = sum.samples};
   if (sum.clock_samples > 0) {
@@ -75,8 +101,9 @@ void GpuHealth::add(const std::vector<GpuClockReading>& readings, int64_t wall_n
     auto gpu =
         std::find_if(gpus.begin(), gpus.end(), [&](const auto& known) { return known.uuid == one.uuid; });
     if (gpu == gpus.end()) {
-      gpu = gpus.insert(gpus.end(), {.uuid = one.uuid, .windows = {}});
+      gpu = gpus.insert(gpus.end(), {.uuid = one.uuid, .windows = {}, .neighbours = {}});
     }
+    add_neighbours(gpu->neighbours, one.neighbours, wall_ns);
     const GpuWindow reading = window_of(one, wall_ns - base::s_to_ns(seconds), wall_ns);
     std::vector<GpuWindow>& windows = gpu->windows;
     if (!windows.empty() && wall_ns - windows.back().begin_wall_ns <= window_ns(windows)) {
@@ -99,8 +126,10 @@ std::vector<GpuClocks> GpuHealth::clocks(int64_t from_wall_ns, int64_t until_wal
         join(sum, window);
       }
     }
-    if (sum.samples > 0) {
+    std::string neighbour = neighbour_in(gpu, from_wall_ns, until_wall_ns);
+    if (sum.samples > 0 || !neighbour.empty()) {
       out.push_back(clocks_of(gpu.uuid, sum));
+      out.back().neighbour = std::move(neighbour);
     }
   }
   return out;
@@ -116,10 +145,18 @@ void fields(V& visit, W& w) {
   visit("reasons", w.reasons);
 }
 
+template <typename V, Self<GpuNeighbour> N>
+void fields(V& visit, N& n) {
+  visit("name", n.name);
+  visit("first_wall_ns", n.first_wall_ns);
+  visit("last_wall_ns", n.last_wall_ns);
+}
+
 template <typename V, Self<GpuHistory> H>
 void fields(V& visit, H& h) {
   visit("uuid", h.uuid);
   visit("windows", h.windows);
+  visit("neighbours", h.neighbours, WhenEmpty::omit);
 }
 
 template <typename V, Self<GpuHealth> H>

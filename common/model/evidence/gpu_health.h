@@ -19,6 +19,7 @@
 namespace xpurun::model {
 
 inline constexpr std::string_view kGpuHealthSchema = "xpurun.gpu-health/1";
+inline constexpr size_t kMostNeighbours = 16;
 inline constexpr std::string_view kGpuHealthFile = "gpu-health.json";
 
 // One reading of one GPU.
@@ -26,7 +27,17 @@ struct GpuClockReading {
   std::string uuid;
   int sm_mhz = -1;  // negative: unknown
   std::vector<ThrottleReason> reasons;
-  std::vector<base::Pid> processes;  // that compute on the GPU, as the driver numbers them; not kept
+  // That compute on the GPU, as the driver numbers them, and what they use of the time; not kept.
+  std::vector<base::Pid> processes;
+  std::vector<int> loads_percent;       // negative: unknown
+  std::vector<std::string> neighbours;  // processes with load that are not of the job: "python3 (pid 7)"
+};
+
+// A process of another program that computed on the GPU.
+struct GpuNeighbour {
+  std::string name;
+  int64_t first_wall_ns = 0;  // readings
+  int64_t last_wall_ns = 0;
 };
 
 // Readings of one GPU between two moments.
@@ -41,7 +52,8 @@ struct GpuWindow {
 
 struct GpuHistory {
   std::string uuid;
-  std::vector<GpuWindow> windows;  // in the order of time
+  std::vector<GpuWindow> windows;        // in the order of time
+  std::vector<GpuNeighbour> neighbours;  // the first kMostNeighbours
 };
 
 struct GpuHealth {
@@ -52,7 +64,8 @@ struct GpuHealth {
   bool empty() const { return gpus.empty() && inventory.units.empty() && counted.empty(); }
   // One reading of all GPUs, `seconds` after the one before.
   void add(const std::vector<GpuClockReading>& readings, int64_t wall_ns, double seconds);
-  // The readings whose windows lie between these moments.
+  // The readings whose windows lie between these moments, and a neighbour that was there for nearly all of
+  // that time.
   std::vector<GpuClocks> clocks(int64_t from_wall_ns, int64_t until_wall_ns) const;
 };
 

@@ -8,6 +8,7 @@ template <typename V, Self<GpuProcess> P>
 void fields(V& visit, P& p) {
   visit("pid", p.pid);
   visit("memory_bytes", p.memory_bytes);
+  visit("sm_percent", p.sm_percent);
 }
 
 template <typename V, Self<NvLinkErrors> L>

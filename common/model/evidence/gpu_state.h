@@ -22,6 +22,7 @@ inline constexpr std::string_view kGpuSchema = "xpurun.gpu/1";
 struct GpuProcess {
   base::Pid pid = 0;  // in the driver's pid namespace
   int64_t memory_bytes = -1;
+  int sm_percent = -1;  // of the time, in the last second or so
 };
 
 // Since the driver was loaded.

@@ -101,6 +101,7 @@ struct GpuClocks {
   int temperature_c = -1;                // highest
   int utilization_percent = -1;          // median
   std::vector<ThrottleShare> throttled;  // reasons for a lower clock that some sample had
+  std::string neighbour;  // another program that computed on the GPU for nearly all of the time; not kept
 };
 
 struct GpuCapture {

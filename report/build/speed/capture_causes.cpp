@@ -124,6 +124,32 @@ void name_throttling(SpeedReport& report, SpeedFinding& finding, base::Language 
   }
 }
 
+// Another program computes on the GPUs of these ranks, and on those of no other rank.
+void name_neighbour(SpeedReport& report, SpeedFinding& finding, base::Language language,
+                    const WatchedClocks& watched) {
+  const bool of_input = finding.cause == SlowCause::input || finding.cause == SlowCause::gc;
+  if (finding.ranks.empty() || of_input || !watched) {
+    return;
+  }
+  const int64_t since = finding.since < 0 ? report.first_wall_ns : finding.since_wall_ns;
+  const int64_t until = finding.until < 0 ? std::numeric_limits<int64_t>::max() : finding.until_wall_ns;
+  std::string name;
+  size_t shared = 0;
+  for (const model::GpuClocks& gpu : watched(since, until).clocks) {
+    if (!gpu.neighbour.empty() && !finding.ranks.contains(gpu.rank)) {
+      return;
+    }
+    if (!gpu.neighbour.empty()) {
+      name = gpu.neighbour;
+      ++shared;
+    }
+  }
+  if (shared == finding.ranks.size()) {
+    put_cause(report, finding, SlowCause::gpu_shared);
+    append(finding, language, kMeasured, [&] { return base::tr("{} computes on the same GPU", name); });
+  }
+}
+
 // The void shares of the blamed ranks and of the others; nothing unless all of the blamed ranks stand out.
 struct VoidShares {
   double blamed = 0;
@@ -241,6 +267,7 @@ void add_awaited_ranks(SpeedReport& report, const std::vector<model::AwaitedRank
 void name_from_captures(SpeedReport& report, base::Language language, const WatchedClocks& watched,
                         JobState state) {
   for (SpeedFinding& finding : report.findings) {
+    name_neighbour(report, finding, language, watched);
     name_throttling(report, finding, language, watched);
     name_void(report, finding, language);
     name_function(report, finding, language);

@@ -42,6 +42,33 @@ TEST_CASE("gpu health: shares of the readings between two moments") {
   CHECK(health.clocks(700 * kSecond, 800 * kSecond).empty());
 }
 
+TEST_CASE("gpu health: a neighbour counts if it computed for nearly all of the time") {
+  GpuHealth health;
+  for (int at = 5; at <= 300; at += 5) {
+    model::GpuClockReading reading{.uuid = "GPU-a", .sm_mhz = 1980};
+    if (at >= 100 && at <= 205) {
+      reading.neighbours = {"python3 (pid 7)"};
+    }
+    health.add({reading, {.uuid = "GPU-b"}}, at * kSecond, 5);
+  }
+  const auto neighbour = [&](int from, int until) {
+    return health.clocks(from * kSecond, until * kSecond).front().neighbour;
+  };
+  CHECK(neighbour(100, 200) == "python3 (pid 7)");
+  CHECK(neighbour(90, 215) == "python3 (pid 7)");
+  CHECK(neighbour(50, 200).empty());
+  CHECK(neighbour(100, 300).empty());
+  CHECK(health.clocks(100 * kSecond, 200 * kSecond)[1].neighbour.empty());
+  const auto back = model::gpu_health_from_json(nlohmann::json::parse(to_json(health).dump()));
+  REQUIRE(back);
+  CHECK(to_json(*back) == to_json(health));
+  GpuHealth many;
+  for (int i = 0; i < 1000; ++i) {
+    many.add({{.uuid = "GPU-a", .neighbours = {std::to_string(i)}}}, i * kSecond, 5);
+  }
+  CHECK(many.gpus[0].neighbours.size() == model::kMostNeighbours);
+}
+
 TEST_CASE("gpu health: days of readings stay small, and none is lost") {
   const int days = 3 * 86'400;
   const GpuHealth health = watched_for(days, days / 2);

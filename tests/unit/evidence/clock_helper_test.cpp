@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 using namespace xpurun;
 using namespace xpurun::launcher;
@@ -80,4 +82,22 @@ TEST_CASE("clocks: the line of a reading, and back") {
   for (const char* damaged : {"", "[", "{}x", "[1]", R"([{"uuid": 3}])", R"([{"uuid": "a", "mhz": "b"}])"}) {
     CHECK(watched_gpus_from(damaged).empty());
   }
+}
+
+TEST_CASE("clock helper: a program that computes on the GPU of a rank and is not of the job") {
+  model::GpuDevice gpu{.index = 0};
+  gpu.uuid = "GPU-x";
+  gpu.processes = {{.pid = 4, .sm_percent = 60}, {.pid = 7, .sm_percent = 40}, {.pid = 8, .sm_percent = 0}};
+  const std::string line = watched_line({gpu});
+  const auto neighbours = [&](base::Pid of_job) {
+    model::GpuHealth health;
+    const auto out = add_line(health, line, 5, 5, [&](base::Pid pid) {
+      return pid == of_job ? std::string() : "other " + std::to_string(pid);
+    });
+    REQUIRE(out.size() == 1);
+    CHECK(health.gpus[0].neighbours.size() == out[0].neighbours.size());
+    return out[0].neighbours;
+  };
+  CHECK(neighbours(4) == std::vector<std::string>{"other 7"});
+  CHECK(neighbours(9).empty());  // the driver numbers processes otherwise
 }

@@ -246,6 +246,33 @@ TEST_CASE("capture causes: clocks that were watched explain a change without a c
   CHECK(none.findings[0].cause == SlowCause::unknown);
 }
 
+TEST_CASE("capture causes: another program on the GPU of the slow rank alone") {
+  const auto with_neighbours = [](const model::RankSet& on) {
+    return [on](int64_t, int64_t) {
+      model::GpuCapture out = capture_at(0, {}).gpu;
+      for (model::GpuClocks& gpu : out.clocks) {
+        gpu.neighbour = on.contains(gpu.rank) ? "python3 (pid 77)" : "";
+      }
+      return out;
+    };
+  };
+  for (const SlowCause by_steps : {SlowCause::unknown, SlowCause::host_issue, SlowCause::gpu_compute}) {
+    SpeedReport report = report_of(SpeedProblem::slow_rank, by_steps, {1}, 100);
+    name_from_captures(report, base::Language::english, with_neighbours({1}));
+    CHECK(report.findings[0].cause == SlowCause::gpu_shared);
+    CHECK(report.findings[0].sentence == "slow; python3 (pid 77) computes on the same GPU");
+    CHECK(report.findings[0].next.find("nvidia-smi shows all of them") != std::string::npos);
+  }
+  for (const model::RankSet& on : {model::RankSet(), model::RankSet{2}, model::RankSet{0, 1, 2, 3}}) {
+    SpeedReport report = report_of(SpeedProblem::slow_rank, SlowCause::host_issue, {1}, 100);
+    name_from_captures(report, base::Language::english, with_neighbours(on));
+    CHECK(report.findings[0].cause == SlowCause::host_issue);
+  }
+  SpeedReport input = report_of(SpeedProblem::slow_rank, SlowCause::input, {1}, 100);
+  name_from_captures(input, base::Language::english, with_neighbours({1}));
+  CHECK(input.findings[0].cause == SlowCause::input);
+}
+
 namespace {
 
 // The GPUs of four ranks, idle for these shares of the time; those of `outliers` stand out.
