@@ -44,7 +44,13 @@ std::string kind_word(const RunReport& report) {
     return tr("Stacks");
   }
   const model::Verdict& v = report.verdict;
-  return v.kind == VerdictKind::none ? tr("Finished") : capitalized(word_of(v.kind));
+  return v.kind == VerdictKind::none ? tr("Finished") : capitalized(tr(heading_word(v)));
+}
+
+// Its culprit may be healthy. That a job was slow has been measured, and no slow job is broken: its level
+// says nothing to a reader.
+bool doubtful(const model::Verdict& v) {
+  return v.level == model::VerdictLevel::suspected && v.kind != VerdictKind::slow;
 }
 
 // Shape as well as colour: no information is in the colour alone.
@@ -59,7 +65,7 @@ std::string kind_icon(const RunReport& report) {
   if (v.kind == VerdictKind::running) {
     return "…";
   }
-  return v.level == model::VerdictLevel::suspected ? "?" : "!";
+  return doubtful(v) ? "?" : "!";
 }
 
 // The kind stands beside it. A run directory of an older version has the sentence only.
@@ -195,11 +201,11 @@ void put_verdict(data& page, const RunReport& report) {
   put_text(page, "waiting_brief",
            v.waiting.empty() ? "" : capitalized(waiting_clause(v.waiting, v.ranks.size())));
   page.set("sentence", v.sentence);
+  // How sure the verdict is, once: the confidence is that in the culprits, and says little where they may
+  // work.
+  page.set("doubtful", doubtful(v));
   page.set("confidence", word_of(v.confidence));
-  page.set("has_confidence", v.confidence != model::Confidence::none);
-  page.set("level", word_of(v.level));
-  // The confidence has its own line: of the levels only a doubt is worth a word.
-  page.set("has_level", v.level == model::VerdictLevel::suspected);
+  page.set("has_confidence", v.confidence != model::Confidence::none && !doubtful(v));
   put_text(page, "verdict_id", v.id);
   page.set("is_running", report.run.outcome == model::RunOutcome::running);
   page.set("elapsed", base::human_duration(report.run.elapsed_s));

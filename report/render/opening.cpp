@@ -105,7 +105,8 @@ void put_evidence(data& page, const RunReport& report) {
       reported.emplace(line);
     }
   }
-  std::vector<std::string> evidence = report.verdict.evidence;
+  std::vector<std::string> evidence =
+      report.findings.empty() ? report.verdict.evidence : report.findings.front().evidence;
   const size_t all = evidence.size();
   std::erase_if(evidence, [&reported](const std::string& line) { return reported.contains(line); });
   // The tail is announced by the line before it.

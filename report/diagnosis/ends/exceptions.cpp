@@ -1,5 +1,6 @@
 #include "report/diagnosis/ends/exceptions.h"
 
+#include "common/base/output/opening_words.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/ends/origin.h"
@@ -21,7 +22,7 @@ using model::PythonException;
 
 namespace {
 
-constexpr size_t kHeadlineColumns = 200;
+constexpr size_t kHeadlineColumns = 160;
 constexpr size_t kMostLines = 4;    // of a traceback
 constexpr size_t kMostMembers = 4;  // of an exception group
 constexpr size_t kColumns = 100;
@@ -161,7 +162,7 @@ std::string short_headline(const ExceptionLink& link) {
     return tr("{}: port {} is in use by pid {} ({})", base::sanitize(link.type), holder.port, holder.pid,
               base::sanitize(holder.command));
   }
-  return base::elide_middle(model::headline(link), kHeadlineColumns);
+  return base::opening_words(model::headline(link), kHeadlineColumns);
 }
 
 }  // namespace
@@ -236,7 +237,7 @@ std::string exit_words(const PythonException& exception) {
     return tr("raised {}", words_of(*caught));
   }
   const ExceptionLink& call = exception.chain.front();
-  const std::string text = base::elide_middle(
+  const std::string text = base::opening_words(
       base::sanitize(base::trim(call.message.substr(0, call.message.find('\n')))), kHeadlineColumns);
   const std::string argument =
       call.message.empty() ? std::to_string(exception.code) : fmt::format("'{}'", text);
@@ -286,6 +287,11 @@ std::string advice_on(const PythonException& exception) {
   }
   if (misses_worker(exception) && says(exception, "Bus error")) {
     return tr("shared memory ran out: enlarge /dev/shm (docker run --shm-size), or use fewer workers");
+  }
+  if (says(exception, "Expected to have finished reduction in the prior iteration")) {
+    return tr(
+        "in the step before, the rank left out parameters of the model: let each step use all of them, or "
+        "pass find_unused_parameters=True to DistributedDataParallel");
   }
   if (std::string words = advice_on_type(link); !words.empty()) {
     return words;

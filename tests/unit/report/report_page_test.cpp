@@ -84,6 +84,28 @@ TEST_CASE("findings begin with the verdict and name missing parts") {
   CHECK(findings[4].id == "preload.off");
 }
 
+TEST_CASE("a line that another finding has is no evidence of the verdict as well") {
+  RunReport r = sample_report();
+  r.verdict.evidence = {"rank 1, timeout: longer than 100 ms", "news"};
+  const auto findings = find_findings(r);
+  CHECK(findings[0].evidence == std::vector<std::string>{"news"});
+  CHECK(findings[1].evidence == std::vector<std::string>{"rank 1, timeout: longer than 100 ms"});
+}
+
+TEST_CASE("a page says once how sure the verdict is") {
+  RunReport r = sample_report();
+  r.verdict.confidence = model::Confidence::high;
+  const auto says = [&r](const char* words) { return report_html(r).find(words) != std::string::npos; };
+  CHECK(says("Confidence: high"));
+  CHECK_FALSE(says("Only suspected"));
+  r.verdict.level = model::VerdictLevel::suspected;
+  CHECK(says("Only suspected"));
+  CHECK_FALSE(says("Confidence: high"));
+  r.verdict.kind = model::VerdictKind::slow;  // measured
+  CHECK(says("Confidence: high"));
+  CHECK_FALSE(says("Only suspected"));
+}
+
 TEST_CASE("the terminal has the content of the page, at every width") {
   const std::string json = report_json(sample_report(), JsonLayout::one_line);
   std::string all;
