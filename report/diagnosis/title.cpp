@@ -37,7 +37,8 @@ std::string who(const Verdict& v) {
   return v.hosts.size() == 1 ? tr("{} (host {})", ranks, base::sanitize(v.hosts.front().host)) : ranks;
 }
 
-// " since 03:15:04 UTC"; for the end of a rank " at 03:15:04 UTC".
+// " since 03:15:04 UTC"; for the end of a rank " at 03:15:04 UTC"; for steps that were slow and are over "
+// from".
 std::string when(const Verdict& v) {
   constexpr size_t kClock = 11;  // "2026-11-21T02:15:00Z"
   if (v.since.size() < kClock + 8) {
@@ -46,7 +47,7 @@ std::string when(const Verdict& v) {
   const std::string clock = base::sanitize(v.since.substr(kClock, 8)) + " UTC";
   const bool ends =
       v.kind == VerdictKind::crash || v.kind == VerdictKind::exception || v.kind == VerdictKind::exit;
-  return ends ? tr(" at {}", clock) : tr(" since {}", clock);
+  return ends ? tr(" at {}", clock) : v.slow.until_step > 0 ? tr(" from {}", clock) : tr(" since {}", clock);
 }
 
 Choices places(const CodeLocation& where) {

@@ -195,7 +195,8 @@ void put_verdict(data& page, const RunReport& report) {
   put_text(page, "detail", report.subject == Subject::run ? detail(v) : "");
   put_text(page, "since", v.since);
   page.set("since_word",
-           v.kind == VerdictKind::hang || v.kind == VerdictKind::slow || v.kind == VerdictKind::interrupted
+           v.slow.until_step > 0 ? tr("Slow from")
+           : v.kind == VerdictKind::hang || v.kind == VerdictKind::slow || v.kind == VerdictKind::interrupted
                ? tr("Since")
                : tr("At"));
   put_text(page, "waiting_brief",

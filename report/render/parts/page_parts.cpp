@@ -245,10 +245,11 @@ void put_calls(data& page, const RunReport& report, const PageLimits& limits) {
   page.set("calls_about", report.calls_about);
 }
 
-// Without a value other than 0.
+// Without a value, or with "0.0" in all rows. "0" may be a rank.
 bool is_empty(const TextTable& table, size_t column) {
   return std::all_of(table.rows.begin(), table.rows.end(), [&](const std::vector<std::string>& row) {
-    return row[column].find_first_not_of(table.columns[column].number ? "0." : "") == std::string::npos;
+    const std::string& text = row[column];
+    return text.empty() || (text.starts_with("0.") && text.find_first_not_of("0.") == std::string::npos);
   });
 }
 

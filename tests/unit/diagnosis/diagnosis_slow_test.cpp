@@ -224,7 +224,7 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
     CHECK(v.sentence ==
           "slow: rank 1 made 150 steps 57 % longer, from step 299 (11:06:40 UTC) to step 449 (11:06:45 UTC), "
           "in augment (slow.py:6): 1.80 s in all");
-    CHECK(v.title.starts_with("rank 1 slowed the steps 299 to 449 by 57 % in augment (slow.py:6)"));
+    CHECK(v.title == "rank 1 slowed the steps 299 to 449 by 57 % in augment (slow.py:6) from 11:06:40 UTC");
     CHECK(v.slow.step == 299);
     CHECK(v.slow.until_step == 449);
     CHECK(v.slow.until == "2026-11-18T11:06:45Z");

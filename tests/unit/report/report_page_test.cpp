@@ -1,6 +1,7 @@
 #include "common/base/strings.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
+#include "report/render/parts/page_parts.h"
 #include "report/render/stack_data.h"
 #include "report/render/terminal.h"
 #include "report/run/findings.h"
@@ -8,6 +9,7 @@
 #include "tests/unit/report/sample_stacks.h"
 
 #include <doctest/doctest.h>
+#include <kainjow/mustache.hpp>
 #include <nlohmann/json.hpp>
 
 using namespace xpurun;
@@ -90,6 +92,17 @@ TEST_CASE("a line that another finding has is no evidence of the verdict as well
   const auto findings = find_findings(r);
   CHECK(findings[0].evidence == std::vector<std::string>{"news"});
   CHECK(findings[1].evidence == std::vector<std::string>{"rank 1, timeout: longer than 100 ms"});
+}
+
+TEST_CASE("a table of the page has no columns without values, and a column of rank 0 is one with values") {
+  TextTable table{
+      .id = "t",
+      .title = "T",
+      .columns = {{"Shape", false}, {"Rank"}, {"Idle %"}, {"Timed %"}, {"Note", false}, {"Bus GB/s"}},
+      .rows = {{"a", "0", "0.0", "0.0", "", "0.000"}, {"b", "0", "0.0", "3.5", "", ""}}};
+  kainjow::mustache::mustache names(
+      "{{#columns}}{{text}},{{/columns}} {{#rows}}{{first}}{{#cells}}|{{text}}{{/cells}};{{/rows}}");
+  CHECK(names.render(table_data(table)) == "Shape,Rank,Timed %, a|0|0.0;b|0|3.5;");
 }
 
 TEST_CASE("a page says once how sure the verdict is") {
