@@ -23,6 +23,7 @@ using model::PythonException;
 namespace {
 
 constexpr size_t kHeadlineColumns = 160;
+constexpr std::string_view kTracebackBegin = "Traceback (most recent call last):";
 constexpr size_t kMostLines = 4;    // of a traceback
 constexpr size_t kMostMembers = 4;  // of an exception group
 constexpr size_t kColumns = 100;
@@ -311,7 +312,9 @@ model::VerdictException for_verdict(const PythonException& exception) {
 void add_traceback(const PythonException& exception, std::vector<std::string>& out) {
   PythonException last = exception;
   last.chain.resize(1);
-  if (const auto origin = origin_of(exception); origin && has_place(origin->link)) {
+  const auto origin = origin_of(exception);
+  const bool elsewhere = origin && has_place(origin->link);
+  if (elsewhere) {
     last.chain.front() = origin->link;
   }
   ExceptionLink& shown = last.chain.front();
@@ -325,6 +328,10 @@ void add_traceback(const PythonException& exception, std::vector<std::string>& o
   auto lines = base::split(base::trim(text), '\n');
   if (!lines.empty()) {
     lines.pop_back();  // the exception's type alone
+  }
+  std::erase(lines, kTracebackBegin);
+  if (!elsewhere && shown.frames.size() == 1 && shown.left_out == 0) {
+    lines.clear();  // the sentence has the only place
   }
   const size_t first = lines.size() > kMostLines ? lines.size() - kMostLines : 0;
   for (size_t i = first; i < lines.size(); ++i) {
