@@ -232,6 +232,26 @@ void put_environment(data& page, const RunReport& report) {
   put_text(page, "other_variables", base::join(run.env_names, ", "));
 }
 
+// At most seven entries. What stands on the first screen goes first, then what a failure is seldom about.
+void put_navigation(data& page) {
+  constexpr size_t kMostEntries = 7;
+  const auto has = [&page](const std::string& flag) {
+    const data* value = page.get(flag);
+    return value != nullptr && value->is_true();
+  };
+  size_t entries = has("has_run_times") || has("has_timeline") ? 1 : 0;
+  for (const char* flag : {"has_tracebacks", "has_calls", "has_speed", "machine_tells", "has_ranks",
+                           "has_stacks", "has_waiting", "has_source", "has_memory"}) {
+    entries += has(flag) ? 1 : 0;
+  }
+  for (const char* name : {"waiting", "source", "memory"}) {
+    const bool wanted = has(fmt::format("has_{}", name));
+    const bool shown = wanted && entries <= kMostEntries;
+    entries -= wanted && !shown ? 1 : 0;
+    page.set(fmt::format("nav_{}", name), shown);
+  }
+}
+
 std::string render(const RunReport& report, const std::string& json, const PageLimits& limits,
                    const std::string& folded_note) {
   data page;
@@ -248,6 +268,7 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_stacks(page, report, limits);
   put_timeline(page, report.picture, limits);
   put_environment(page, report);
+  put_navigation(page);
   put_text(page, "dump", report.dump);
   put_text(page, "folded_note", folded_note);
   put_text(page, "markdown", report.subject == Subject::run ? markdown_text(json).value_or("") : "");

@@ -254,6 +254,12 @@ std::string whole_traceback_words(const std::string& page) {
   return tr("read the whole traceback in {}", page);
 }
 
+bool asks_for_traceback(std::string_view next) {
+  const std::string words = whole_traceback_words("\n");
+  const size_t page = words.find('\n');
+  return next.starts_with(words.substr(0, page)) && next.ends_with(words.substr(page + 1));
+}
+
 bool misses_worker(const PythonException& exception) {
   return exception.chain.front().message.starts_with("DataLoader worker (pid");
 }

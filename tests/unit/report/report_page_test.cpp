@@ -1,4 +1,6 @@
 #include "common/base/strings.h"
+#include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/vocabulary.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
 #include "report/render/parts/page_parts.h"
@@ -103,6 +105,43 @@ TEST_CASE("a table of the page has no columns without values, and a column of ra
   kainjow::mustache::mustache names(
       "{{#columns}}{{text}},{{/columns}} {{#rows}}{{first}}{{#cells}}|{{text}}{{/cells}};{{/rows}}");
   CHECK(names.render(table_data(table)) == "Shape,Rank,Timed %, a|0|0.0;b|0|3.5;");
+}
+
+TEST_CASE("the navigation has at most seven entries, and leaves out what the first screen shows") {
+  RunReport r = sample_report();
+  const auto entries = [&r] {
+    const std::string page = report_html(r);
+    const size_t begin = page.find("<nav");
+    const std::string nav = page.substr(begin, page.find("</nav>") - begin);
+    std::vector<std::string> out;
+    for (size_t at = 0; (at = nav.find("href=\"#", at)) != std::string::npos; ++at) {
+      out.push_back(nav.substr(at + 7, nav.find('"', at + 7) - at - 7));
+    }
+    return out;
+  };
+  r.source = {{.function = "f", .file = "train.py", .line = 31, .lines = {{.number = 31, .text = "f()"}}}};
+  r.tracebacks.shown = {{.title = "Rank 2", .word = "exception", .text = "KeyError"}};
+  r.picture.about = "The last 10 s";
+  r.speed = model::SpeedReport{.steps = 5};
+  CHECK(entries() == std::vector<std::string>{"source", "tracebacks", "device", "speed", "ranks", "stacks"});
+  r.verdict.waiting = {{.ranks = {0}, .what = "all_reduce"}};
+  CHECK(entries().size() == 7);
+  r.memory.push_back({.rank = 0});
+  CHECK(entries() ==
+        std::vector<std::string>{"source", "tracebacks", "device", "speed", "memory", "ranks", "stacks"});
+}
+
+TEST_CASE("the next step after an exception is on the page, unless it is the traceback that the page shows") {
+  RunReport r = sample_report();
+  r.verdict.kind = model::VerdictKind::exception;
+  r.verdict.id = kExitException;
+  r.tracebacks.shown = {{.title = "Rank 2", .word = "exception", .text = "KeyError"}};
+  r.findings[0].command.clear();
+  const auto has_next = [&r] { return report_html(r).find("<section id=\"next\"") != std::string::npos; };
+  r.findings[0].next = "use smaller batches";
+  CHECK(has_next());
+  r.findings[0].next = whole_traceback_words("xpurun-runs/a/report.html");
+  CHECK_FALSE(has_next());
 }
 
 TEST_CASE("a page says once how sure the verdict is") {
