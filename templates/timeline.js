@@ -6,7 +6,7 @@
   var section = document.getElementById("device");
   if (!section || !document.getElementById("timeline-data")) return;
   var canvas = document.getElementById("tl-canvas"), info = document.getElementById("tl-info"), query = document.getElementById("tl-query");
-  var found = document.getElementById("tl-found"), ROW = 14, LABEL = 150, AXIS = 22, MOST_HEIGHT = 900;
+  var found = document.getElementById("tl-found"), ROW = 14, NAMES = 62, LABEL = 150, AXIS = 22, MOST_HEIGHT = 900;
   var next = document.getElementById("tl-next");
   var data = null, rows = [], from = 0, to = 1, top = 0, selected = null, hits = null, drag = null, waiting = false;
 
@@ -49,7 +49,7 @@
   function drawAxis(g, ink, rule) {
     // 1, 2 or 5 times a power of ten, at round times of day.
     var power = Math.pow(10, Math.floor(Math.log10(Math.max(1, (to - from) / 8))));
-    var step = power * [1, 2, 5, 10].find(function (n) { return (to - from) / (n * power) <= Math.max(2, width() / 130); });
+    var step = power * ([1, 2, 5, 10, 20].find(function (n) { return (to - from) / (n * power) <= Math.max(2, width() / 130); }) || 50);
     var offset = Number(BigInt(data.begin_ns) % BigInt(Math.round(step * data.tick_ns))) / data.tick_ns;
     for (var t = Math.ceil((from + offset) / step) * step - offset; t <= to; t += step) {
       g.fillStyle = rule;
@@ -103,6 +103,7 @@
     ["python", "host", "compute", "communication", "memory", "open"].forEach(function (kind) { look[kind] = color("--tl-" + kind); });
     g.scale(ratio, ratio);
     g.font = "11px system-ui, sans-serif";
+    LABEL = rows.reduce(function (most, row) { return Math.max(most, NAMES + 8 + g.measureText(row.label).width); }, 150);
     drawAxis(g, ink, color("--rule"));
     for (var i = top; i < rows.length && AXIS + (i - top) * ROW < tall; i++) {
       var y = AXIS + (i - top) * ROW, named = i === top || rows[i - 1].rank !== rows[i].rank;
@@ -110,7 +111,7 @@
       g.fillStyle = ink;
       g.fillText((named ? "rank " + rows[i].rank : "") , 4, y + 10);
       g.fillStyle = look[rows[i].look];
-      g.fillText(rows[i].label, 62, y + 10);
+      g.fillText(rows[i].label, NAMES, y + 10);
     }
     drawFlow(g, look);
   }
@@ -287,7 +288,7 @@
     later();
   }
   xpurun.timeline = {
-    view: function () { return { from: from, to: to, top: top, selected: selected && data.names[selected.row.n[selected.at]], meeting: selected && selected.m }; },
+    view: function () { return { from: from, to: to, top: top, labels: LABEL - NAMES, selected: selected && data.names[selected.row.n[selected.at]], meeting: selected && selected.m }; },
     draw: draw
   };
   xpurun.timelineReady = xpurun.unpack("timeline-data").then(function (text) {

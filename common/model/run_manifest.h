@@ -46,7 +46,7 @@ struct Death {
   int order = 0;    // 1 = first death of the run among recorded processes
   double at_s = 0;  // seconds since the run began
   base::WaitStatus wait_status;
-  std::string cause_hint;  // "ended by xpurun", "ended by the launcher (SIGTERM from pid N)"; empty if the
+  std::string cause_hint;  // "ended by xpurun", "ended by the launcher", "SIGTERM from pid N"; empty if the
                            // process ended by itself
   bool follower = false;   // explained by an earlier event; never the root cause
 };

@@ -31,13 +31,13 @@ model::Death DeathLedger::record(base::Pid pid, double at_s, base::WaitStatus st
     // A launcher sends SIGTERM, and SIGKILL after its own grace time.
   } else if (term != terminations_.end() && (signal == SIGTERM || signal == SIGKILL) && term->by_launcher) {
     d.follower = true;
-    d.cause_hint = fmt::format("ended by the launcher (SIGTERM from pid {})", term->sender);
+    d.cause_hint = base::later("ended by the launcher");
   } else if (forwarded_ != 0) {
     d.follower = true;
-    d.cause_hint = fmt::format("after xpurun forwarded {}", base::signal_name(forwarded_));
+    d.cause_hint = base::later("after a signal that xpurun forwarded");
   } else if (failure_seen_ && (signal == SIGTERM || signal == SIGKILL)) {
     d.follower = true;
-    d.cause_hint = fmt::format("{} after an earlier failure", base::signal_name(signal));
+    d.cause_hint = base::later("after an earlier failure");
   } else if (term != terminations_.end() && signal == SIGTERM) {
     d.cause_hint = fmt::format("SIGTERM from pid {}", term->sender);
   }

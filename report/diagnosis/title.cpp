@@ -1,6 +1,7 @@
 #include "report/diagnosis/title.h"
 
 #include "common/base/os/wait_status.h"
+#include "common/base/output/opening_words.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/call_words.h"
@@ -36,7 +37,8 @@ std::string who(const Verdict& v) {
   return v.hosts.size() == 1 ? tr("{} (host {})", ranks, base::sanitize(v.hosts.front().host)) : ranks;
 }
 
-// " since 03:15:04 UTC"; for the end of a rank " at 03:15:04 UTC".
+// " since 03:15:04 UTC"; for the end of a rank " at 03:15:04 UTC"; for steps that were slow and are over "
+// from".
 std::string when(const Verdict& v) {
   constexpr size_t kClock = 11;  // "2026-11-21T02:15:00Z"
   if (v.since.size() < kClock + 8) {
@@ -45,7 +47,7 @@ std::string when(const Verdict& v) {
   const std::string clock = base::sanitize(v.since.substr(kClock, 8)) + " UTC";
   const bool ends =
       v.kind == VerdictKind::crash || v.kind == VerdictKind::exception || v.kind == VerdictKind::exit;
-  return ends ? tr(" at {}", clock) : tr(" since {}", clock);
+  return ends ? tr(" at {}", clock) : v.slow.until_step > 0 ? tr(" from {}", clock) : tr(" since {}", clock);
 }
 
 Choices places(const CodeLocation& where) {
@@ -88,7 +90,10 @@ Choices of_departure(const Verdict& v) {
     case model::Departure::skipped:
       return {tr("{} left out {}", who(v), call)};
     case model::Departure::other:
-      return {tr("{} called {}, not {}", who(v), call, call_at_line(c.expected))};
+      return call_text(c.departing) == call_text(c.expected)
+                 ? Choices{tr("{} called {}, not {}", who(v), call, call_at_line(c.expected))}
+                 : Choices{tr("{} called {}, not {}", who(v), call, call_at_line(c.expected)),
+                           tr("{} called {}, not {}", who(v), call, call_text(c.expected))};
     case model::Departure::order:
       return {tr("{} called {} before {}", who(v), call, call_at_line(c.expected))};
     case model::Departure::none:
@@ -141,13 +146,34 @@ Choices of_hang(const Verdict& v) {
                 base::sanitize(v.collective.op), pick({"is", "are"}, v.ranks.size()), at);
     });
   }
-  const bool of_a_call = (v.collective.present() && v.id != kHangStuck) || v.id == kHangP2p;
+  // Of a rank that is in no call with others, the place says it all.
+  const bool elsewhere = v.id == kHangStuck || v.state == RankState::stuck || v.state == RankState::busy;
+  const bool of_a_call = (v.collective.present() && !elsewhere) || v.id == kHangP2p;
   if (of_a_call || v.id == kHangGpuError || v.state == RankState::dead) {
     return {};
   }
   return with_places(v.where, [&](const std::string& at) {
     return fmt::format("{} {}", who(v), doing(v.state, v.ranks.size(), at));
   });
+}
+
+// With sentences of the message if they fit beside a form of the place, else with its first words.
+Choices of_exception(const Verdict& v, const std::string& what) {
+  constexpr size_t kLeast = 50;  // columns of the message
+  const auto words = [&v](const std::string& message, const std::string& at) {
+    const std::string raised = tr("{} raised {}", who(v), message);
+    return v.where.empty() ? raised : tr("{} in {}", raised, at);
+  };
+  Choices out;
+  Choices clipped;
+  for (const std::string& at : places(v.where)) {
+    const size_t others = base::display_width(words("", at) + when(v));
+    const std::string message =
+        base::opening_words(what, std::max(kLeast, others < kTitleColumns ? kTitleColumns - others : 0));
+    (message.ends_with("…") ? clipped : out).push_back(words(message, at));
+  }
+  out.insert(out.end(), clipped.begin(), clipped.end());
+  return out;
 }
 
 Choices of_end(const Verdict& v) {
@@ -168,12 +194,7 @@ Choices of_end(const Verdict& v) {
   if (v.exception.present()) {
     // What a worker of a data loader raised stands in the message of the rank's own exception.
     const auto origin = origin_of(own);
-    const std::string what = model::headline(origin ? origin->link : own.chain.front());
-    constexpr size_t kWhat = 60;  // columns
-    return with_places(v.where, [&](const std::string& at) {
-      const std::string raised = tr("{} raised {}", who(v), base::elide_middle(base::sanitize(what), kWhat));
-      return v.where.empty() ? raised : tr("{} in {}", raised, at);
-    });
+    return of_exception(v, base::sanitize(model::headline(origin ? origin->link : own.chain.front())));
   }
   if (v.memory.present()) {
     return with_places(v.memory.where, [&](const std::string& at) {
@@ -210,23 +231,31 @@ Choices of_slowness(const Verdict& v) {
                ? Choices{slowed}
                : with_places(v.where, [&](const std::string& at) { return tr("{} in {}", slowed, at); });
   }
-  const std::string costs =
-      v.slow.lost_s > 0
-          ? tr("{} {} every step {}", who(v), pick({"costs", "cost"}, v.ranks.size()), percent(v.slow.share))
-          : late_words(v.ranks, v.slow.share);
+  const std::string costs = v.slow.lost_s > 0
+                                ? tr("{} {} {} of every step", who(v),
+                                     pick({"costs", "cost"}, v.ranks.size()), percent(v.slow.share))
+                                : late_words(v.ranks, v.slow.share);
   return v.where.empty()
              ? Choices{costs}
              : with_places(v.where, [&](const std::string& at) { return tr("{} in {}", costs, at); });
 }
 
-// The first words.
+// The first clauses if they fill half of a title, else the first words.
 std::string cut(const std::string& text) {
-  constexpr size_t kMark = 2;  // columns of " …"
   if (base::display_width(text) <= kTitleColumns) {
     return text;
   }
-  const std::string lines = base::wrap(text, kTitleColumns - kMark, 0);
-  return base::elide_middle(lines.substr(0, lines.find('\n')), kTitleColumns - kMark) + " …";
+  std::string clauses;
+  for (const std::string_view mark : {std::string_view("; "), std::string_view(": ")}) {
+    const std::string foreign = tr(mark);
+    for (size_t at = 0; (at = text.find(foreign, at)) != std::string::npos; ++at) {
+      if (at > clauses.size() && base::display_width(text.substr(0, at)) <= kTitleColumns) {
+        clauses = text.substr(0, at);
+      }
+    }
+  }
+  return base::display_width(clauses) * 2 >= kTitleColumns ? clauses
+                                                           : base::opening_words(text, kTitleColumns);
 }
 
 Choices choices(const Verdict& v) {
@@ -269,8 +298,10 @@ std::string title_of(const Verdict& v) {
 }
 
 std::string title_with(const Verdict& v, const std::string& words) {
-  return first_that_fits(
-      v, with_places(v.where, [&](const std::string& at) { return tr("{} in {}", words, at); }));
+  return first_that_fits(v,
+                         v.where.empty() ? Choices{words} : with_places(v.where, [&](const std::string& at) {
+                           return tr("{} in {}", words, at);
+                         }));
 }
 
 std::string place_in_title(const Verdict& v, std::string_view title) {

@@ -150,13 +150,13 @@ std::string name_cell(const HolderRow& row) {
 TextTable category_table(const MemoryReport& report, size_t most) {
   TextTable out{.id = "memory",
                 .title = tr("Memory by category"),
-                .columns = {{tr("memory"), false, 3},
-                            {tr("held as"), false, kNeverLeftOut},
-                            {tr("median"), true, 5},
-                            {tr("least"), true, 2},
-                            {tr("rank"), true, 2},
-                            {tr("most"), true, kNeverLeftOut},
-                            {tr("rank"), true, 4}}};
+                .columns = {{tr("Kind"), false, 3},
+                            {tr("Held as"), false, kNeverLeftOut},
+                            {tr("Median"), true, 5},
+                            {tr("Least"), true, 2},
+                            {tr("Rank"), true, 2},
+                            {tr("Most"), true, kNeverLeftOut},
+                            {tr("Rank"), true, 4}}};
   out.all_rows = report.categories.size();
   for (const CategoryRow& row : report.categories) {
     if (out.rows.size() < most) {
@@ -172,15 +172,15 @@ TextTable holder_table(const MemoryReport& report, size_t most) {
   TextTable out{.id = "holders",
                 .title = tr("Who holds the most"),
                 .about = tr("Without a place of the allocation: allocated before allocations were recorded."),
-                .columns = {{tr("most"), true, kNeverLeftOut},
-                            {tr("rank"), true, 4},
-                            {tr("number"), true, 1},
-                            {tr("a step"), true, 3},
-                            {tr("ranks"), false, 2},
-                            {tr("memory"), false, 2},
-                            {tr("held as"), false, 5},
-                            {tr("holder"), false, kNeverLeftOut},
-                            {tr("allocated at"), false, 6}}};
+                .columns = {{tr("Most"), true, kNeverLeftOut},
+                            {tr("Rank"), true, 4},
+                            {tr("Count"), true, 1},
+                            {tr("A step"), true, 3},
+                            {tr("Ranks"), false, 2},
+                            {tr("Kind"), false, 2},
+                            {tr("Held as"), false, 5},
+                            {tr("Holder"), false, kNeverLeftOut},
+                            {tr("Allocated at"), false, 6}}};
   out.all_rows = report.holders.size();
   for (const HolderRow& row : report.holders) {
     if (out.rows.size() < most) {
@@ -196,12 +196,12 @@ TextTable holder_table(const MemoryReport& report, size_t most) {
 TextTable growth_table(const MemoryReport& report, size_t most) {
   TextTable out{.id = "growth",
                 .title = tr("What grew while allocations were recorded"),
-                .columns = {{tr("a step"), true, kNeverLeftOut},
-                            {tr("ranks"), false, 2},
-                            {tr("memory"), false, 2},
-                            {tr("held as"), false, 3},
-                            {tr("holder"), false, kNeverLeftOut},
-                            {tr("allocated at"), false, 6}}};
+                .columns = {{tr("A step"), true, kNeverLeftOut},
+                            {tr("Ranks"), false, 2},
+                            {tr("Kind"), false, 2},
+                            {tr("Held as"), false, 3},
+                            {tr("Holder"), false, kNeverLeftOut},
+                            {tr("Allocated at"), false, 6}}};
   std::vector<const HolderRow*> rows;
   for (const HolderRow& row : report.holders) {
     if (row.grown_per_step > 0) {

@@ -44,7 +44,13 @@ std::string kind_word(const RunReport& report) {
     return tr("Stacks");
   }
   const model::Verdict& v = report.verdict;
-  return v.kind == VerdictKind::none ? tr("Finished") : capitalized(word_of(v.kind));
+  return v.kind == VerdictKind::none ? tr("Finished") : capitalized(tr(heading_word(v)));
+}
+
+// Its culprit may be healthy. That a job was slow has been measured, and no slow job is broken: its level
+// says nothing to a reader.
+bool doubtful(const model::Verdict& v) {
+  return v.level == model::VerdictLevel::suspected && v.kind != VerdictKind::slow;
 }
 
 // Shape as well as colour: no information is in the colour alone.
@@ -59,7 +65,7 @@ std::string kind_icon(const RunReport& report) {
   if (v.kind == VerdictKind::running) {
     return "…";
   }
-  return v.level == model::VerdictLevel::suspected ? "?" : "!";
+  return doubtful(v) ? "?" : "!";
 }
 
 // The kind stands beside it. A run directory of an older version has the sentence only.
@@ -189,17 +195,18 @@ void put_verdict(data& page, const RunReport& report) {
   put_text(page, "detail", report.subject == Subject::run ? detail(v) : "");
   put_text(page, "since", v.since);
   page.set("since_word",
-           v.kind == VerdictKind::hang || v.kind == VerdictKind::slow || v.kind == VerdictKind::interrupted
+           v.slow.until_step > 0 ? tr("Slow from")
+           : v.kind == VerdictKind::hang || v.kind == VerdictKind::slow || v.kind == VerdictKind::interrupted
                ? tr("Since")
                : tr("At"));
   put_text(page, "waiting_brief",
            v.waiting.empty() ? "" : capitalized(waiting_clause(v.waiting, v.ranks.size())));
   page.set("sentence", v.sentence);
+  // How sure the verdict is, once: the confidence is that in the culprits, and says little where they may
+  // work.
+  page.set("doubtful", doubtful(v));
   page.set("confidence", word_of(v.confidence));
-  page.set("has_confidence", v.confidence != model::Confidence::none);
-  page.set("level", word_of(v.level));
-  // The confidence has its own line: of the levels only a doubt is worth a word.
-  page.set("has_level", v.level == model::VerdictLevel::suspected);
+  page.set("has_confidence", v.confidence != model::Confidence::none && !doubtful(v));
   put_text(page, "verdict_id", v.id);
   page.set("is_running", report.run.outcome == model::RunOutcome::running);
   page.set("elapsed", base::human_duration(report.run.elapsed_s));
@@ -225,6 +232,26 @@ void put_environment(data& page, const RunReport& report) {
   put_text(page, "other_variables", base::join(run.env_names, ", "));
 }
 
+// At most seven entries. What stands on the first screen goes first, then what a failure is seldom about.
+void put_navigation(data& page) {
+  constexpr size_t kMostEntries = 7;
+  const auto has = [&page](const std::string& flag) {
+    const data* value = page.get(flag);
+    return value != nullptr && value->is_true();
+  };
+  size_t entries = has("has_run_times") || has("has_timeline") ? 1 : 0;
+  for (const char* flag : {"has_tracebacks", "has_calls", "has_speed", "machine_tells", "has_ranks",
+                           "has_stacks", "has_waiting", "has_source", "has_memory"}) {
+    entries += has(flag) ? 1 : 0;
+  }
+  for (const char* name : {"waiting", "source", "memory"}) {
+    const bool wanted = has(fmt::format("has_{}", name));
+    const bool shown = wanted && entries <= kMostEntries;
+    entries -= wanted && !shown ? 1 : 0;
+    page.set(fmt::format("nav_{}", name), shown);
+  }
+}
+
 std::string render(const RunReport& report, const std::string& json, const PageLimits& limits,
                    const std::string& folded_note) {
   data page;
@@ -241,6 +268,7 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_stacks(page, report, limits);
   put_timeline(page, report.picture, limits);
   put_environment(page, report);
+  put_navigation(page);
   put_text(page, "dump", report.dump);
   put_text(page, "folded_note", folded_note);
   put_text(page, "markdown", report.subject == Subject::run ? markdown_text(json).value_or("") : "");

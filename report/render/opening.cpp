@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/frame_text.h"
+#include "report/diagnosis/ends/exceptions.h"
 
 #include <fmt/format.h>
 #include <kainjow/mustache.hpp>
@@ -105,7 +106,8 @@ void put_evidence(data& page, const RunReport& report) {
       reported.emplace(line);
     }
   }
-  std::vector<std::string> evidence = report.verdict.evidence;
+  std::vector<std::string> evidence =
+      report.findings.empty() ? report.verdict.evidence : report.findings.front().evidence;
   const size_t all = evidence.size();
   std::erase_if(evidence, [&reported](const std::string& line) { return reported.contains(line); });
   // The tail is announced by the line before it.
@@ -119,9 +121,9 @@ void put_evidence(data& page, const RunReport& report) {
 void put_next(data& page, const RunReport& report) {
   const bool any = !report.findings.empty();
   const std::string command = any ? report.findings.front().command : "";
-  // Without a command, the next step after an exception is its traceback, which stands above.
-  const bool read_here = report.verdict.kind == model::VerdictKind::exception && command.empty() &&
-                         !report.tracebacks.shown.empty();
+  // The traceback stands above.
+  const bool read_here = any && command.empty() && !report.tracebacks.shown.empty() &&
+                         asks_for_traceback(report.findings.front().next);
   const std::string next = any && !read_here ? capitalized(report.findings.front().next) : "";
   page.set("has_next_step", !next.empty() || !command.empty());
   put_text(page, "next_step", next.empty() || next.ends_with(tr(".")) ? next : next + tr("."));

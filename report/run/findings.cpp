@@ -240,6 +240,16 @@ void add_memory_growth(const RunReport& report, bool on_gpu, std::vector<Finding
   out.push_back(std::move(finding));
 }
 
+// A line that another finding has is no evidence of the verdict as well.
+void say_once(std::vector<Finding>& findings) {
+  const auto of_another = [&findings](const std::string& line) {
+    return std::any_of(findings.begin() + 1, findings.end(), [&line](const Finding& f) {
+      return std::find(f.evidence.begin(), f.evidence.end(), line) != f.evidence.end();
+    });
+  };
+  std::erase_if(findings.front().evidence, of_another);
+}
+
 }  // namespace
 
 std::vector<Finding> find_findings(const RunReport& report) {
@@ -267,6 +277,7 @@ std::vector<Finding> find_findings(const RunReport& report) {
                    .next = tr("without the library, the stack of a crash is read afterwards or not at all"),
                    .command = doctor_command(report)});
   }
+  say_once(out);
   return out;
 }
 

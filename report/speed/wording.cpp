@@ -35,7 +35,7 @@ std::string stage_words(Stage stage) {
     case Stage::data:
       return tr("the data loader");
     default:
-      return tr("its own code between the stages");
+      return tr("the code between the stages");
   }
 }
 
@@ -159,8 +159,8 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
     return finding.ranks.size() > 1 ? tr("ranks {} became slow", finding.ranks.brief())
                                     : tr("rank {} became slow", finding.ranks.brief());
   }
-  constexpr std::array<std::string_view, 4> kWho = {"", later("on all ranks, no rank stands out"),
-                                                    later("most of it on all ranks"), ""};
+  constexpr std::array<std::string_view, 4> kWho = {"", later("all ranks alike"),
+                                                    later("all ranks, some more than others"), ""};
   const std::string out = tr(kWho[static_cast<size_t>(compared)]);
   std::string why;
   switch (cause.kind) {
@@ -279,9 +279,10 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
   if (!several && !words.host.empty()) {
     who += words.gpu.empty() ? tr(" (host {})", words.host) : tr(" (host {}, GPU {})", words.host, words.gpu);
   }
-  std::string out = tr("{} cost{} every step {} ({}){}: {}{}", who, several && !words.whole_host ? "" : "s",
-                       percent(finding.share), short_seconds(finding.lost_s), since_words(finding),
-                       words.only_part ? tr("mostly, ") : "", reason(words.cause, finding.place, several));
+  std::string out =
+      tr("{} cost{} {} of every step ({}){}: {}{}", who, several && !words.whole_host ? "" : "s",
+         percent(finding.share), short_seconds(finding.lost_s), since_words(finding),
+         words.only_part ? tr("mostly, ") : "", reason(words.cause, finding.place, several));
   if (!words.others_wait_in.empty()) {
     out += tr("; the others wait in {}", words.others_wait_in);
   }
@@ -329,11 +330,11 @@ std::string pattern_sentence(const model::SpeedFinding& finding, const StepPatte
 }
 
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared) {
-  const std::string who = compared == RanksCompared::none_slow ? tr("all ranks; no rank stands out: ") : "";
+  const std::string who = compared == RanksCompared::none_slow ? tr("all ranks alike: ") : "";
   return finding.cause == SlowCause::gc
-             ? tr("{}Python's garbage collection costs every step {} ({})", who, percent(finding.share),
+             ? tr("{}Python's garbage collection costs {} of every step ({})", who, percent(finding.share),
                   short_seconds(finding.lost_s))
-             : tr("{}waiting for the next batch costs every step {} ({}){}", who, percent(finding.share),
+             : tr("{}waiting for the next batch costs {} of every step ({}){}", who, percent(finding.share),
                   short_seconds(finding.lost_s), in_place(finding.place));
 }
 

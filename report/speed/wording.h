@@ -22,8 +22,8 @@ struct SlowRankWords {
 // What the comparison of the ranks gave.
 enum class RanksCompared { one_rank, none_slow, some_slow, not_compared };
 
-// "rank 3 (host b, GPU 5) costs every step 18 % (210 ms) since step 4,120 (14:03:07 UTC): it waits longer for
-// the next batch (data.py:40); the others wait in all_reduce"
+// "rank 3 (host b, GPU 5) costs 18 % of every step (210 ms) since step 4,120 (14:03:07 UTC): it waits longer
+// for the next batch (data.py:40); the others wait in all_reduce"
 std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRankWords& words);
 // "the job is 23 % slower since step 4,120 (14:03:07 UTC), 210 ms instead of 171 ms: ..."
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,

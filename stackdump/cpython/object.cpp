@@ -93,11 +93,11 @@ std::optional<CodeObject> read_code_object(RemoteMemory& memory, Addr object, co
   const auto pointer = [&](uint32_t offset) { return field<uint64_t>(bytes, offset).value_or(0); };
   const auto name = read_unicode(memory, pointer(o.code_name), o);
   const auto filename = read_unicode(memory, pointer(o.code_filename), o);
-  if (!name && !filename) {
-    return std::nullopt;  // not a code object
+  if (!name || name->empty()) {
+    return std::nullopt;  // not a code object, or no longer: an interpreter that ends frees it
   }
   CodeObject out;
-  out.name = name.value_or("?");
+  out.name = *name;
   out.filename = filename.value_or("?");
   out.first_line = field<int32_t>(bytes, o.code_firstlineno).value_or(0);
   out.line_table = read_bytes_object(memory, pointer(o.code_linetable), o, kMaxLineTable).value_or("");

@@ -109,8 +109,8 @@ class RecordedGpuRuns(xpurun_test.Case):
 
     def test_the_comparison_with_a_fast_run_begins_with_the_culprit(self):
         fast = self.unpack("nothing-slow")
-        for name, begin in (("extra-sync", "rank 1 (host vm, GPU NVIDIA H200) costs every step 24 % (5.9 ms) since"),
-                            ("garbage-storm", "rank 1 (host vm, GPU NVIDIA H200) costs every step"),
+        for name, begin in (("extra-sync", "rank 1 (host vm, GPU NVIDIA H200) costs 24 % of every step (5.9 ms) since"),
+                            ("garbage-storm", "rank 1 (host vm, GPU NVIDIA H200) costs "),
                             ("slow-link", "the job has been 150 % slower since step 250")):
             told = json.loads(self.run_xpurun("diff", "--format", "json", fast, self.unpack(name), out=False).stdout)
             self.assertIn(" a step instead of 18 ms: " + begin, told["sentence"])

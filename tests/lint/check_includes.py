@@ -42,7 +42,6 @@ SUBROOMS = {
         "control": {"collect", "http", "os"},
         "stacks": {"os", "processes", "spawn"},
         "watch": {"options", "os", "processes"},
-        "doctor": {"evidence", "machine", "options", "os", "output", "spawn", "storage"},
         "evidence": {"os", "spawn"},
         "machine": {"os", "processes", "spawn", "storage"},
         "nodes": {"options", "os", "spawn"},
@@ -290,11 +289,35 @@ def full_folders(files):
             yield f"{folder}: {count} source files, {MOST_FILES} at most; make sub-rooms"
 
 
+def rooms_in_words(text):
+    """docs/ROOMS.md: {room: the names between backquotes in its section}"""
+    sections = re.findall(r"^## `(\w+)/`(.*?)(?=^## |\Z)", text, re.M | re.S)
+    return {room: set(re.findall(r"`([\w/.]+)`", section)) for room, section in sections}
+
+
+def wrong_words(words, folders):
+    """`folders`: {room: folders with sources below it}"""
+    for room, named in words.items():
+        # A folder is named by its path in the room, or by its own name beside that of the folder above.
+        for folder in sorted(folders[room]):
+            if folder not in named and folder.rpartition("/")[2] not in named:
+                yield f"docs/ROOMS.md: {room}/{folder} is missing"
+    for room, subs in SUBROOMS.items():
+        for sub in sorted(set(subs) - {"."} - folders.get(room, set(subs))):
+            yield f"SUBROOMS: there is no {room}/{sub}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     files = list(sources(root))
+    folders = {}
+    for path, *_ in files:
+        room, *below = path.parent.parts
+        folders.setdefault(room, set()).update("/".join(below[:i]) for i in range(1, len(below) + 1))
+    folders["common"] -= {"base", "model", "wire"}  # rooms of their own
+    words = rooms_in_words((root / "docs/ROOMS.md").read_text())
     found = [*wrong_rooms(root, files), *wrong_cycles(edges_of(files)), *wrong_folder_cycles(folder_edges(files)),
-             *full_folders(files)]
+             *full_folders(files), *wrong_words(words, folders)]
     print("\n".join(found) or "includes obey the table")
     return 1 if found else 0
 

@@ -49,6 +49,17 @@ class FolderCycles(unittest.TestCase):
         self.assertEqual(self.found(files(core_x=["core/a/y"], core_a_y=[], core_a_z=["core/a/y"])), [])
 
 
+class Words(unittest.TestCase):
+    def test_each_folder_has_a_line(self):
+        words = check.rooms_in_words("## `report/`\n| `render` | `parts` |\n## `commands/`\n| `.` | |\n")
+        self.assertEqual(words, {"report": {"render", "parts"}, "commands": {"."}})
+        folders = {"report": {"render", "render/parts", "speed"}, "commands": {"cli"}}
+        found = list(check.wrong_words(words, folders))
+        self.assertEqual(found[:2],
+                         ["docs/ROOMS.md: report/speed is missing", "docs/ROOMS.md: commands/cli is missing"])
+        self.assertIn("SUBROOMS: there is no commands/burn", found)
+
+
 class SubRooms(unittest.TestCase):
     def wrong(self, source, target):
         return list(check.wrong_subroom(pathlib.PurePath(source), "preload", pathlib.PurePath(target)))

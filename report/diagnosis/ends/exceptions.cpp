@@ -1,5 +1,6 @@
 #include "report/diagnosis/ends/exceptions.h"
 
+#include "common/base/output/opening_words.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/ends/origin.h"
@@ -21,7 +22,8 @@ using model::PythonException;
 
 namespace {
 
-constexpr size_t kHeadlineColumns = 200;
+constexpr size_t kHeadlineColumns = 160;
+constexpr std::string_view kTracebackBegin = "Traceback (most recent call last):";
 constexpr size_t kMostLines = 4;    // of a traceback
 constexpr size_t kMostMembers = 4;  // of an exception group
 constexpr size_t kColumns = 100;
@@ -161,7 +163,7 @@ std::string short_headline(const ExceptionLink& link) {
     return tr("{}: port {} is in use by pid {} ({})", base::sanitize(link.type), holder.port, holder.pid,
               base::sanitize(holder.command));
   }
-  return base::elide_middle(model::headline(link), kHeadlineColumns);
+  return base::opening_words(model::headline(link), kHeadlineColumns);
 }
 
 }  // namespace
@@ -236,7 +238,7 @@ std::string exit_words(const PythonException& exception) {
     return tr("raised {}", words_of(*caught));
   }
   const ExceptionLink& call = exception.chain.front();
-  const std::string text = base::elide_middle(
+  const std::string text = base::opening_words(
       base::sanitize(base::trim(call.message.substr(0, call.message.find('\n')))), kHeadlineColumns);
   const std::string argument =
       call.message.empty() ? std::to_string(exception.code) : fmt::format("'{}'", text);
@@ -250,6 +252,12 @@ std::string exit_words(const PythonException& exception) {
 
 std::string whole_traceback_words(const std::string& page) {
   return tr("read the whole traceback in {}", page);
+}
+
+bool asks_for_traceback(std::string_view next) {
+  const std::string words = whole_traceback_words("\n");
+  const size_t page = words.find('\n');
+  return next.starts_with(words.substr(0, page)) && next.ends_with(words.substr(page + 1));
 }
 
 bool misses_worker(const PythonException& exception) {
@@ -287,6 +295,11 @@ std::string advice_on(const PythonException& exception) {
   if (misses_worker(exception) && says(exception, "Bus error")) {
     return tr("shared memory ran out: enlarge /dev/shm (docker run --shm-size), or use fewer workers");
   }
+  if (says(exception, "Expected to have finished reduction in the prior iteration")) {
+    return tr(
+        "in the step before, the rank left out parameters of the model: let each step use all of them, or "
+        "pass find_unused_parameters=True to DistributedDataParallel");
+  }
   if (std::string words = advice_on_type(link); !words.empty()) {
     return words;
   }
@@ -305,7 +318,9 @@ model::VerdictException for_verdict(const PythonException& exception) {
 void add_traceback(const PythonException& exception, std::vector<std::string>& out) {
   PythonException last = exception;
   last.chain.resize(1);
-  if (const auto origin = origin_of(exception); origin && has_place(origin->link)) {
+  const auto origin = origin_of(exception);
+  const bool elsewhere = origin && has_place(origin->link);
+  if (elsewhere) {
     last.chain.front() = origin->link;
   }
   ExceptionLink& shown = last.chain.front();
@@ -319,6 +334,10 @@ void add_traceback(const PythonException& exception, std::vector<std::string>& o
   auto lines = base::split(base::trim(text), '\n');
   if (!lines.empty()) {
     lines.pop_back();  // the exception's type alone
+  }
+  std::erase(lines, kTracebackBegin);
+  if (!elsewhere && shown.frames.size() == 1 && shown.left_out == 0) {
+    lines.clear();  // the sentence has the only place
   }
   const size_t first = lines.size() > kMostLines ? lines.size() - kMostLines : 0;
   for (size_t i = first; i < lines.size(); ++i) {

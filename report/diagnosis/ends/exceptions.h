@@ -32,6 +32,8 @@ std::string exit_words(const model::PythonException& exception);
 std::string advice_on(const model::PythonException& exception);
 // The advice where nothing better is known.
 std::string whole_traceback_words(const std::string& page);
+// Whether a next step is that, with any page.
+bool asks_for_traceback(std::string_view next);
 
 model::VerdictException for_verdict(const model::PythonException& exception);
 

@@ -126,10 +126,12 @@ void add_classes(const Scene& scene, Verdict& verdict) {
       line += tr("{}, using {:.0f} % CPU",
                  moved ? tr(", last progress {} ago", seconds_words(c.seconds)) : still, c.cpu * 100);
     }
-    // The sentence has said where these ranks wait.
-    const bool said = verdict.kind == VerdictKind::hang && key.first == RankState::waiting &&
-                      std::any_of(verdict.waiting.begin(), verdict.waiting.end(),
-                                  [&ranks = c.ranks](const model::Waiting& w) { return w.ranks == ranks; });
+    // The sentence has said where these ranks wait, or where the culprit crashed.
+    const bool waits = verdict.kind == VerdictKind::hang && key.first == RankState::waiting &&
+                       std::any_of(verdict.waiting.begin(), verdict.waiting.end(),
+                                   [&ranks = c.ranks](const model::Waiting& w) { return w.ranks == ranks; });
+    const bool said =
+        waits || (verdict.kind == VerdictKind::crash && c.first->crashed && verdict.ranks == c.ranks);
     (said ? verdict.details : verdict.evidence).push_back(std::move(line));
   }
 }

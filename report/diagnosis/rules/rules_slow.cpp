@@ -65,7 +65,7 @@ std::string headline_of(const Scene& scene, const SpeedFinding& f, const Verdict
   const std::string when = f.since_wall_ns > 0 ? fmt::format(" ({})", time_of_day(f.since_wall_ns)) : "";
   const std::string since =
       f.since < 0 ? tr(" from the first step on") : tr(" since step {}{}", grouped(f.since), when);
-  return tr("{} {} every step {} ({}){}{}", scene.names(f.ranks), pick({"costs", "cost"}, f.ranks.size()),
+  return tr("{} {} {} of every step ({}){}{}", scene.names(f.ranks), pick({"costs", "cost"}, f.ranks.size()),
             percent(f.share), short_seconds(f.lost_s), since, where);
 }
 
@@ -158,6 +158,10 @@ Verdict slow_verdict(const Scene& scene, const SpeedFinding& f, const Verdict& e
       v.host = rank.host;
       v.pid = rank.pid;
     }
+  }
+  if (f.period > 0 && !f.ranks.empty()) {
+    v.title = tr("{} {} slow in every {}th step", scene.names(f.ranks), pick({"is", "are"}, f.ranks.size()),
+                 f.period);
   }
   const std::string headline = headline_of(scene, f, v);
   say(v, headline + host_words(scene, f));

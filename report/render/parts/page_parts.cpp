@@ -245,6 +245,14 @@ void put_calls(data& page, const RunReport& report, const PageLimits& limits) {
   page.set("calls_about", report.calls_about);
 }
 
+// Without a value, or with "0.0" in all rows. "0" may be a rank.
+bool is_empty(const TextTable& table, size_t column) {
+  return std::all_of(table.rows.begin(), table.rows.end(), [&](const std::vector<std::string>& row) {
+    const std::string& text = row[column];
+    return text.empty() || (text.starts_with("0.") && text.find_first_not_of("0.") == std::string::npos);
+  });
+}
+
 }  // namespace
 
 PageData table_data(const TextTable& table) {
@@ -253,14 +261,20 @@ PageData table_data(const TextTable& table) {
   d.set("about", table.about);
   d.set("tall", table.rows.size() > 20);
   data columns{data::type::list};
-  for (const TextColumn& column : table.columns) {
-    columns.push_back(cell(tr(column.name), column.number));
+  std::vector<size_t> shown;  // the first always
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    if (i == 0 || !is_empty(table, i)) {
+      columns.push_back(cell(tr(table.columns[i].name), table.columns[i].number));
+      shown.push_back(i);
+    }
   }
   data rows{data::type::list};
   for (const std::vector<std::string>& row : table.rows) {
     data cells{data::type::list};
-    for (size_t i = 1; i < row.size(); ++i) {
-      cells.push_back(cell(row[i], table.columns[i].number));
+    for (const size_t i : shown) {
+      if (i > 0) {
+        cells.push_back(cell(row[i], table.columns[i].number));
+      }
     }
     data one;
     one.set("first", row.front());

@@ -4,6 +4,8 @@
 
 #include <kainjow/mustache.hpp>
 
+#include <algorithm>
+
 namespace xpurun::report {
 
 using kainjow::mustache::data;
@@ -17,6 +19,7 @@ void put_memory(PageData& page, const RunReport& report, const PageLimits& limit
   constexpr size_t kMostLines = 20;
   std::vector<std::string> lines = look_lines(memory);
   lines.resize(std::min(lines.size(), kMostLines));
+  std::transform(lines.begin(), lines.end(), lines.begin(), capitalized);
   put_list(page, "memory_lines", string_list(lines));
   data tables{data::type::list};
   for (const TextTable& table : memory_tables(memory, limits.rows)) {

@@ -29,6 +29,7 @@ using model::Stage;
 using model::word_of;
 
 constexpr size_t kMostFunctions = 30;  // of a capture
+constexpr double kShownS = 5e-5;       // less is "0" in a table of steps
 
 data finding_data(const model::SpeedFinding& f) {
   const bool warning = f.severity == model::SpeedSeverity::warning;
@@ -46,12 +47,11 @@ data finding_data(const model::SpeedFinding& f) {
 
 // The stages in the order of the table, "other" last, without those that take no time on any rank.
 std::vector<size_t> shown_stages(const std::vector<const model::RankSpeed*>& ranks) {
-  constexpr double kLeastS = 5e-7;
   std::vector<size_t> out;
   for (size_t s = 1; s <= model::kStepStages; ++s) {
     const size_t stage = s % model::kStepStages;
     if (std::any_of(ranks.begin(), ranks.end(),
-                    [&](const auto* r) { return r->stages.seconds[stage] >= kLeastS; })) {
+                    [&](const auto* r) { return r->stages.seconds[stage] >= kShownS; })) {
       out.push_back(stage);
     }
   }
@@ -201,6 +201,8 @@ void put_launches(PageData& page, const model::SpeedReport& speed, size_t most) 
     rows.push_back(d);
   }
   put_list(page, "speed_launches", rows);
+  page.set("launches_starve",
+           std::any_of(ranks.begin(), ranks.end(), [](const auto* r) { return r->starved; }));
   page.set("many_launches", ranks.size() > 20);
 }
 
@@ -271,11 +273,17 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
     rows.push_back(rank_data(*ranks[i], named.contains(ranks[i]->rank), stages));
   }
   put_list(page, "speed_ranks", rows);
-  page.set("speed_overlap",
-           std::any_of(ranks.begin(), ranks.end(), [](const auto* r) { return r->exposed_s >= 0; }));
-  page.set("speed_cpu_taken", std::any_of(ranks.begin(), ranks.end(), [](const auto* r) {
-             return r->throttled_s > 0 || r->stolen_s > 0;
-           }));
+  const auto any_takes = [&ranks](double model::RankSpeed::*seconds) {
+    return std::any_of(ranks.begin(), ranks.end(), [&](const auto* r) { return r->*seconds >= kShownS; });
+  };
+  page.set("speed_exposed", any_takes(&model::RankSpeed::exposed_s));
+  page.set("speed_hidden", any_takes(&model::RankSpeed::hidden_s));
+  page.set("speed_cpu", any_takes(&model::RankSpeed::cpu_s));
+  page.set("speed_no_cpu", any_takes(&model::RankSpeed::run_delay_s));
+  page.set("speed_throttled", any_takes(&model::RankSpeed::throttled_s));
+  page.set("speed_stolen", any_takes(&model::RankSpeed::stolen_s));
+  page.set("speed_hosts", std::any_of(ranks.begin(), ranks.end(),
+                                      [&](const auto* r) { return r->host != ranks.front()->host; }));
   page.set("many_speed_ranks", shown > 20);
   put_text(page, "speed_cut",
            shown < ranks.size() ? tr("{} more ranks are in report.json.", ranks.size() - shown) : "");

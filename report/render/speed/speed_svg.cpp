@@ -30,7 +30,10 @@ constexpr size_t kMostReported = 100;
 constexpr double kLabelWidth = 150;
 constexpr double kLabelHeight = 15;
 constexpr int kLabelRows = 4;
-constexpr double kHighestOfUsual = 3;  // times the median; longer steps are cut
+// Single longer steps are cut: times the median, and times what a twentieth of the steps exceeds.
+constexpr double kHighestOfUsual = 3;
+constexpr double kHighestOfMany = 1.25;
+constexpr double kMany = 0.95;
 
 class Plot {
  public:
@@ -41,7 +44,9 @@ class Plot {
       medians.push_back(bin.median_s);
       top_s_ = std::max(top_s_, bin.most_s);
     }
-    top_s_ = 1.1 * std::min(top_s_, kHighestOfUsual * median(std::move(medians)));
+    const double many = quantile(medians, kMany);
+    top_s_ =
+        1.1 * std::min(top_s_, std::max(kHighestOfMany * many, kHighestOfUsual * median(std::move(medians))));
   }
   double x(double step) const { return kLeft + step / steps_ * (kWidth - kLeft - 8); }
   double y(double seconds) const {

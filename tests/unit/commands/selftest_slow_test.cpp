@@ -20,7 +20,7 @@ model::SpeedReport slow_rank() {
                    .since = 131,
                    .lost_s = 0.02,
                    .share = 0.2,
-                   .sentence = "rank 1 costs every step 20 %"},
+                   .sentence = "rank 1 costs 20 % of every step"},
                   {.problem = model::SpeedProblem::slower, .since = 131, .sentence = "the job is slower"}};
   return out;
 }
@@ -31,7 +31,7 @@ TEST_CASE("slow jobs: what makes the job slow is the verdict") {
   const model::Verdict given = slow_verdict(slow_rank(), 60);
   CHECK(given.id == "slow_rank.input");
   CHECK(given.ranks == model::RankSet{1});
-  CHECK(given.sentence == "rank 1 costs every step 20 %");
+  CHECK(given.sentence == "rank 1 costs 20 % of every step");
   CHECK(given.evidence.size() == 2);
 }
 

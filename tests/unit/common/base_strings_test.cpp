@@ -1,3 +1,4 @@
+#include "common/base/output/opening_words.h"
 #include "common/base/output/terminal.h"
 #include "common/base/result.h"
 #include "common/base/strings.h"
@@ -63,6 +64,28 @@ TEST_CASE("eliding keeps both ends and never exceeds the width") {
     CHECK(display_width(elide_middle("ab列cdé列fghij", n)) <= n);
   }
   CHECK(elide_middle(std::string(4'000'000, 'x'), 5) == "xx…xx");  // immediately
+}
+
+TEST_CASE("a long message is cut at the end of a sentence, else of a word") {
+  const std::string ddp =
+      "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. "
+      "This "
+      "error indicates that your module has parameters that were not used in producing loss. You can enable "
+      "it, "
+      "e.g. by `find_unused_parameters=True`, and by ";
+  CHECK(opening_words(ddp, 160) ==
+        "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one");
+  CHECK(opening_words(ddp, 60) == "RuntimeError: Expected to have finished reduction in the …");
+  CHECK(opening_words("Out of memory. Tried to allocate 2 GiB. The rest is long", 50) ==
+        "Out of memory. Tried to allocate 2 GiB");
+  CHECK(opening_words("killed by signal: Killed. ", 60) == "killed by signal: Killed");
+  CHECK(opening_words("waiting...", 60) == "waiting...");
+  CHECK(opening_words("use a list, e.g. this one. Or another one", 30) == "use a list, e.g. this one");
+  CHECK(opening_words("version 1.2 of x.py has no y", 16) == "version 1.2 of …");
+  for (size_t n = 0; n < 40; ++n) {
+    CHECK(display_width(opening_words("列列 列列. B列 cdé列fghij", n)) <= n);
+    CHECK(display_width(opening_words(ddp, n)) <= n);
+  }
 }
 
 TEST_CASE("sanitizing removes terminal control sequences") {

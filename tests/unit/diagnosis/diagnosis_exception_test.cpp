@@ -51,6 +51,21 @@ TEST_CASE("the verdict is the exception at the user's own line") {
   CHECK_FALSE(model::to_json(Verdict{}).contains("exception"));
 }
 
+TEST_CASE("evidence of an exception has no traceback of one line, and no heading") {
+  Job job = failed_rank();
+  model::PythonException& raised = tell(job, 2, ExceptionKind::raised, 12.1, "KeyError", "'label'");
+  const auto of_traceback = [](const std::string& line) {
+    return line.find("Traceback") != std::string::npos || line.find("File \"") != std::string::npos;
+  };
+  Verdict v = diagnose(job.facts);
+  CHECK(std::count_if(v.evidence.begin(), v.evidence.end(), of_traceback) == 2);
+  CHECK_FALSE(has(v.evidence, "Traceback (most recent call last):"));
+  raised.chain[0].frames.erase(raised.chain[0].frames.begin());
+  v = diagnose(job.facts);
+  CHECK(v.sentence.find("at data.py:21 (in collate)") != std::string::npos);
+  CHECK(std::count_if(v.evidence.begin(), v.evidence.end(), of_traceback) == 0);
+}
+
 TEST_CASE("an allocation that fails is told with the line that holds the memory") {
   struct Row {
     const char* type;
@@ -457,7 +472,7 @@ TEST_CASE("an exception whose cleanup makes a call of its own is in the sentence
 TEST_CASE("of ranks that fail by themselves nobody says that they were ended") {
   Job job(4);
   job.died(2, exited(1), 12.4).died(0, exited(1), 12.6).died(1, exited(1), 12.7);
-  job.died(3, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
+  job.died(3, kTerm, 13, "ended by the launcher");
   job.agent_died(exited(1), 13.5).ended(exited(1));
   tell(job, 2, ExceptionKind::raised, 12.1, "KeyError", "'label'");
   for (const base::Rank r : {0, 1}) {

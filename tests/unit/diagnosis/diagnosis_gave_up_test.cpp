@@ -52,7 +52,7 @@ Job job_of_rank_0(const std::string& message, int status = exited(1), const std:
   job.all(in_sleep()).died(0, status, 20, cause);
   raises(job, 0, message, 19);
   for (const base::Rank r : {1, 2, 3}) {
-    job.died(r, kTerm, 21, "ended by the launcher (SIGTERM from pid 50)");
+    job.died(r, kTerm, 21, "ended by the launcher");
   }
   job.agent_died(exited(1), 22).ended(exited(1));
   return job;
@@ -114,7 +114,7 @@ TEST_CASE("the backend gives up first: the launcher has ended the rank before it
   Calls calls = without_rank_2();
   raises_in_call(calls, 0);
   raises_in_call(calls, 3);
-  Job job = job_of_rank_0(kGlooTimeout, kTerm, "ended by the launcher (SIGTERM from pid 50)");
+  Job job = job_of_rank_0(kGlooTimeout, kTerm, "ended by the launcher");
   raises(job, 3, kGlooTimeout, 19.01);
   const Verdict v = judged(job, calls);
   check_rank_2(v);

@@ -44,7 +44,7 @@ Job failed(int status) {
   Job job(kRanks);
   job.died(2, status, 12.4);
   for (const base::Rank r : {0, 1, 3, 4}) {
-    job.died(r, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
+    job.died(r, kTerm, 13, "ended by the launcher");
   }
   job.agent_died(exited(1), 13.5).ended(exited(1));
   return job;

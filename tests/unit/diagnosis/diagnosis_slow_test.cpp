@@ -25,7 +25,7 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
       .place = "train.py:40 (collate)",
       .lost_s = 0.054,
       .share = 0.65,
-      .sentence = "rank 1 costs every step 65 % (54 ms): it needs longer in its own code"};
+      .sentence = "rank 1 costs 65 % of every step (54 ms): it needs longer in its own code"};
   job.facts.slow = {slow};
   Verdict v = diagnose(job.facts);
   CHECK(v.id == "slow.rank");
@@ -34,7 +34,7 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
   CHECK(v.ranks == RankSet{1});
   CHECK(v.pid == Job::pid_of(1));
   CHECK(v.sentence ==
-        "slow: rank 1 costs every step 65 % (54 ms) from the first step on, in collate (train.py:40)");
+        "slow: rank 1 costs 65 % of every step (54 ms) from the first step on, in collate (train.py:40)");
   CHECK(v.where.line == 40);
   CHECK(v.slow.share == doctest::Approx(0.65));
   CHECK(v.slow.step == -1);
@@ -53,7 +53,9 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
     slow.period = 8;
     slow.sentence = "rank 1 is slow in every 8th step: 168 ms instead of 52 ms";
     job.facts.slow = {slow};
-    CHECK(diagnose(job.facts).sentence == "slow: rank 1 is slow in every 8th step: 168 ms instead of 52 ms");
+    v = diagnose(job.facts);
+    CHECK(v.sentence == "slow: rank 1 is slow in every 8th step: 168 ms instead of 52 ms");
+    CHECK(v.title.starts_with("rank 1 is slow in every 8th step"));
   }
   SUBCASE("since a step, in the function of a capture") {
     slow.since = 150;
@@ -62,7 +64,7 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
     job.facts.slow = {slow};
     v = diagnose(job.facts);
     CHECK(v.sentence ==
-          "slow: rank 1 costs every step 65 % (54 ms) since step 150 (11:06:40 UTC), in augment "
+          "slow: rank 1 costs 65 % of every step (54 ms) since step 150 (11:06:40 UTC), in augment "
           "(slow.py:6)");
     CHECK(v.slow.step == 150);
     CHECK(v.slow.since == "2026-11-18T11:06:40Z");
@@ -183,9 +185,10 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
     v = diagnose(job.facts);
     CHECK(v.id == "interrupted.signal");
     CHECK(v.kind == model::VerdictKind::interrupted);
-    CHECK(v.sentence ==
-          "interrupted: by SIGINT after 60 s; rank 1 costs every step 65 % (54 ms) from the first step on, "
-          "in collate (train.py:40)");
+    CHECK(
+        v.sentence ==
+        "interrupted: by SIGINT after 60 s; rank 1 costs 65 % of every step (54 ms) from the first step on, "
+        "in collate (train.py:40)");
     CHECK(v.ranks == RankSet{1});
     CHECK(v.signal == SIGINT);
     CHECK(v.since.empty());
@@ -221,7 +224,7 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
     CHECK(v.sentence ==
           "slow: rank 1 made 150 steps 57 % longer, from step 299 (11:06:40 UTC) to step 449 (11:06:45 UTC), "
           "in augment (slow.py:6): 1.80 s in all");
-    CHECK(v.title.starts_with("rank 1 slowed the steps 299 to 449 by 57 % in augment (slow.py:6)"));
+    CHECK(v.title == "rank 1 slowed the steps 299 to 449 by 57 % in augment (slow.py:6) from 11:06:40 UTC");
     CHECK(v.slow.step == 299);
     CHECK(v.slow.until_step == 449);
     CHECK(v.slow.until == "2026-11-18T11:06:45Z");
@@ -262,14 +265,13 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
     slow.problem = model::SpeedProblem::cause;
     slow.cause = model::SlowCause::input;
     slow.ranks = {};
-    slow.sentence =
-        "all ranks; no rank stands out: waiting for the next batch costs every step 30 % (2.3 ms)";
+    slow.sentence = "all ranks alike: waiting for the next batch costs 30 % of every step (2.3 ms)";
     job.facts.slow = {slow};
     v = diagnose(job.facts);
     CHECK(v.kind == model::VerdictKind::none);
     CHECK_MESSAGE(
         v.sentence.starts_with("all 4 ranks finished normally in 60 s; waiting for the next batch costs "
-                               "every step "),
+                               "65 % of every step ("),
         v.sentence);
     CHECK(v.slow.present());
     CHECK(v.next.text.starts_with("give the data loader more workers"));

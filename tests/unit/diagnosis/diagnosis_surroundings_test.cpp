@@ -56,7 +56,7 @@ model::MachineHistory history_of(model::MachineFact fact,
 
 Job killed() {
   Job job(2);
-  job.died(1, kKill, 12.5).died(0, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
+  job.died(1, kKill, 12.5).died(0, kTerm, 13, "ended by the launcher");
   job.agent_died(exited(1), 14).ended(exited(1));
   return job;
 }
@@ -64,7 +64,7 @@ Job killed() {
 Job aborted() {
   Job job(2);
   job.notice(1, kAbrt, 12).crash_dump();
-  job.died(1, kAbrt, 12.5).died(0, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
+  job.died(1, kAbrt, 12.5).died(0, kTerm, 13, "ended by the launcher");
   job.agent_died(exited(1), 14).ended(exited(1));
   return job;
 }

@@ -57,6 +57,43 @@ TEST_CASE("a title that would be too long loses details, then words") {
   CHECK(base::display_width(title_of(v)) <= report::kTitleColumns);
 }
 
+TEST_CASE("a title that would be too long ends with a clause, or with a sentence of a message") {
+  Verdict v{.kind = model::VerdictKind::slow, .level = model::VerdictLevel::suspected};
+  say(v,
+      "the job has been 49 % slower since step 318 (02:32:48 UTC): 41 ms instead of 28 ms per step; most of "
+      "the "
+      "additional time is in the backward pass");
+  CHECK(title_of(v) ==
+        "the job has been 49 % slower since step 318 (02:32:48 UTC): 41 ms instead of 28 ms per step");
+  Verdict raised = stuck();
+  raised.id = report::kExitException;
+  raised.kind = model::VerdictKind::exception;
+  raised.exception = {
+      .type = "RuntimeError",
+      .message = "DataLoader worker (pid 3737) is killed by signal: Killed. Its parent waits. " +
+                 std::string(100, 'x')};
+  raised.where = {.function = "main", .file = "workers.py", .line = 66};
+  CHECK(title_of(raised) ==
+        "rank 1 raised RuntimeError: DataLoader worker (pid 3737) is killed by signal: Killed "
+        "in workers.py:66 at 21:45:28 UTC");
+  raised.exception.message =
+      "Expected to have finished reduction in the prior iteration before starting a new one.";
+  CHECK(title_of(raised) ==
+        "rank 1 raised RuntimeError: Expected to have finished reduction in the prior … in main "
+        "(workers.py:66) at 21:45:28 UTC");
+}
+
+TEST_CASE("the title of a job that was ended has the place of the rank that the others waited for") {
+  Verdict v = stuck();
+  v.kind = model::VerdictKind::interrupted;
+  v.id = report::kInterrupted;
+  v.state = model::RankState::busy;
+  v.collective.id = "c";
+  v.where.target.clear();
+  v.since.clear();
+  CHECK(title_of(v) == "ended while rank 1 is busy in Images.read_image (dataload.py:13: open)");
+}
+
 TEST_CASE("titles of calls, ends and slow ranks") {
   Verdict v = stuck();
   v.id = report::kHangMismatch;
@@ -69,6 +106,13 @@ TEST_CASE("titles of calls, ends and slow ranks") {
        .op = "all_reduce",
        .where = {.function = "f", .file = "a.py", .line = 12}}};
   CHECK(title_of(v) == "rank 0 called barrier (a.py:5), ranks 1-2 all_reduce (a.py:12)");
+  v.collective.departure = model::Departure::other;
+  v.collective.departing = v.collective.calls[0];
+  v.collective.expected = v.collective.calls[1];
+  CHECK(title_of(v) == "rank 1 called barrier (a.py:5), not all_reduce (a.py:12)");
+  v.collective.expected = v.collective.calls[0];
+  v.collective.departing.where.file = std::string(100, 'x');
+  CHECK(title_of(v).find(", not") == std::string::npos);  // the same call: only the line would differ
   v.collective.departure = model::Departure::skipped;
   v.collective.departing = v.collective.calls[1];
   CHECK(title_of(v) == "rank 1 left out all_reduce (a.py:12)");
@@ -99,7 +143,7 @@ TEST_CASE("titles of calls, ends and slow ranks") {
   slow.kind = model::VerdictKind::slow;
   slow.slow = {.share = 0.68, .lost_s = 0.05};
   CHECK(title_of(slow) ==
-        "rank 1 costs every step 68 % in Images.read_image (dataload.py:13) since 21:45:28 UTC");
+        "rank 1 costs 68 % of every step in Images.read_image (dataload.py:13) since 21:45:28 UTC");
   Verdict none{.kind = model::VerdictKind::none};
   say(none, "all 4 ranks finished normally in 23 s");
   CHECK(title_of(none) == "all 4 ranks finished normally in 23 s");

@@ -27,7 +27,7 @@ inline Job failed_rank(int status = 1) {
   Job job(4);
   job.died(2, exited(status), 12.4);
   for (base::Rank r : {0, 1, 3}) {
-    job.died(r, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
+    job.died(r, kTerm, 13, "ended by the launcher");
   }
   job.agent_died(exited(1), 13.5).ended(exited(1));
   return job;

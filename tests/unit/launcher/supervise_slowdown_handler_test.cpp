@@ -171,7 +171,7 @@ namespace {
 
 model::Verdict slow_verdict(base::Rank rank) {
   model::Verdict v{.id = "slow.rank", .kind = model::VerdictKind::slow, .ranks = {rank}};
-  v.headline = fmt::format("rank {} costs every step 40 % (54 ms), in augment (train.py:6)", rank);
+  v.headline = fmt::format("rank {} costs 40 % of every step (54 ms), in augment (train.py:6)", rank);
   return v;
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("slowdown handler: what was said of a rank is confirmed with the place
   CHECK(s.journal.manifest().awaited_ranks[0].share == doctest::Approx(0.4));
   CHECK(s.journal.manifest().awaited_ranks[0].cleared_s >= 0);
   CHECK(s.lines == std::vector<std::string>{
-                       kAlarm, "confirmed: rank 1 costs every step 40 % (54 ms), in augment (train.py:6)",
+                       kAlarm, "confirmed: rank 1 costs 40 % of every step (54 ms), in augment (train.py:6)",
                        "rank 1 no longer keeps the others waiting"});
   CHECK(s.handler->slow_ranks().empty());
 }
@@ -223,7 +223,7 @@ TEST_CASE("slowdown handler: what was said of a rank by chance is taken back") {
   SUBCASE("another rank is slow") {
     s.handler->captured();
     s.handler->judged(slow_verdict(0));
-    CHECK(s.lines.back() == "not rank 1: rank 0 costs every step 40 % (54 ms), in augment (train.py:6)");
+    CHECK(s.lines.back() == "not rank 1: rank 0 costs 40 % of every step (54 ms), in augment (train.py:6)");
     CHECK(s.handler->slow_ranks() == model::RankSet{0});
   }
   SUBCASE("at the end of the job, before the capture is over") {

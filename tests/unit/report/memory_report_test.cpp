@@ -116,15 +116,15 @@ TEST_CASE("the ranks side by side, and who holds the most") {
   looks[1].steps = 4;
   const MemoryReport memory = memory_report(looks);
   const auto tables = memory_tables(memory, 10);
-  CHECK(cell(tables, "memory", 0, "held as") == "other tensors");
-  CHECK(cell(tables, "memory", 0, "median") == "2.0 MiB");
-  CHECK(cell(tables, "memory", 0, "most") == "40.0 MiB");
-  CHECK(cell(tables, "memory", 2, "held as") == "parameters");
-  CHECK(cell(tables, "memory", 2, "most") == "11.0 MiB");  // with the rest
-  CHECK(cell(tables, "holders", 0, "holder") == "list losses of main() (train.py:40)");
-  CHECK(cell(tables, "holders", 0, "ranks") == "0-2");
-  CHECK(cell(tables, "holders", 1, "allocated at") == "model.py:88 (attention)");
-  CHECK(cell(tables, "growth", 0, "a step") == "+5.0 MiB");
+  CHECK(cell(tables, "memory", 0, "Held as") == "other tensors");
+  CHECK(cell(tables, "memory", 0, "Median") == "2.0 MiB");
+  CHECK(cell(tables, "memory", 0, "Most") == "40.0 MiB");
+  CHECK(cell(tables, "memory", 2, "Held as") == "parameters");
+  CHECK(cell(tables, "memory", 2, "Most") == "11.0 MiB");  // with the rest
+  CHECK(cell(tables, "holders", 0, "Holder") == "list losses of main() (train.py:40)");
+  CHECK(cell(tables, "holders", 0, "Ranks") == "0-2");
+  CHECK(cell(tables, "holders", 1, "Allocated at") == "model.py:88 (attention)");
+  CHECK(cell(tables, "growth", 0, "A step") == "+5.0 MiB");
   REQUIRE(tables.size() == 3);
   CHECK(memory_json(memory).find("\"most_rank\": 1") != std::string::npos);
 }

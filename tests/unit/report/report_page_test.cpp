@@ -1,6 +1,9 @@
 #include "common/base/strings.h"
+#include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/vocabulary.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
+#include "report/render/parts/page_parts.h"
 #include "report/render/stack_data.h"
 #include "report/render/terminal.h"
 #include "report/run/findings.h"
@@ -8,6 +11,7 @@
 #include "tests/unit/report/sample_stacks.h"
 
 #include <doctest/doctest.h>
+#include <kainjow/mustache.hpp>
 #include <nlohmann/json.hpp>
 
 using namespace xpurun;
@@ -82,6 +86,76 @@ TEST_CASE("findings begin with the verdict and name missing parts") {
   CHECK(findings[2].id == "input.unreadable");
   CHECK(findings[3].title == "A stall at 12 s cleared by itself after 3.0 s");
   CHECK(findings[4].id == "preload.off");
+}
+
+TEST_CASE("a line that another finding has is no evidence of the verdict as well") {
+  RunReport r = sample_report();
+  r.verdict.evidence = {"rank 1, timeout: longer than 100 ms", "news"};
+  const auto findings = find_findings(r);
+  CHECK(findings[0].evidence == std::vector<std::string>{"news"});
+  CHECK(findings[1].evidence == std::vector<std::string>{"rank 1, timeout: longer than 100 ms"});
+}
+
+TEST_CASE("a table of the page has no columns without values, and a column of rank 0 is one with values") {
+  TextTable table{
+      .id = "t",
+      .title = "T",
+      .columns = {{"Shape", false}, {"Rank"}, {"Idle %"}, {"Timed %"}, {"Note", false}, {"Bus GB/s"}},
+      .rows = {{"a", "0", "0.0", "0.0", "", "0.000"}, {"b", "0", "0.0", "3.5", "", ""}}};
+  kainjow::mustache::mustache names(
+      "{{#columns}}{{text}},{{/columns}} {{#rows}}{{first}}{{#cells}}|{{text}}{{/cells}};{{/rows}}");
+  CHECK(names.render(table_data(table)) == "Shape,Rank,Timed %, a|0|0.0;b|0|3.5;");
+}
+
+TEST_CASE("the navigation has at most seven entries, and leaves out what the first screen shows") {
+  RunReport r = sample_report();
+  const auto entries = [&r] {
+    const std::string page = report_html(r);
+    const size_t begin = page.find("<nav");
+    const std::string nav = page.substr(begin, page.find("</nav>") - begin);
+    std::vector<std::string> out;
+    for (size_t at = 0; (at = nav.find("href=\"#", at)) != std::string::npos; ++at) {
+      out.push_back(nav.substr(at + 7, nav.find('"', at + 7) - at - 7));
+    }
+    return out;
+  };
+  r.source = {{.function = "f", .file = "train.py", .line = 31, .lines = {{.number = 31, .text = "f()"}}}};
+  r.tracebacks.shown = {{.title = "Rank 2", .word = "exception", .text = "KeyError"}};
+  r.picture.about = "The last 10 s";
+  r.speed = model::SpeedReport{.steps = 5};
+  CHECK(entries() == std::vector<std::string>{"source", "tracebacks", "device", "speed", "ranks", "stacks"});
+  r.verdict.waiting = {{.ranks = {0}, .what = "all_reduce"}};
+  CHECK(entries().size() == 7);
+  r.memory.push_back({.rank = 0});
+  CHECK(entries() ==
+        std::vector<std::string>{"source", "tracebacks", "device", "speed", "memory", "ranks", "stacks"});
+}
+
+TEST_CASE("the next step after an exception is on the page, unless it is the traceback that the page shows") {
+  RunReport r = sample_report();
+  r.verdict.kind = model::VerdictKind::exception;
+  r.verdict.id = kExitException;
+  r.tracebacks.shown = {{.title = "Rank 2", .word = "exception", .text = "KeyError"}};
+  r.findings[0].command.clear();
+  const auto has_next = [&r] { return report_html(r).find("<section id=\"next\"") != std::string::npos; };
+  r.findings[0].next = "use smaller batches";
+  CHECK(has_next());
+  r.findings[0].next = whole_traceback_words("xpurun-runs/a/report.html");
+  CHECK_FALSE(has_next());
+}
+
+TEST_CASE("a page says once how sure the verdict is") {
+  RunReport r = sample_report();
+  r.verdict.confidence = model::Confidence::high;
+  const auto says = [&r](const char* words) { return report_html(r).find(words) != std::string::npos; };
+  CHECK(says("Confidence: high"));
+  CHECK_FALSE(says("Only suspected"));
+  r.verdict.level = model::VerdictLevel::suspected;
+  CHECK(says("Only suspected"));
+  CHECK_FALSE(says("Confidence: high"));
+  r.verdict.kind = model::VerdictKind::slow;  // measured
+  CHECK(says("Confidence: high"));
+  CHECK_FALSE(says("Only suspected"));
 }
 
 TEST_CASE("the terminal has the content of the page, at every width") {

@@ -106,7 +106,7 @@ class StrangersTasks(page_tests.PageTests):
 
     def test_which_rank_is_slow_since_when_and_why(self):
         self.recorded("extra-sync")
-        self.assertRegex(self.text("#headline"), r"^Rank 1 costs every step \d+ % .*since \d\d:\d\d:\d\d UTC$")
+        self.assertRegex(self.text("#headline"), r"^Rank 1 costs \d+ % of every step .*since \d\d:\d\d:\d\d UTC$")
         self.assertLessEqual(len(self.text("#headline")), 120)
         self.assertRegex(self.text("#speed .finding h3"),
                          r"Rank 1 .*since step 250 .*waits 220 times a step for a value")

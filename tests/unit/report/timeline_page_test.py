@@ -64,6 +64,20 @@ class TimelinePage(page_tests.PageTests):
         self.assertGreater(self.view()["meeting"], 0)
         self.assertIn("on all ranks", self.js("document.getElementById('tl-info').textContent"))
 
+    def test_the_longest_label_has_room(self):
+        self.load()
+        self.js("""(() => { CanvasRenderingContext2D.prototype.measureText = () => ({width: 300});
+            xpurun.timeline.draw(); })()""")
+        self.assertGreaterEqual(self.view()["labels"], 300)
+
+    def test_every_range_has_an_axis_on_a_narrow_page(self):
+        self.load()
+        self.page.look(width=320)
+        for _ in range(8):
+            self.press("+")
+            self.js("xpurun.timeline.draw()")
+        self.assertEqual(self.page.errors(), [])
+
     def test_search_counts_calls(self):
         self.load()
         self.js("(q => { q.value = 'reducesc'; q.dispatchEvent(new Event('input')); })"

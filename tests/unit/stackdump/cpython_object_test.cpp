@@ -62,6 +62,18 @@ TEST_CASE("hostile strings yield nothing and allocate nothing") {
   CHECK_FALSE(read_code_object(memory, kObject, kOffsets312));
 }
 
+TEST_CASE("an object without a name is no code object, whatever its file name") {
+  FakeMemory memory;
+  constexpr Addr kText = kObject + 4096;
+  memory.add(kObject, 256);
+  memory.add(kText, 256);
+  put_string<char>(memory, kText, "train.py", true);
+  memory.put<uint64_t>(kObject + kOffsets312.code_filename, kText);
+  CHECK_FALSE(read_code_object(memory, kObject, kOffsets312));
+  memory.put<uint64_t>(kObject + kOffsets312.code_name, kText);
+  CHECK(read_code_object(memory, kObject, kOffsets312));
+}
+
 TEST_CASE("without columns, the callee is the only call on the line") {
   CHECK(sole_called_name("    time.sleep(1000)") == "time.sleep");
   CHECK(sole_called_name("    x = dist.all_reduce(t, group=g)  # f(x)") == "dist.all_reduce");

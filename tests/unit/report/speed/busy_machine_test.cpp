@@ -175,7 +175,7 @@ TEST_CASE("a spell of one rank is told with its begin and end, though the job's 
   CHECK(f.ranks == model::RankSet{2});
   CHECK_MESSAGE(std::abs(f.since - 300) < 20, f.sentence);
   CHECK_MESSAGE(std::abs(f.until - 450) < 20, f.sentence);
-  CHECK_MESSAGE(f.sentence.find(": rank 2 was slow in its own code between the stages") != std::string::npos,
+  CHECK_MESSAGE(f.sentence.find(": rank 2 was slow in the code between the stages") != std::string::npos,
                 f.sentence);
   CHECK_MESSAGE(f.sentence.find(" in all: ") != std::string::npos, f.sentence);
 }

@@ -70,6 +70,19 @@ TEST_CASE("a plot of steps without a duration is no plot") {
   CHECK(step_plot(zero).empty());
 }
 
+TEST_CASE("a plot of steps has room for a job that became five times slower, and not for one long step") {
+  model::SpeedReport speed{.steps = 151, .step_s = 0.01};
+  for (int i = 0; i < 151; ++i) {
+    const double step_s = i == 0 ? 2 : i < 90 ? 0.01 : 0.05;
+    speed.series.push_back({.first = i, .count = 1, .median_s = step_s, .most_s = step_s});
+  }
+  const std::string svg = step_plot(speed, {});
+  const std::string key = "data-most=\"";
+  const double most = std::stod(svg.substr(svg.find(key) + key.size()));
+  CHECK(most > 0.05);
+  CHECK(most < 0.1);
+}
+
 TEST_CASE("what was told while the job ran is marked at its step, and nothing outside of the plot") {
   const model::SpeedReport speed{
       .steps = 100, .step_s = 0.1, .series = {{.first = 0, .count = 100, .median_s = 0.1, .most_s = 0.2}}};
