@@ -43,6 +43,8 @@ class RankProbe {
   // Since when only a look at the stack can tell whether the rank moves; 0: other signs do.
   virtual base::MonoNs wants_look(base::MonoNs /*now*/) const { return 0; }
   virtual void looked(base::MonoNs /*now*/, const NativeLook&) {}
+  // The next look needs only the stack, not whether the rank circles.
+  virtual bool shows_by_stack() const { return false; }
   // Only looks can prove that the rank has stood still for `still_s`, and too few have been taken.
   virtual bool wants_more_looks(base::MonoNs /*now*/, double /*still_s*/) const { return false; }
   // Somebody waits for the answer: looks follow each other at once.

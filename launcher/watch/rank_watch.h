@@ -48,6 +48,7 @@ class RankWatch final : public RankProbe {
   void among_others(bool yes) override { has_peers_ = yes; }
   base::MonoNs wants_look(base::MonoNs now) const override;
   void looked(base::MonoNs now, const NativeLook& look) override;
+  bool shows_by_stack() const override { return polls_for_peers_ || (hurried_ && looked_ == 0); }
   bool wants_more_looks(base::MonoNs now, double still_s) const override;
   void hurry() override { hurried_ = true; }
   void helper_failed() override { ++failed_; }

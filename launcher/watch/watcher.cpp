@@ -251,7 +251,7 @@ void Watcher::look_at_stacks(base::MonoNs now) {
     }
   }
   if (next != 0) {
-    listener_.look(next);
+    listener_.look(next, probes_[next]->shows_by_stack() ? LookFor::stack : LookFor::circles);
   }
 }
 

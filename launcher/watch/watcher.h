@@ -42,9 +42,8 @@ class Watcher {
     std::function<model::RankSet()> proved = {};
     // The ends of steps are seen, so that somebody else looks at a silence; may be empty.
     std::function<bool()> steps_seen = {};
-    // Looks at the stack of a process, unless another look is under way; looked() gets the result. May be
-    // empty.
-    std::function<void(base::Pid)> look = {};
+    // Looks at a process, unless another look is under way; looked() gets the result. May be empty.
+    std::function<void(base::Pid, LookFor)> look = {};
     std::function<void()> rank_found;     // another rank is being watched
     std::function<void()> table_updated;  // the records of the table may have changed
     std::function<void(const std::string& warning)> warn;
