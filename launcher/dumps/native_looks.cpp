@@ -27,10 +27,10 @@ void NativeLooks::look_at(base::Pid pid, LookFor wanted) {
   }
   const auto program = stackdump_program();
   const char* mode = wanted == LookFor::stack ? "--look-at-stack" : "--look";
-  auto helper =
-      program ? HelperProcess::start({*program, "--pid", std::to_string(pid), mode, "--lines-ms", "0"},
-                                     setup_.signal_mask, setup_.stderr_fd)
-              : base::Result<HelperProcess>(base::fail(program.error()));
+  auto helper = program
+                    ? HelperProcess::start({*program, "--pid", std::to_string(pid), mode, "--lines-ms", "0"},
+                                           setup_.signal_mask, setup_.stderr_fd)
+                    : base::Result<HelperProcess>(base::fail(program.error()));
   if (!helper) {
     base::log_debug("pid {} is not looked at: {}", pid, base::to_line(helper.error()));
     return;

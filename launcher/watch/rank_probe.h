@@ -62,6 +62,8 @@ class RankProbe {
   virtual const stackdump::Position& position() const = 0;
   // The line of the user's code at that position, as a verdict names it.
   virtual const model::CodeLocation& user_place() const = 0;
+  // Runs the server of a multiprocessing.Manager.
+  virtual bool is_manager() const { return false; }
   // Memory in RAM at the last sample; 0: not known.
   virtual int64_t rss_bytes() const { return 0; }
   virtual model::RankObservation observe(base::MonoNs now) const = 0;

@@ -306,6 +306,12 @@ model::HelperLife RankWatch::helper_life() const {
   return helps_in_vain() ? model::HelperLife::still : helpers_.life();
 }
 
+bool RankWatch::is_manager() const {
+  return std::any_of(position_.lines.begin(), position_.lines.end(), [](const stackdump::CodeLine& line) {
+    return line.file.ends_with("/multiprocessing/managers.py") && line.function.ends_with("serve_forever");
+  });
+}
+
 bool RankWatch::few_looks() const {
   constexpr int kProof = 3;
   return computes_since_ > 0 && site_.looks() < kProof;

@@ -106,6 +106,7 @@ class Watcher {
   void find_spawners_and_discover(base::MonoNs now);
   void sample_ranks(base::MonoNs now);
   void look_at_stacks(base::MonoNs now);
+  void leave_managers();
   void sample_launcher(base::MonoNs now);
   void note_position(const RankProbe& probe, base::Pid pid);
   void find_stalls(base::MonoNs now);
