@@ -149,7 +149,14 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
     words = ended_workers_clause(scene, v);
   }
   if (words.empty()) {
+    words = lost_task_clause(scene, v);
+  }
+  if (words.empty()) {
     words = helper_clause(scene, v);
+  }
+  if (words.empty() && v.at_work != nullptr) {
+    words = tr(" in its {}, while its main thread runs the loop in {}", thread_words(*v.at_work),
+               main_place(*v.stacks));
   }
   if (words.empty() && v.thread != nullptr && v.stacks != nullptr) {
     words = async_clause(*v.stacks, *v.thread);
@@ -221,6 +228,46 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
     return tr("{} spun in {} for {}", pick({"has", "have"}, n), at, how_long);
   }
   return tr("{} been in {} for {}{}", pick({"has", "have"}, n), at, how_long, details);
+}
+
+// A lock of the rank or of its process, in a title.
+std::string lock_title(const Scene& scene, const RankView& v, const std::string& who) {
+  if (v.holds_its_own_lock()) {
+    return interrupted_frames(*v.thread).empty()
+               ? tr("{} waits for a lock that it holds itself", who)
+               : tr("{} waits in a signal handler for a lock that it holds itself", who);
+  }
+  if (v.thread != nullptr && v.stacks != nullptr && loop_waits(*v.thread) && v.at_work == nullptr) {
+    const auto& tasks = v.stacks->tasks;
+    return std::any_of(tasks.begin(), tasks.end(),
+                       [&](const auto& t) { return in_lock_circle(*v.stacks, t); })
+               ? tr("tasks of {} wait for each other's locks", who)
+               : std::string();
+  }
+  const auto helper = awaited_helper(scene, v);
+  const bool forked = helper && helper->stacks != nullptr && !fork_words(scene, *helper->stacks).empty();
+  return forked ? tr("a process of {} waits for a lock that was held when it was forked", who)
+                : std::string();
+}
+
+// Where the place alone says too little, what the rank waits for; else empty.
+std::string title_words(const Scene& scene, const Group& group) {
+  const RankView& v = *group.views.front();
+  if (group.views.size() > 1 || group.state != RankState::stuck) {
+    return {};
+  }
+  const std::string who = scene.names({v.rank});
+  if (v.cut_off()) {
+    return v.full_pipe == v.stacks ? tr("{} cannot write to a full pipe, and its parent waits", who)
+                                   : tr("{} waits, and its child cannot write to a full pipe", who);
+  }
+  if (lacks_task_done(v)) {
+    return tr("{} waits for a task_done() that was left out", who);
+  }
+  if (oom_of_lost_helper(scene, v) != nullptr) {
+    return tr("{} waits for a process that was killed (out of memory)", who);
+  }
+  return lock_title(scene, v, who);
 }
 
 void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
@@ -487,6 +534,7 @@ Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting) {
     v.seconds = waited;
   }
   say_culprits(scene, v, groups, waited);
+  v.title = groups.size() == 1 ? title_words(scene, groups.front()) : std::string();
   v.next = advice(scene, groups.front());
   return v;
 }
