@@ -232,10 +232,14 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
 
 // A lock of the rank or of its process, in a title.
 std::string lock_title(const Scene& scene, const RankView& v, const std::string& who) {
+  const bool in_handler =
+      v.thread != nullptr && acquires_lock(*v.thread) && !interrupted_frames(*v.thread).empty();
   if (v.holds_its_own_lock()) {
-    return interrupted_frames(*v.thread).empty()
-               ? tr("{} waits for a lock that it holds itself", who)
-               : tr("{} waits in a signal handler for a lock that it holds itself", who);
+    return in_handler ? tr("{} waits in a signal handler for a lock that it holds itself", who)
+                      : tr("{} waits for a lock that it holds itself", who);
+  }
+  if (in_handler) {
+    return tr("{} waits for a lock in a signal handler", who);
   }
   if (v.thread != nullptr && v.stacks != nullptr && loop_waits(*v.thread) && v.at_work == nullptr) {
     const auto& tasks = v.stacks->tasks;

@@ -125,9 +125,15 @@ model::CalledBy row_of_request(const model::RequestsLeft& left) {
 std::vector<std::string> last_places(const Scene& scene) {
   constexpr size_t kMost = 4;
   std::map<std::string, RankSet> places;
+  RankSet ended;
   for (const Ending& e : scene.endings) {
     const model::ProcessRecord& p = *e.process;
-    if (p.role == model::ProcessRole::rank && !p.place.empty() && after_interrupt(scene.facts.run, e)) {
+    if (p.role != model::ProcessRole::rank) {
+      continue;
+    }
+    if (!after_interrupt(scene.facts.run, e)) {
+      ended.insert(p.rank);
+    } else if (!p.place.empty()) {
       places[place(p.place)].insert(p.rank);
     }
   }
@@ -136,6 +142,9 @@ std::vector<std::string> last_places(const Scene& scene) {
     if (out.size() < kMost) {
       out.push_back(tr("last seen before the signal: {} in {}", scene.names(ranks), at));
     }
+  }
+  if (!out.empty() && !ended.empty()) {
+    out.push_back(tr("ended before the signal: {}", scene.names(ended)));
   }
   return out;
 }

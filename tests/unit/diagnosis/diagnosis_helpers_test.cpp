@@ -1,5 +1,6 @@
 // The effect of a rank's own threads and processes, and of waits for external events, on the verdict.
 #include "report/diagnosis/helpers.h"
+#include "report/diagnosis/waits/code_place.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
@@ -232,6 +233,7 @@ TEST_CASE("the occasion of a wait: a signal handler, or the end of the program")
             "waiting for a lock in on_alarm (train.py:6: lock.acquire) for 10 s, in a signal handler that "
             "has interrupted save (train.py:12)") != std::string::npos);
   CHECK(v.next.text.find("take no lock in a signal handler") == 0);
+  CHECK(v.title.find("rank 0 waits for a lock in a signal handler in on_alarm (train.py:6") == 0);
   // The signal comes again while the handler waits.
   const model::Frame check = native("PyErr_CheckSignals", "python3.11");
   job.rank(0, {native("futex_wait", "libc.so.6"), lock, check, lock, check, save});
@@ -372,4 +374,12 @@ TEST_CASE("a worker whose main thread runs the loop of a library stands where it
                   py("wait_forever", "/home/u/job.py", 10),
                   py("_worker", "/x/site-packages/distributed/threadpoolexecutor.py", 57)}});
   CHECK(place_of_helper(process).function == "wait_forever");
+}
+
+TEST_CASE("frames of libraries that Cython has named are none of the user's") {
+  const Stack stack = {
+      py("gevent._gevent_c_greenlet_primitives._greenlet_switch", "_gevent_c_greenlet_primitives.pxd", 35),
+      py("gevent._gevent_cgreenlet.Greenlet.get", "src/gevent/greenlet.py", 830),
+      py("main", "/home/u/train.py", 9)};
+  CHECK(place_of(stack).line == 9);
 }
