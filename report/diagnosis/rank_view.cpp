@@ -230,7 +230,10 @@ void classify(RankView& v, bool uses_mpi, double timeout_s) {
       v.where = place_of(*tasks.front());
     }
     v.at_work = thread_behind_loop(v);
-    v.where = v.at_work != nullptr ? place_with_target(*v.at_work) : v.where;
+    if (v.at_work != nullptr) {
+      v.where = place_with_target(*v.at_work);
+      v.wait.reset();
+    }
     if (!v.wait && lost_its_python_frames(v)) {
       v.where = {.function = v.seen->function, .file = v.seen->file, .line = v.seen->line};
     }

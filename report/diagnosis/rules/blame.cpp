@@ -100,6 +100,12 @@ std::string main_place(const model::ProcessStacks& p) {
   return place(t != nullptr ? place_of(t->frames) : model::CodeLocation{});
 }
 
+// Where the program of an event loop waits; else where the loop is run.
+std::string loop_place(const model::ProcessStacks& p) {
+  const auto tasks = last_tasks(p);
+  return tasks.empty() ? main_place(p) : place(place_of(*tasks.front()));
+}
+
 // ": its child (pid 77) cannot write to a full pipe in main (child.py:2: print), and the rank does not read"
 std::string pipe_words(const RankView& v) {
   if (v.full_program != nullptr) {
@@ -156,7 +162,7 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
   }
   if (words.empty() && v.at_work != nullptr) {
     words = tr(" in its {}, while its main thread runs the loop in {}", thread_words(*v.at_work),
-               main_place(*v.stacks));
+               loop_place(*v.stacks));
   }
   if (words.empty() && v.thread != nullptr && v.stacks != nullptr) {
     words = async_clause(*v.stacks, *v.thread);

@@ -3,7 +3,6 @@
 #include "report/diagnosis/waits/code_place.h"
 
 #include <algorithm>
-#include <span>
 #include <tuple>
 
 namespace xpurun::report {
@@ -86,8 +85,10 @@ bool blocks_loop(const ThreadStack& thread) {
 }
 
 bool serves_requests(const ThreadStack& thread) {
-  const auto called = std::span(thread.frames).first(called_frames(thread.frames));
-  return std::any_of(called.begin(), called.end(), [](const Frame& f) {
+  const auto user = std::find_if(thread.frames.begin(), thread.frames.end(), [](const Frame& f) {
+    return f.kind == model::FrameKind::python && owner_of(f.file) == CodeOwner::user;
+  });
+  return std::any_of(thread.frames.begin(), user, [](const Frame& f) {
     const std::string_view name = last_component(f.func);
     return (f.file.ends_with("/socketserver.py") && name == "serve_forever") ||
            (f.file.ends_with("/grpc/_server.py") && name == "wait_for_termination");

@@ -331,11 +331,15 @@ TEST_CASE("a main thread that runs a loop, and the thread that works for it") {
   const model::Frame user = py("parse", "/home/u/serve.py", 6, "time.sleep");
   const model::Frame main = py("<module>", "/home/u/serve.py", 20, "BaseServer.serve_forever");
   const model::Frame select = py("PollSelector.select", "/usr/lib/python3.11/selectors.py", 415);
+  const model::Frame wait = py("Condition.wait", "/usr/lib/python3.11/threading.py", 331);
+  const model::Frame grpc =
+      py("_Server.wait_for_termination", "/x/lib/python3.11/site-packages/grpc/_server.py", 1479);
   struct Case {
     Stack loop;
     model::Frame base;
   };
-  for (const auto& [loop, base] : {Case{in_event_loop(), worker}, Case{{select, serve, main}, process}}) {
+  for (const auto& [loop, base] : {Case{in_event_loop(), worker}, Case{{select, serve, main}, process},
+                                   Case{{wait, grpc, main}, worker}}) {
     Job job(1);
     job.rank(0, loop).hang_dump();
     job.seen(0).outside = OutsideWait::requests;
