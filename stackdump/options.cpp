@@ -126,9 +126,9 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
       o.barrier = true;
       continue;
     }
-    if (args[i] == "--loops" || args[i] == "--look") {
-      o.loops = true;
-      o.look |= args[i] == "--look";
+    if (args[i] == "--loops" || args[i] == "--look" || args[i] == "--look-at-stack") {
+      o.loops |= args[i] != "--look-at-stack";
+      o.look |= args[i] != "--loops";
       continue;
     }
     if (args[i] == "--no-stop") {

@@ -25,7 +25,8 @@ struct Options {
   ModuleFiles files;                      // search places for ELF files
   bool loops = false;                     // also find out whether the main thread circles
   int64_t loop_limit_ns = 1'200'000'000;  // how long a loop that sleeps is followed
-  bool look = false;     // no file: the frames of the main thread on standard output; with `loops`
+  // No file: the frames of the main thread on standard output. --look has `loops`, --look-at-stack does not.
+  bool look = false;
   bool barrier = false;  // wait for a byte on standard input before stopping
   // Instead of a dump: names of these addresses of the process, which may have ended, and the lines of its
   // /proc/PID/maps that they need.
@@ -34,7 +35,7 @@ struct Options {
 };
 
 // One of --pid, --from-snapshot and --from-core. --place needs --pid and --mapping. Every option but
-// --barrier, --locals, --look, --loops and --no-stop takes a value: "--pid N" or "--pid=N".
+// --barrier, --locals, --look, --look-at-stack, --loops and --no-stop takes a value: "--pid N" or "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 
 }  // namespace xpurun::stackdump

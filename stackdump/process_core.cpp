@@ -99,6 +99,8 @@ void ProcessDump::take_core_threads() {
     if (copy.crashed) {
       copy.cpp_exception =
           find_cpp_exception(memory_, {.lo = t.registers.sp() & ~Addr{7}, .hi = copy.stack.hi});
+      copy.cpp_exception =
+          copy.cpp_exception ? copy.cpp_exception : find_abort_message(memory_, modules_.maps());
     }
     threads_.push_back(std::move(copy));
   }

@@ -315,6 +315,7 @@ void ProcessDump::read_cpp_exception() {
   for (ThreadCopy& t : threads_) {
     if (t.crashed && t.registers) {
       t.cpp_exception = find_cpp_exception(live_, {.lo = t.registers->sp() & ~Addr{7}, .hi = t.stack.hi});
+      t.cpp_exception = t.cpp_exception ? t.cpp_exception : find_abort_message(live_, modules_.maps());
     }
   }
 }

@@ -21,15 +21,16 @@ constexpr double kDeadlineS = 5;
 
 }  // namespace
 
-void NativeLooks::look_at(base::Pid pid) {
+void NativeLooks::look_at(base::Pid pid, LookFor wanted) {
   if (helper_.pid() > 0) {
     return;
   }
   const auto program = stackdump_program();
-  auto helper =
-      program ? HelperProcess::start({*program, "--pid", std::to_string(pid), "--look", "--lines-ms", "0"},
-                                     setup_.signal_mask, setup_.stderr_fd)
-              : base::Result<HelperProcess>(base::fail(program.error()));
+  const char* mode = wanted == LookFor::stack ? "--look-at-stack" : "--look";
+  auto helper = program
+                    ? HelperProcess::start({*program, "--pid", std::to_string(pid), mode, "--lines-ms", "0"},
+                                           setup_.signal_mask, setup_.stderr_fd)
+                    : base::Result<HelperProcess>(base::fail(program.error()));
   if (!helper) {
     base::log_debug("pid {} is not looked at: {}", pid, base::to_line(helper.error()));
     return;

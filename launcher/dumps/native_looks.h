@@ -31,7 +31,7 @@ class NativeLooks {
   NativeLooks& operator=(const NativeLooks&) = delete;
 
   // Starts a look, unless one is under way.
-  void look_at(base::Pid pid);
+  void look_at(base::Pid pid, LookFor wanted);
   // Ends a look under way: a dump begins, and only one process can hold the rank. Waits until the helper has
   // let the rank go, at most for a fraction of a second.
   void give_up();

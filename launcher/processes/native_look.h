@@ -7,6 +7,9 @@
 
 namespace xpurun::launcher {
 
+// Whether the thread circles takes up to a second more.
+enum class LookFor { circles, stack };
+
 struct NativeLook {
   std::vector<model::Frame> frames;  // innermost first: pc, module and function; empty: not readable
   bool circles = false;              // see stackdump/ptrace/loop_watch.h

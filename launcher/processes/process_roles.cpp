@@ -151,9 +151,18 @@ void ProcessTable::assign_by_variables() {
       r.rank = rank->identity->rank;
     } else {
       r.role = model::ProcessRole::other;
-      r.rank = base::kNoRank;
+      r.rank = is_twin(p) ? p.identity->rank : base::kNoRank;
     }
   }
+}
+
+// Started as a rank that another process is, with the same words.
+bool ProcessTable::is_twin(const TrackedProcess& p) const {
+  if (!p.identity || p.identity->kind != *kind_ || !p.record.python) {
+    return false;
+  }
+  const auto rank = chosen_.find(p.identity->rank);
+  return rank != chosen_.end() && find(rank->second)->record.cmdline == p.record.cmdline;
 }
 
 // Finds orphans (now children of xpurun, the subreaper) with the variables of an earlier rank: helpers that

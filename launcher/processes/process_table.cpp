@@ -547,7 +547,8 @@ std::vector<model::ProcessRecord> ProcessTable::records() const {
   const auto add = [&](const TrackedProcess& p) {
     const bool matters =
         p.record.role != model::ProcessRole::other && p.record.role != model::ProcessRole::child;
-    if (matters || p.record.pid == main_) {
+    const bool twin = p.record.role == model::ProcessRole::other && p.record.rank != base::kNoRank;
+    if (matters || twin || p.record.pid == main_) {
       out.push_back(p.record);
     }
   };

@@ -33,6 +33,7 @@ struct TrackedProcess {
   bool alive = true;
   bool left_behind = false;  // by a rank that has ended: a helper of that rank, although it has the rank's
                              // variables
+  bool serves = false;       // the server of a multiprocessing.Manager
   bool spawned = false;      // a rank because its parent, a Python process, only waits for it
   bool inspected = false;    // its program and variables were read
   bool leaf = false;         // without children at the last look
@@ -105,6 +106,9 @@ class ProcessTable {
   // The preload library has reported this process as Python, possibly before the walk found the process.
   void note_python(base::Pid pid);
 
+  // By its stack, the process is the server of a multiprocessing.Manager, and so no rank.
+  void note_manager(base::Pid pid);
+
   // The process is this rank of torch's default process group, which counts if no environment names ranks:
   // a launcher inside of the program (Lightning's) makes the first process rank 0 without new variables.
   void note_member(base::Pid pid, base::Rank rank, int world_size);
@@ -158,6 +162,7 @@ class ProcessTable {
   void assign_by_parents();
   void choose_ranks();
   void find_left_behind();
+  bool is_twin(const TrackedProcess& p) const;
   // The nearest ancestor among `pids`; null if there is none.
   const TrackedProcess* nearest_above(const TrackedProcess& p,
                                       const std::unordered_set<base::Pid>& pids) const;
@@ -165,11 +170,14 @@ class ProcessTable {
   std::unordered_set<base::Pid> all_above(const std::unordered_set<base::Pid>& pids) const;
   const TrackedProcess* topmost_python() const;
   bool has_python_below(base::Pid ancestor) const;
-  // Whether this is an internal process of Python's multiprocessing (resource tracker, fork server).
+  // Whether this is an internal process of Python's multiprocessing (resource tracker, fork
+  // server, manager).
   bool is_helper(const TrackedProcess& p) const;
   // The nearest Python descendants of a process, without multiprocessing's internal processes.
   std::vector<TrackedProcess*> started_by(base::Pid pid);
   void find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>& ranks);
+  static bool runs_programs(const TrackedProcess& p);
+  TrackedProcess* topmost_runner();
   void number_spawned();
   void follow_members();
   bool descends_from(const TrackedProcess& p, base::Pid ancestor) const;

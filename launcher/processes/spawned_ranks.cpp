@@ -3,6 +3,8 @@
 #include "launcher/processes/process_table.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 namespace xpurun::launcher {
 
@@ -11,6 +13,9 @@ using base::Pid;
 // Processes forked by a fork server have the server's arguments.
 bool ProcessTable::is_helper(const TrackedProcess& p) const {
   const TrackedProcess* parent = find(p.record.ppid);
+  if (p.serves) {
+    return true;
+  }
   switch (multiprocessing_part(p.record.cmdline)) {
     case MultiprocessingPart::none:
       return false;
@@ -21,6 +26,12 @@ bool ProcessTable::is_helper(const TrackedProcess& p) const {
       break;
   }
   return true;
+}
+
+// One program for each word or file that it is given.
+bool ProcessTable::runs_programs(const TrackedProcess& p) {
+  constexpr std::array<std::string_view, 3> kNames = {"xargs", "parallel", "find"};
+  return !p.record.python && std::find(kNames.begin(), kNames.end(), p.record.comm) != kNames.end();
 }
 
 std::vector<TrackedProcess*> ProcessTable::started_by(base::Pid ancestor) {
@@ -44,7 +55,7 @@ std::vector<TrackedProcess*> ProcessTable::started_by(base::Pid ancestor) {
 }
 
 void ProcessTable::find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>& ranks) {
-  if (spawners_.count(p.record.pid) == 0) {
+  if (spawners_.count(p.record.pid) == 0 && !runs_programs(p)) {
     ranks.push_back(&p);
     return;
   }
@@ -61,6 +72,23 @@ void ProcessTable::find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>&
       find_spawned(*child, ranks);
     }
   }
+}
+
+// The topmost of these programs that starts or has started Python, below no Python; null: none.
+TrackedProcess* ProcessTable::topmost_runner() {
+  const auto started = [](const auto& entry) { return entry.second.spawned; };
+  const bool some = std::any_of(processes_.begin(), processes_.end(), started) ||
+                    std::any_of(dead_.begin(), dead_.end(), started);
+  for (auto& [pid, p] : processes_) {
+    const TrackedProcess* above = runs_programs(p) && p.alive ? find(p.record.ppid) : nullptr;
+    while (above != nullptr && !above->record.python && !runs_programs(*above)) {
+      above = find(above->record.ppid);
+    }
+    if (p.alive && runs_programs(p) && above == nullptr && (some || !started_by(pid).empty())) {
+      return &p;
+    }
+  }
+  return nullptr;
 }
 
 // Numbered in start order; dead ranks keep their numbers.
@@ -83,10 +111,14 @@ void ProcessTable::number_spawned() {
 }
 
 // For jobs without a launcher's variables: rank 0 is the topmost Python process; or, if that process only
-// waits for others, the ranks are those others; without Python, the command itself.
+// waits for others, the ranks are those others; the same of xargs and its like; without Python, the command
+// itself.
 void ProcessTable::assign_by_parents() {
   std::vector<TrackedProcess*> ranks;
-  if (const TrackedProcess* top = topmost_python()) {
+  TrackedProcess* runner = topmost_runner();
+  if (runner != nullptr) {
+    find_spawned(*runner, ranks);
+  } else if (const TrackedProcess* top = topmost_python()) {
     find_spawned(*find(top->record.pid), ranks);
   } else if (TrackedProcess* command = find(main_); command != nullptr && command->alive) {
     ranks.push_back(command);
@@ -105,7 +137,8 @@ void ProcessTable::assign_by_parents() {
   }
   for (auto& [pid, p] : processes_) {
     if (p.alive) {
-      p.record.role = spawners_.count(pid) != 0 ? model::ProcessRole::agent : model::ProcessRole::other;
+      const bool starts = spawners_.count(pid) != 0 || &p == runner;
+      p.record.role = starts ? model::ProcessRole::agent : model::ProcessRole::other;
       p.record.rank = base::kNoRank;
       p.record.local_rank = -1;
       p.record.identity = model::RankSource::none;
@@ -148,6 +181,17 @@ bool ProcessTable::add_unreaped(Pid pid) {
       .seen_s = base::ns_to_s(p.seen - started_)};
   processes_.emplace(pid, std::move(p));
   return true;
+}
+
+void ProcessTable::note_manager(base::Pid pid) {
+  TrackedProcess* p = find(pid);
+  if (p == nullptr || p->serves || kind_) {
+    return;
+  }
+  p->serves = true;
+  p->spawned = false;
+  assign_roles();
+  watch_all();
 }
 
 void ProcessTable::note_member(base::Pid pid, base::Rank rank, int world_size) {

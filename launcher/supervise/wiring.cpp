@@ -67,7 +67,7 @@ Watcher::Listener Supervisor::watch_listener() {
                 return report::proved_to_stand(measurement_.calls().all(), gone);
               },
           .steps_seen = [this] { return measurement_.steps().last_end() > 0; },
-          .look = [this](base::Pid pid) { looks_.look_at(pid); },
+          .look = [this](base::Pid pid, LookFor wanted) { looks_.look_at(pid, wanted); },
           .rank_found =
               [this] {
                 judgement_.rank_found();

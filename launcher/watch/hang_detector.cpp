@@ -274,6 +274,10 @@ void HangDetector::become_due(base::MonoNs now, int n, Stall& stall, std::vector
     return;
   }
   stall.early = false;
+  // Those of a stall that was raised early were due after a part of the timeout.
+  for (auto& [rank, member] : stall.members) {
+    member.due = member.due > 0 ? member.still_since + full_timeout_ : 0;
+  }
   events.push_back(event(StallChange::due, n, stall));
   note_judged(now, stall);
 }

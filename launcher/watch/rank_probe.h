@@ -43,6 +43,8 @@ class RankProbe {
   // Since when only a look at the stack can tell whether the rank moves; 0: other signs do.
   virtual base::MonoNs wants_look(base::MonoNs /*now*/) const { return 0; }
   virtual void looked(base::MonoNs /*now*/, const NativeLook&) {}
+  // The next look needs only the stack, not whether the rank circles.
+  virtual bool shows_by_stack() const { return false; }
   // Only looks can prove that the rank has stood still for `still_s`, and too few have been taken.
   virtual bool wants_more_looks(base::MonoNs /*now*/, double /*still_s*/) const { return false; }
   // Somebody waits for the answer: looks follow each other at once.
@@ -60,6 +62,8 @@ class RankProbe {
   virtual const stackdump::Position& position() const = 0;
   // The line of the user's code at that position, as a verdict names it.
   virtual const model::CodeLocation& user_place() const = 0;
+  // Runs the server of a multiprocessing.Manager.
+  virtual bool is_manager() const { return false; }
   // Memory in RAM at the last sample; 0: not known.
   virtual int64_t rss_bytes() const { return 0; }
   virtual model::RankObservation observe(base::MonoNs now) const = 0;

@@ -102,8 +102,10 @@ bool RankWatch::is_looked_at() const {
 }
 
 bool RankWatch::sample_without_python() {
+  const bool held = computes_since_ > 0 && is_looked_at();
   std::string now_in = proc_.text(pid_, "syscall");
-  on_cpu_ = now_in == "running";
+  // A look stops a thread that uses a CPU in any call of the kernel.
+  on_cpu_ = now_in == "running" || held || (computes_since_ > 0 && is_looked_at());
   if (on_cpu_) {
     return false;
   }
@@ -302,6 +304,12 @@ bool RankWatch::helps_in_vain() const {
 
 model::HelperLife RankWatch::helper_life() const {
   return helps_in_vain() ? model::HelperLife::still : helpers_.life();
+}
+
+bool RankWatch::is_manager() const {
+  return std::any_of(position_.lines.begin(), position_.lines.end(), [](const stackdump::CodeLine& line) {
+    return line.file.ends_with("/multiprocessing/managers.py") && line.function.ends_with("serve_forever");
+  });
 }
 
 bool RankWatch::few_looks() const {

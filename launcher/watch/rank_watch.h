@@ -48,6 +48,7 @@ class RankWatch final : public RankProbe {
   void among_others(bool yes) override { has_peers_ = yes; }
   base::MonoNs wants_look(base::MonoNs now) const override;
   void looked(base::MonoNs now, const NativeLook& look) override;
+  bool shows_by_stack() const override { return polls_for_peers_ || (hurried_ && looked_ == 0); }
   bool wants_more_looks(base::MonoNs now, double still_s) const override;
   void hurry() override { hurried_ = true; }
   void helper_failed() override { ++failed_; }
@@ -62,6 +63,7 @@ class RankWatch final : public RankProbe {
   StillSigns signs() const override;
   const stackdump::Position& position() const override { return position_; }
   const model::CodeLocation& user_place() const override { return user_place_; }
+  bool is_manager() const override;
   int64_t rss_bytes() const override { return rss_bytes_; }
   model::RankObservation observe(base::MonoNs now) const override;
 

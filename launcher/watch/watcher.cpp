@@ -222,21 +222,36 @@ void Watcher::sample_ranks(base::MonoNs now) {
   const bool some_still = after_s > 0 && std::any_of(probes_.begin(), probes_.end(), [&](const auto& entry) {
                             return entry.second->still_s(now) >= after_s;
                           });
+  size_t managers = 0;
   for (auto& [pid, probe] : probes_) {
     probe->watch_place(some_still);
     probe->among_others(probes_.size() > 1);
     probe->sample(now, [&, below = pid] { return parts_.table.descendants_of(below); });
     note_position(*probe, pid);
+    managers += probe->is_manager() ? 1 : 0;
     if (TrackedProcess* p = parts_.table.find(pid)) {
       p->record.rss_bytes = probe->rss_bytes();
       note_progress(p->record, since_start_s(probe->last_progress()));
     }
+  }
+  if (managers > 0) {
+    leave_managers();
   }
   sample_launcher(now);
   find_stalls(now);
   if (!looking_ && !ranks_are_held_()) {  // a stall may have begun a dump
     look_at_stacks(now);
   }
+}
+
+// The other ranks get their numbers.
+void Watcher::leave_managers() {
+  for (const auto& [pid, probe] : probes_) {
+    if (probe->is_manager()) {
+      parts_.table.note_manager(pid);
+    }
+  }
+  process_known();
 }
 
 // One look at a time; who has waited longest comes first.
@@ -251,7 +266,7 @@ void Watcher::look_at_stacks(base::MonoNs now) {
     }
   }
   if (next != 0) {
-    listener_.look(next);
+    listener_.look(next, probes_[next]->shows_by_stack() ? LookFor::stack : LookFor::circles);
   }
 }
 

@@ -42,9 +42,8 @@ class Watcher {
     std::function<model::RankSet()> proved = {};
     // The ends of steps are seen, so that somebody else looks at a silence; may be empty.
     std::function<bool()> steps_seen = {};
-    // Looks at the stack of a process, unless another look is under way; looked() gets the result. May be
-    // empty.
-    std::function<void(base::Pid)> look = {};
+    // Looks at a process, unless another look is under way; looked() gets the result. May be empty.
+    std::function<void(base::Pid, LookFor)> look = {};
     std::function<void()> rank_found;     // another rank is being watched
     std::function<void()> table_updated;  // the records of the table may have changed
     std::function<void(const std::string& warning)> warn;
@@ -107,6 +106,7 @@ class Watcher {
   void find_spawners_and_discover(base::MonoNs now);
   void sample_ranks(base::MonoNs now);
   void look_at_stacks(base::MonoNs now);
+  void leave_managers();
   void sample_launcher(base::MonoNs now);
   void note_position(const RankProbe& probe, base::Pid pid);
   void find_stalls(base::MonoNs now);

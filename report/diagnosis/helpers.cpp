@@ -94,7 +94,7 @@ const model::HelperDeath* dead_helper(const Scene& scene, const RankView& v) {
 model::CodeLocation place_as_seen(const model::ProcessStacks* stacks, const HelperObservation& h) {
   const model::ThreadStack* main = stacks != nullptr ? stacks->main_thread() : nullptr;
   if (main != nullptr && !main->frames.empty()) {
-    return place_of_helper(*main);
+    return place_of_helper(*stacks);
   }
   if (serves_multiprocessing(h.file) || h.function.empty() ||
       find_wait_at(h.function, h.file, {.idle = true})) {
@@ -103,18 +103,29 @@ model::CodeLocation place_as_seen(const model::ProcessStacks* stacks, const Help
   return {.function = h.function, .file = h.file, .line = h.line};
 }
 
+// Waits for a lock that another process of the rank may hold, in a library that knows no holders.
+bool takes_lock(const model::CodeLocation& where) {
+  return where.callee.ends_with(".acquire") || where.callee.ends_with(".__enter__");
+}
+
 // Without any observation of the helpers, their stacks give a position but no duration.
 std::optional<HelperPlace> helper_by_stacks(const Scene& scene, const RankView& v) {
+  std::optional<HelperPlace> at_lock;
   for (const model::ProcessStacks& s : scene.facts.stacks) {
     const bool helper = s.role == model::ProcessRole::worker || s.role == model::ProcessRole::child;
     if (!helper || s.rank != v.rank || s.main_thread() == nullptr || s.main_thread()->frames.empty()) {
       continue;
     }
-    if (auto where = place_as_seen(&s, {}); !where.function.empty()) {
-      return HelperPlace{.pid = s.pid, .where = std::move(where), .stacks = &s};
+    auto where = place_as_seen(&s, {});
+    const bool lock = takes_lock(where);
+    if (!where.function.empty() && (!lock || !at_lock)) {
+      at_lock = HelperPlace{.pid = s.pid, .where = std::move(where), .stacks = &s};
+      if (!lock) {
+        return at_lock;
+      }
     }
   }
-  return std::nullopt;
+  return at_lock;
 }
 
 // The job would be ended for a confirmed hang, and --busy-timeouts is off.
@@ -131,15 +142,20 @@ bool needs_busy_timeouts(const model::RunManifest& run) {
 
 }  // namespace
 
-model::CodeLocation place_of_helper(const model::ThreadStack& main) {
+model::CodeLocation place_of_helper(const model::ProcessStacks& process) {
+  const model::ThreadStack& main = *process.main_thread();
   const std::vector<model::Frame> work = frames_of_work(main.frames);
   model::CodeLocation place = place_with_target(main);
   const auto wait = find_wait(main.frames, {.idle = true});
   // Workers of a pool take turns at the lock of their queue.
   const bool turns = !acquires_lock(main) || user_frames(work) == 0;
   const bool idle = wait && turns && waits_for_work(work, *wait, place.callee);
-  return idle || serves_multiprocessing(work) || idles_in_ray(work) ? model::CodeLocation()
-                                                                    : std::move(place);
+  if (idle || serves_multiprocessing(work) || idles_in_ray(work)) {
+    return {};
+  }
+  const bool in_loop = loop_waits(main) || serves_requests(main) || owner_of(place.file) != CodeOwner::user;
+  const model::ThreadStack* other = in_loop ? thread_in_user_code(process) : nullptr;
+  return other != nullptr ? place_with_target(*other) : std::move(place);
 }
 
 namespace {
@@ -175,7 +191,7 @@ bool serves(const RankView& v) {
     return !task.frames.empty() && task.frames.front().func.ends_with("acquire");
   };
   return idles(v) && v.seen->outside == OutsideWait::requests && v.stacks != nullptr &&
-         std::none_of(v.stacks->tasks.begin(), v.stacks->tasks.end(), acquires);
+         v.at_work == nullptr && std::none_of(v.stacks->tasks.begin(), v.stacks->tasks.end(), acquires);
 }
 
 bool only_serves(const Scene& scene, const model::RankSet& ranks) {
@@ -274,7 +290,17 @@ const ThreadStack* likely_setter(const RankView& v) {
   return it == all.end() ? nullptr : &*it;
 }
 
+bool lacks_task_done(const RankView& v) {
+  return v.state == RankState::stuck && v.stacks != nullptr && v.thread != nullptr &&
+         lacks_task_done(*v.stacks, *v.thread);
+}
+
 std::string thread_clause(const RankView& v) {
+  if (lacks_task_done(v)) {
+    return tr(
+        "; the threads that take from it wait for its next item: task_done() was called less often than "
+        "put()");
+  }
   if (waits_for_own_pool(v)) {
     const auto pool = pool_of_waiters(*v.stacks);
     const std::string at = place(place_of(pool.front()->frames));
@@ -413,13 +439,19 @@ std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v)
     return std::nullopt;
   }
   const bool local = v.waits_locally();
+  std::optional<HelperPlace> at_lock;
   for (const HelperObservation& h : v.seen->helpers) {
     if ((!local && !h.awaited) || waits_for_another(v.seen->helpers, h)) {
       continue;
     }
     const model::ProcessStacks* stacks = stacks_of(scene, v, h.pid);
     if (auto where = place_as_seen(stacks, h); !where.function.empty()) {
-      return HelperPlace{.pid = h.pid, .where = std::move(where), .still_s = h.still_s, .stacks = stacks};
+      const bool lock = takes_lock(where);
+      HelperPlace here{.pid = h.pid, .where = std::move(where), .still_s = h.still_s, .stacks = stacks};
+      if (!lock) {
+        return here;
+      }
+      at_lock = at_lock ? std::move(at_lock) : std::move(here);
     }
     if (h.awaited && !h.python && !h.name.empty()) {
       return HelperPlace{.pid = h.pid,
@@ -432,7 +464,7 @@ std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v)
     }
   }
   // Only a few processes are observed.
-  return local ? helper_by_stacks(scene, v) : std::nullopt;
+  return at_lock || !local ? std::move(at_lock) : helper_by_stacks(scene, v);
 }
 
 std::string helper_clause(const Scene& scene, const RankView& v) {
@@ -466,9 +498,10 @@ std::string helper_clause(const Scene& scene, const RankView& v) {
 namespace {
 
 // The ranks that wait for this rank have been still for the timeout; the rank itself was seen to work since
-// then. Where somebody cannot wait for the timeout, less is enough.
+// then. Where somebody cannot wait for the timeout, less is enough. A lock of its own never comes free.
 bool moved_lately(const Scene& scene, const RankView& v) {
-  const bool by_stillness = v.state == RankState::stuck || v.state == RankState::uninterruptible;
+  const bool by_stillness =
+      (v.state == RankState::stuck && !v.holds_its_own_lock()) || v.state == RankState::uninterruptible;
   return by_stillness && scene.facts.dump &&
          scene.facts.dump->hang_timeout_s >= scene.facts.run.hang_timeout_s && v.still_share < 1;
 }

@@ -21,9 +21,10 @@ struct HelperPlace {
 };
 std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v);
 
-// Where a process of a rank works, by its main thread. Empty for one that waits for work, as the processes of
-// multiprocessing itself do: the rank does not wait for such a helper.
-model::CodeLocation place_of_helper(const model::ThreadStack& main);
+// Where a process of a rank works: its main thread, or another one where that runs a library's loop. Empty
+// for one that waits for work, as the processes of multiprocessing itself do: the rank does not wait for such
+// a helper.
+model::CodeLocation place_of_helper(const model::ProcessStacks& process);
 
 // A still rank whose event loop waits for requests, as that of a server does.
 bool serves(const RankView& v);
@@ -61,6 +62,8 @@ bool nobody_is_left(const RankView& v);
 std::string nobody_clause(const RankView& v);
 // The thread that knows what the rank waits for, and that works on something else; null: none, or not known.
 const model::ThreadStack* likely_setter(const RankView& v);
+// All items of the queue that the rank waits for have been taken, and not all are done.
+bool lacks_task_done(const RankView& v);
 // The positions of the other threads that run code of the user's, where the main thread waits for a lock,
 // queue or thread: "; its thread 105 (sync) waits for a lock in sync (train.py:62)". Empty if there are none.
 std::string thread_clause(const RankView& v);

@@ -4,6 +4,7 @@
 #include "common/base/tr.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/thread_waits.h"
 
 #include <fmt/format.h>
 
@@ -68,6 +69,12 @@ bool takes_from_processes(const RankView& v) {
          std::any_of(v.thread->frames.begin(), v.thread->frames.end(), takes);
 }
 
+// In a call of a pool of multiprocessing, or as one of its processes.
+bool in_pool(const std::vector<model::Frame>& frames, size_t innermost) {
+  return std::any_of(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(innermost),
+                     [](const model::Frame& f) { return f.file.ends_with("/multiprocessing/pool.py"); });
+}
+
 std::string end_of(const Scene& scene, const ProcessRecord& p) {
   const auto ending = std::find_if(scene.endings.begin(), scene.endings.end(),
                                    [&p](const Ending& e) { return e.process == &p; });
@@ -95,6 +102,30 @@ std::string ended_workers_clause(const Scene& scene, const RankView& v) {
                            : tr("; all {} processes that it had started have ended: {}", ended.size(), list);
 }
 
+std::string lost_task_clause(const Scene& scene, const RankView& v) {
+  if (v.state != RankState::stuck || !v.waits_locally() || v.stacks == nullptr || v.thread == nullptr ||
+      !in_pool(v.thread->frames, called_frames(v.thread->frames)) || lost_helper(scene, v) ||
+      thread_in_user_code(*v.stacks) != nullptr) {
+    return {};
+  }
+  size_t idle = 0;
+  for (const model::ProcessStacks& s : scene.facts.stacks) {
+    const ThreadStack* main = s.main_thread();
+    const bool of_pool = s.role == model::ProcessRole::worker && s.rank == v.rank &&
+                         (s.host.empty() || s.host == v.host) && main != nullptr &&
+                         in_pool(main->frames, main->frames.size());
+    if (of_pool && !place_of_helper(s).empty()) {
+      return {};
+    }
+    idle += of_pool ? 1 : 0;
+  }
+  return idle == 0 ? std::string()
+         : idle == 1
+             ? tr("; the only process of its pool waits for a task, and has not the one that is missing")
+             : tr("; all {} processes of its pool wait for a task, and none has the one that is missing",
+                  idle);
+}
+
 model::NextStep own_wait_advice(const Scene& scene, const RankView& v) {
   if (const ThreadStack* t = fifo_opener(scene, v)) {
     const std::string path = base::sanitize(t->target);
@@ -117,6 +148,17 @@ model::NextStep own_wait_advice(const Scene& scene, const RankView& v) {
   if (!ended_workers_clause(scene, v).empty()) {
     return {.text = tr("let each process put a mark at its end, or wait with a timeout and see whether the "
                        "processes live; read why the last one ended")};
+  }
+  if (!lost_task_clause(scene, v).empty()) {
+    return {
+        .text = tr("find out which process of the pool has ended with the task, or why its result was not "
+                   "sent; concurrent.futures raises then"),
+        .command = "dmesg | grep -i 'killed process'"};
+  }
+  if (lacks_task_done(v)) {
+    return {.text =
+                tr("call task_done() for each item that get() has returned, also before `continue` and in "
+                   "`finally`")};
   }
   const auto helper = awaited_helper(scene, v);
   if (helper && helper->reads_input) {

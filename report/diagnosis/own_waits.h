@@ -17,6 +17,10 @@ std::string fifo_clause(const Scene& scene, const RankView& v);
 // put something there. Empty otherwise.
 std::string ended_workers_clause(const Scene& scene, const RankView& v);
 
+// "; its 2 processes of the pool wait for a task: none has the one that is missing". Of a rank that waits for
+// a pool of multiprocessing; else empty.
+std::string lost_task_clause(const Scene& scene, const RankView& v);
+
 // What to do about these, and about a prompt. Empty: none of these.
 model::NextStep own_wait_advice(const Scene& scene, const RankView& v);
 

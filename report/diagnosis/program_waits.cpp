@@ -111,6 +111,21 @@ std::string full_pipe_clause(const Scene& scene, const RankView& v) {
 
 namespace {
 
+bool is_address(const model::PolledFile& file) {
+  return !file.path.starts_with('/');
+}
+
+// A lock file by its name.
+bool names_a_lock(const model::PolledFile& file) {
+  return base::base_name(file.path).find("lock") != std::string_view::npos;
+}
+
+// Whether the loop may go on because of the file. Work asks for files that exist, too.
+bool may_keep(const model::PolledFile& file) {
+  return is_address(file) || file.missing || file.taken || !file.lock.empty() || !file.pids.empty() ||
+         names_a_lock(file);
+}
+
 // What keeps the loop going, if one is known: a file that is missing or in the way.
 const model::PolledFile* polled_file(const RankView& v) {
   if (v.thread == nullptr || (v.state != RankState::stuck && v.state != RankState::busy)) {
@@ -119,13 +134,11 @@ const model::PolledFile* polled_file(const RankView& v) {
   const auto& all = v.thread->polls;
   const auto in_vain =
       std::find_if(all.begin(), all.end(), [](const model::PolledFile& f) { return f.missing || f.taken; });
-  return in_vain != all.end()                        ? &*in_vain
-         : all.empty() || v.state == RankState::busy ? nullptr
-                                                     : &all.front();
-}
-
-bool is_address(const model::PolledFile& file) {
-  return !file.path.starts_with('/');
+  if (in_vain != all.end() || v.state == RankState::busy) {
+    return in_vain != all.end() ? &*in_vain : nullptr;
+  }
+  const auto kept = std::find_if(all.begin(), all.end(), may_keep);
+  return kept == all.end() ? nullptr : &*kept;
 }
 
 // ", which exists since before the job began; no process of its host has it open".
@@ -206,8 +219,7 @@ model::NextStep poll_advice(const RankView& v) {
   if (file->missing) {
     return {.text = tr("find out who should make {}, or give the loop a time limit", name)};
   }
-  const bool left =
-      (file->taken || name.find("lock") != std::string::npos) && file->pids.empty() && file->lock.empty();
+  const bool left = (file->taken || names_a_lock(*file)) && file->pids.empty() && file->lock.empty();
   return left ? model::
                     NextStep{.text = tr(
                                  "remove {} if a program that has ended left it there; a lock of flock() or "

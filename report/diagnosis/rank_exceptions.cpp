@@ -82,14 +82,19 @@ const ExceptionLink* handled_by(const RankView& v) {
   return v.thread != nullptr && !v.thread->handling.empty() ? &v.thread->handling : nullptr;
 }
 
+bool is_one_of(const ExceptionLink& link, const auto& types) {
+  return std::find(types.begin(), types.end(), link.type) != types.end();
+}
+
+// A library asks itself whether something is there.
+bool is_of_library(const ExceptionLink& link) {
+  return is_one_of(link, kOrdinaryInLibraries) && !link.frames.empty() &&
+         std::none_of(link.frames.begin(), link.frames.end(),
+                      [](const auto& f) { return owner_of(f.file) == CodeOwner::user; });
+}
+
 bool is_ordinary(const ExceptionLink& link) {
-  const bool in_library =
-      !link.frames.empty() && std::none_of(link.frames.begin(), link.frames.end(),
-                                           [](const auto& f) { return owner_of(f.file) == CodeOwner::user; });
-  const auto is_one_of = [&](const auto& types) {
-    return std::find(types.begin(), types.end(), link.type) != types.end();
-  };
-  return is_one_of(kOrdinary) || (in_library && is_one_of(kOrdinaryInLibraries));
+  return is_one_of(link, kOrdinary) || is_of_library(link);
 }
 
 std::string handled_clause(const RankView& v) {
@@ -182,7 +187,7 @@ void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<
     const ExceptionLink* handled = handled_by(v);
     const bool in_sentence =
         handled != nullptr && verdict.sentence.find(words_of(*handled)) != std::string::npos;
-    if (handled == nullptr || in_sentence || !verdict.ranks.contains(v.rank)) {
+    if (handled == nullptr || is_of_library(*handled) || in_sentence || !verdict.ranks.contains(v.rank)) {
       continue;
     }
     out.push_back(tr("rank {} is handling {}", v.rank, words_of(*handled)));

@@ -180,6 +180,15 @@ bool calls_nothing(const std::vector<const model::RankCollectives*>& recorded, c
   return newest_s && v.seen != nullptr && v.seen->still_s > 0 && *newest_s >= kMovedShare * v.seen->still_s;
 }
 
+// The main thread only runs a loop, and hands out the work.
+const ThreadStack* thread_behind_loop(const RankView& v) {
+  const bool moves = v.seen != nullptr && v.seen->helper_life != model::HelperLife::still;
+  return v.thread->main && !moves && pool_of_waiters(*v.stacks).empty() &&
+                 (loop_waits(*v.thread) || serves_requests(*v.thread))
+             ? thread_at_work(*v.stacks)
+             : nullptr;
+}
+
 void classify(RankView& v, bool uses_mpi, double timeout_s) {
   v.still_share = still_share(v, timeout_s);
   v.moved = v.still_share < kMovedShare && (v.seen->has_python || uses_mpi);
@@ -219,6 +228,11 @@ void classify(RankView& v, bool uses_mpi, double timeout_s) {
     const auto tasks = loop_waits(*v.thread) ? last_tasks(*v.stacks) : std::vector<const model::AsyncTask*>();
     if (!tasks.empty()) {
       v.where = place_of(*tasks.front());
+    }
+    v.at_work = thread_behind_loop(v);
+    if (v.at_work != nullptr) {
+      v.where = place_with_target(*v.at_work);
+      v.wait.reset();
     }
     if (!v.wait && lost_its_python_frames(v)) {
       v.where = {.function = v.seen->function, .file = v.seen->file, .line = v.seen->line};
@@ -368,7 +382,9 @@ void find_full_pipe(RankView& v, const Facts& facts) {
       v.pipe_reader = &p;
       // A queue of multiprocessing writes in a thread of its own.
       const ThreadStack* main = v.stacks->main_thread();
-      v.where = main != nullptr && writes_to_full_pipe(*main) ? v.where : place_of(p.main_thread()->frames);
+      // A child of `python -c` has no file.
+      const bool own = main != nullptr && writes_to_full_pipe(*main) && v.where.file != "<string>";
+      v.where = own ? v.where : place_of(p.main_thread()->frames);
       return;
     }
   }

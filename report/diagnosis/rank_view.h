@@ -30,6 +30,8 @@ struct RankView {
   std::string silent_reason;   // why there are no stacks
   const model::ProcessStacks* stacks = nullptr;
   const model::ThreadStack* thread = nullptr;  // the thread that decided the state
+  const model::ThreadStack* at_work =
+      nullptr;  // where the main thread only runs a loop: the thread of `where`
   const model::RankObservation* seen = nullptr;
   const model::ProcessRecord* record = nullptr;
 

@@ -1,6 +1,8 @@
 #include "stackdump/native/cpp_exception.h"
 
+#include "common/base/strings.h"
 #include "common/model/secrets/redact.h"
+#include "stackdump/native/dynamic_symbol.h"
 #include "stackdump/native/symbolizer.h"
 
 #include <algorithm>
@@ -248,6 +250,28 @@ std::optional<CppException> find_cpp_exception(RemoteMemory& memory, AddrRange s
         }
       }
     }
+  }
+  return std::nullopt;
+}
+
+std::optional<CppException> find_abort_message(RemoteMemory& memory, const ProcMaps& maps) {
+  constexpr Addr kTextAfter = 4;  // the size of the text comes first
+  constexpr std::string_view kAssertion = "Assertion `";
+  for (const Mapping& m : maps.all()) {
+    const std::string_view name = base::base_name(m.path);
+    if (m.offset != 0 || !(name.starts_with("libc.so") || name.starts_with("libc-2"))) {
+      continue;
+    }
+    const auto symbol = find_dynamic_symbol(memory, m.lo, "__abort_msg");
+    const Addr text = symbol ? memory.value<Addr>(symbol->address).value_or(0) : 0;
+    std::string message = text == 0 ? "" : memory.c_string(text + kTextAfter, kMaxText).value_or("");
+    message.erase(std::min(message.find('\n'), message.size()));
+    if (const size_t at = message.find(kAssertion); at != std::string::npos) {
+      message.erase(0, at);  // program, file, line and function are in the stack
+    }
+    return message.empty() || !is_text(message)
+               ? std::nullopt
+               : std::optional(CppException{.type = model::redact_text(message), .message = {}});
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 // runtime works too.
 #pragma once
 
+#include "stackdump/memory/proc_maps.h"
 #include "stackdump/memory/remote_memory.h"
 
 #include <optional>
@@ -19,5 +20,9 @@ struct CppException {
 // `stack` is the used part of the thread's stack, from its stack pointer on. Finds the innermost exception
 // whose header the stack points to, but not exceptions that a catch block has finished.
 std::optional<CppException> find_cpp_exception(RemoteMemory& memory, AddrRange stack);
+
+// What the C library has printed before it called abort(), as the type: "Assertion `ok' failed", "free():
+// invalid pointer". glibc keeps the text for debuggers.
+std::optional<CppException> find_abort_message(RemoteMemory& memory, const ProcMaps& maps);
 
 }  // namespace xpurun::stackdump

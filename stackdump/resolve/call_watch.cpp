@@ -266,7 +266,7 @@ void look_at(base::Pid pid, model::PolledFile& file) {
       ::stat((proc.path(pid, "root") + file.path).c_str(), &about) == 0) {
     file.made_s = about.st_mtim.tv_sec;
   }
-  if (file.lock.empty()) {
+  if (file.lock.empty() && !S_ISDIR(about.st_mode)) {
     file.pids = base::with_open(proc, {file.path});
   }
 }

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace xpurun::stackdump {
 
 namespace {
@@ -19,6 +21,44 @@ namespace {
 constexpr size_t kMaxPositionPages = 1024;  // 4 MiB per read
 constexpr size_t kMaxPositionThreads = 4096;
 constexpr uint64_t kChunkPrefetch = uint64_t{64} << 10;
+
+// How many of the innermost frames are repeated further out, at the same instructions: a signal whose handler
+// waits comes again, and the handler interrupts itself. A function that calls itself stands elsewhere in its
+// innermost call.
+size_t repeated_frames(const std::vector<RawFrame>& frames) {
+  constexpr size_t kLongestHandler = 8;
+  const auto same = [&](size_t a, size_t b) {
+    return frames[a].code == frames[b].code && frames[a].instruction == frames[b].instruction;
+  };
+  for (size_t period = 1; period <= std::min(kLongestHandler, frames.size() / 2); ++period) {
+    size_t length = 0;
+    while (length + period < frames.size() && same(length, length + period)) {
+      ++length;
+    }
+    if (length >= period) {
+      return length - length % period;
+    }
+  }
+  return 0;
+}
+
+PyThread without_repetition(PyThread thread) {
+  std::vector<RawFrame> all;
+  for (const FrameGroup& group : thread.groups) {
+    all.insert(all.end(), group.frames.begin(), group.frames.end());
+  }
+  size_t left = repeated_frames(all);
+  while (left > 0) {
+    std::vector<RawFrame>& frames = thread.groups.front().frames;
+    const size_t taken = std::min(left, frames.size());
+    frames.erase(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(taken));
+    left -= taken;
+    if (frames.empty()) {
+      thread.groups.erase(thread.groups.begin());
+    }
+  }
+  return thread;
+}
 
 }  // namespace
 
@@ -200,7 +240,7 @@ base::Result<Position> PositionReader::read(const std::function<bool(std::string
                                             Lines lines) {
   State& s = *state_;
   XPURUN_TRY_ASSIGN(const PyThread t, s.read_main());
-  Position out = s.fingerprints_of(t);
+  Position out = s.fingerprints_of(without_repetition(t));
   if (out.has_python && out.fingerprint == s.last.fingerprint && lines == s.last_lines) {
     return s.last;
   }

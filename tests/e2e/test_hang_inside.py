@@ -137,6 +137,20 @@ saver.start()
 saver.join()
 """
 
+REPEATED = """
+import signal, threading, time
+lock = threading.Lock()
+def show(number, frame):
+    with lock:
+        print("shown")
+def update():
+    with lock:
+        time.sleep(60)
+signal.signal(signal.SIGALRM, show)
+signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)
+update()
+"""
+
 
 class HangInside(xpurun_test.Case):
     def hang(self, script):
@@ -180,6 +194,13 @@ class HangInside(xpurun_test.Case):
         verdict, detail = self.hang(OWN)
         self.assertRegex(verdict["sentence"], r"for a lock in get .*: it waits for a lock that it holds itself", detail)
         self.assertIn("RLock", verdict["next_text"], detail)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "the holder is known from CPython 3.11 on")
+    def test_a_signal_that_comes_again_while_its_handler_waits(self):
+        verdict, detail = self.hang(REPEATED)
+        self.assertRegex(verdict["sentence"], r"for a lock in show .*, in a signal handler that has interrupted "
+                                              r"update .*: it waits for a lock that it holds itself", detail)
+        self.assertIn("take no lock in a signal handler", verdict["next_text"], detail)
 
     def test_a_prompt_and_a_program_that_read_the_standard_input(self):
         """What nobody answers may rightly wait for a person, so these are stalls at most."""

@@ -1,10 +1,13 @@
 """What is known is said when it is known: early, at once, and at the end of a job that was slow."""
 
+import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
 import unittest
+from pathlib import Path
 
 import xpurun_test
 from lane import long
@@ -150,6 +153,32 @@ class EachMoment(MomentCase):
 class EachMomentOfMpi(MpiCase, MomentCase):
     def test_mpirun(self):
         self.check(1, r"image \(mpi_faults\.c:", *self.programs[0], "image", self.fifo(), env=self.mpi_env())
+
+
+    @staticmethod
+    def ranks_of(program):
+        """The three processes, each of which has initialised the library."""
+        pids = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if os.readlink(process / "exe") == program and b"libmpi" in (process / "maps").read_bytes():
+                    pids.append(process.name)
+        return pids if len(pids) == 3 else []
+
+    def now(self, mpi, fault):
+        job = subprocess.Popen([*self.programs[mpi], fault], cwd=self.dir, env=self.mpi_env(), start_new_session=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.started.append(job)
+        pids = self.wait_for(lambda: self.ranks_of(self.programs[mpi][-1]), "ranks")
+        result = self.run_xpurun("attach", "--now", "--out", self.out, *pids, out=False, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return self.verdict()["sentence"]
+
+    def test_now_of_ranks_that_spin_in_a_library(self):
+        for mpi in range(len(self.programs)):
+            with self.subTest(self.programs[mpi][0]):
+                self.assertRegex(self.now(mpi, "collective"),
+                                 r"ranks? \d.* MPI_(Allreduce|Comm_split) .*mpi_faults\.c:\d+")
 
 
 class Moment(MomentCase):

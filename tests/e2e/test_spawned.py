@@ -12,6 +12,29 @@ JOB = xpurun_test.JOB.with_name("spawn_job.py")
 TIMEOUT = 4
 
 
+FIT = """
+import sys, time
+def read_seed():
+    time.sleep(1000)
+time.sleep(1)
+if sys.argv[1] == "1":
+    read_seed()
+"""
+
+MANAGED = """
+import multiprocessing as mp, sys
+def work(lock, event):
+    with lock:
+        event.wait()
+if __name__ == "__main__":
+    mp.set_start_method(sys.argv[1])
+    manager = mp.Manager()
+    lock, event = manager.Lock(), manager.Event()
+    processes = [mp.Process(target=work, args=(lock, event)) for _ in range(2)]
+    [p.start() for p in processes]; [p.join() for p in processes]
+"""
+
+
 class Spawned(xpurun_test.Case):
     def job(self, way, fault, seconds, *more):
         return self.run_xpurun(
@@ -40,6 +63,30 @@ class Spawned(xpurun_test.Case):
                 self.out = self.dir / way
                 verdict = self.check_hang(way, 3, 1)
                 self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 2]])
+
+    def test_xargs_starts_ranks(self):
+        script = self.dir / "fit.py"
+        script.write_text(FIT)
+        command = f"seq 0 2 | xargs -P 3 -I@ sh -c '{PYTHON} {script} @; true'"
+        result = self.run_xpurun("--hang-timeout", TIMEOUT, "--on-hang", "kill", "--grace", "2s", "--",
+                                 "sh", "-c", command)
+        verdict = self.verdict()
+        detail = json.dumps(verdict, indent=1) + result.stderr
+        self.assertEqual((result.returncode, len(self.ranks()), verdict["kind"]), (124, 3, "hang"), detail)
+        self.assertEqual((verdict["where"]["function"], verdict["state"]), ("read_seed", "stuck"), detail)
+
+    def test_the_server_of_a_manager_is_no_rank(self):
+        for way in ("fork", "spawn"):
+            with self.subTest(way=way):
+                self.out = self.dir / way
+                script = self.dir / "managed.py"
+                script.write_text(MANAGED)
+                result = self.run_xpurun("--hang-timeout", TIMEOUT, "--on-hang", "kill", "--grace", "2s", "--",
+                                         PYTHON, script, way)
+                verdict = self.verdict()
+                detail = json.dumps(verdict, indent=1) + result.stderr
+                self.assertEqual((len(self.ranks()), verdict["kind"]), (2, "hang"), detail)
+                self.assertEqual(verdict["where"]["function"], "work", detail)
 
     def test_hang_of_a_program_started_by_a_program(self):
         self.check_hang("subprocess", 1, 0)

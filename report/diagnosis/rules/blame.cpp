@@ -101,6 +101,12 @@ std::string main_place(const model::ProcessStacks& p) {
   return place(t != nullptr ? place_of(t->frames) : model::CodeLocation{});
 }
 
+// Where the program of an event loop waits; else where the loop is run.
+std::string loop_place(const model::ProcessStacks& p) {
+  const auto tasks = last_tasks(p);
+  return tasks.empty() ? main_place(p) : place(place_of(*tasks.front()));
+}
+
 // ": its child (pid 77) cannot write to a full pipe in main (child.py:2: print), and the rank does not read"
 std::string pipe_words(const RankView& v) {
   if (v.full_program != nullptr) {
@@ -153,7 +159,14 @@ std::string own_wait_words(const Scene& scene, const RankView& v, bool alone) {
     words = ended_workers_clause(scene, v);
   }
   if (words.empty()) {
+    words = lost_task_clause(scene, v);
+  }
+  if (words.empty()) {
     words = helper_clause(scene, v);
+  }
+  if (words.empty() && v.at_work != nullptr) {
+    words = tr(" in its {}, while its main thread runs the loop in {}", thread_words(*v.at_work),
+               loop_place(*v.stacks));
   }
   if (words.empty() && v.thread != nullptr && v.stacks != nullptr) {
     words = async_clause(*v.stacks, *v.thread);
@@ -225,6 +238,50 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
     return tr("{} spun in {} for {}", pick({"has", "have"}, n), at, how_long);
   }
   return tr("{} been in {} for {}{}", pick({"has", "have"}, n), at, how_long, details);
+}
+
+// A lock of the rank or of its process, in a title.
+std::string lock_title(const Scene& scene, const RankView& v, const std::string& who) {
+  const bool in_handler =
+      v.thread != nullptr && acquires_lock(*v.thread) && !interrupted_frames(*v.thread).empty();
+  if (v.holds_its_own_lock()) {
+    return in_handler ? tr("{} waits in a signal handler for a lock that it holds itself", who)
+                      : tr("{} waits for a lock that it holds itself", who);
+  }
+  if (in_handler) {
+    return tr("{} waits for a lock in a signal handler", who);
+  }
+  if (v.thread != nullptr && v.stacks != nullptr && loop_waits(*v.thread) && v.at_work == nullptr) {
+    const auto& tasks = v.stacks->tasks;
+    return std::any_of(tasks.begin(), tasks.end(),
+                       [&](const auto& t) { return in_lock_circle(*v.stacks, t); })
+               ? tr("tasks of {} wait for each other's locks", who)
+               : std::string();
+  }
+  const auto helper = awaited_helper(scene, v);
+  const bool forked = helper && helper->stacks != nullptr && !fork_words(scene, *helper->stacks).empty();
+  return forked ? tr("a process of {} waits for a lock that was held when it was forked", who)
+                : std::string();
+}
+
+// Where the place alone says too little, what the rank waits for; else empty.
+std::string title_words(const Scene& scene, const Group& group) {
+  const RankView& v = *group.views.front();
+  if (group.views.size() > 1 || group.state != RankState::stuck) {
+    return {};
+  }
+  const std::string who = scene.names({v.rank});
+  if (v.cut_off()) {
+    return v.full_pipe == v.stacks ? tr("{} cannot write to a full pipe, and its parent waits", who)
+                                   : tr("{} waits, and its child cannot write to a full pipe", who);
+  }
+  if (lacks_task_done(v)) {
+    return tr("{} waits for a task_done() that was left out", who);
+  }
+  if (oom_of_lost_helper(scene, v) != nullptr) {
+    return tr("{} waits for a process that was killed (out of memory)", who);
+  }
+  return lock_title(scene, v, who);
 }
 
 void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
@@ -496,6 +553,7 @@ Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting) {
     v.seconds = waited;
   }
   say_culprits(scene, v, groups, waited);
+  v.title = groups.size() == 1 ? title_words(scene, groups.front()) : std::string();
   v.next = advice(scene, groups.front());
   return v;
 }

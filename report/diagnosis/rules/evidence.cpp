@@ -191,7 +191,7 @@ void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::st
     if (!helper || t == nullptr || !verdict.ranks.contains(s.rank)) {
       continue;
     }
-    const auto where = place_of_helper(*t);
+    const auto where = place_of_helper(s);
     if (where.function.empty() || shown++ == kMostHelpers) {
       continue;
     }

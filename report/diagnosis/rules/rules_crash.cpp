@@ -310,6 +310,10 @@ void say_exception(const Scene& scene, const Ending& e, Verdict& v) {
                     : advice_on_exception(*e.exception, scene.facts.memory, e.process->rank);
 }
 
+std::string mpi_error(size_t code) {
+  return code < wire::kMpiErrorCount ? std::string(wire::kMpiErrors[code]) : tr("error {}", code);
+}
+
 // MPI has ended the process: " after MPI_Send had failed with MPI_ERR_RANK in halo (heat.c:40)".
 std::string mpi_words(const Ending& e, const CodeLocation& where) {
   if (e.notice == nullptr || e.notice->signal != 0 || e.notice->address >= wire::kMpiFunctionCount) {
@@ -320,8 +324,15 @@ std::string mpi_words(const Ending& e, const CodeLocation& where) {
   if (code == 0) {
     return tr(" by {}{}", function, in_place(where));
   }
-  return tr(" after {} had failed with {}{}", function,
-            code < wire::kMpiErrorCount ? wire::kMpiErrors[code] : tr("error {}", code), in_place(where));
+  return tr(" after {} had failed with {}{}", function, mpi_error(code), in_place(where));
+}
+
+// "MPI_Send of rank 1 failed with MPI_ERR_RANK"; empty without an error.
+std::string mpi_title(const std::string& who, const Ending& e) {
+  const auto code = static_cast<size_t>(e.notice->code);
+  return code == 0 ? std::string()
+                   : tr("{} of {} failed with {}", wire::kMpiFunctions[e.notice->address].name, who,
+                        mpi_error(code));
 }
 
 void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
@@ -340,6 +351,7 @@ void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
                  base::sanitize(handled->type));
   }
   if (!mpi.empty()) {
+    v.title = mpi_title(subject(scene, e), e);
     v.next.text = tr("look at the arguments and the condition of the call in {}", place(v.where));
     return;
   }

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <sys/wait.h>
 
 namespace xpurun::report {
@@ -119,6 +120,35 @@ model::CalledBy row_of_request(const model::RequestsLeft& left) {
           .where = c.where};
 }
 
+// "last seen before the signal: rank 2 in converge (fit.py:7: time.sleep)": the ranks that had not ended
+// before the signal.
+std::vector<std::string> last_places(const Scene& scene) {
+  constexpr size_t kMost = 4;
+  std::map<std::string, RankSet> places;
+  RankSet ended;
+  for (const Ending& e : scene.endings) {
+    const model::ProcessRecord& p = *e.process;
+    if (p.role != model::ProcessRole::rank) {
+      continue;
+    }
+    if (!after_interrupt(scene.facts.run, e)) {
+      ended.insert(p.rank);
+    } else if (!p.place.empty()) {
+      places[place(p.place)].insert(p.rank);
+    }
+  }
+  std::vector<std::string> out;
+  for (const auto& [at, ranks] : places) {
+    if (out.size() < kMost) {
+      out.push_back(tr("last seen before the signal: {} in {}", scene.names(ranks), at));
+    }
+  }
+  if (!out.empty() && !ended.empty()) {
+    out.push_back(tr("ended before the signal: {}", scene.names(ended)));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<Verdict> not_started(const Scene& scene) {
@@ -177,6 +207,7 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   v.signal = signal;
   v.seconds = run.elapsed_s;
   say(v, tr("{} after {}", by, after) + elsewhere_words(run));
+  v.evidence = last_places(scene);
   if (const auto& wrong = scene.silent_mismatch) {
     v.ranks = wrong->accused;
     v.collective = wrong->collective;

@@ -69,6 +69,18 @@ bool is_in_first_call(const model::RankCollectives& r, int size) {
          std::all_of(r.communicators.begin(), r.communicators.end(), is_first);
 }
 
+// Processes that were started as a rank that another process is, too.
+void add_twins(const Scene& scene, Joiners& out) {
+  for (const model::ProcessRecord& p : scene.facts.run.processes) {
+    const auto known = out.pids.find(p.rank);
+    if (p.role == model::ProcessRole::other && p.rank >= 0 && p.python && !had_ended(scene, p.pid) &&
+        known != out.pids.end() &&
+        std::find(known->second.begin(), known->second.end(), p.pid) == known->second.end()) {
+      known->second.push_back(p.pid);
+    }
+  }
+}
+
 // Empty unless all ranks that are known wait there, or in their first call.
 std::optional<Joiners> joiners(const Scene& scene) {
   Joiners out;
@@ -93,6 +105,7 @@ std::optional<Joiners> joiners(const Scene& scene) {
       out.pids[r.rank].push_back(r.pid);
     }
   }
+  add_twins(scene, out);
   const bool all = std::all_of(scene.ranks.begin(), scene.ranks.end(), [&](const RankView& v) {
     return inside.contains(v.rank) && (v.state == RankState::waiting || v.state == RankState::dead);
   });

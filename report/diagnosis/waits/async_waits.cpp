@@ -55,6 +55,17 @@ const AsyncTask* awaited_in_circle(const model::ProcessStacks& process, const As
   return in_circle(process, task) ? awaited_task(process, task) : nullptr;
 }
 
+bool in_lock_circle(const model::ProcessStacks& process, const AsyncTask& task) {
+  const AsyncTask* next = &task;
+  for (size_t i = 0; next != nullptr && i <= process.tasks.size(); ++i) {
+    next = waits_for_task_lock(*next) ? awaited_task(process, *next) : nullptr;
+    if (next == &task) {
+      return true;
+    }
+  }
+  return false;
+}
+
 model::CodeLocation place_of(const AsyncTask& task) {
   model::CodeLocation out = place_of(task.frames);
   const bool inside = !task.frames.empty() && task.frames.front().line > 0 &&
@@ -71,6 +82,17 @@ bool loop_waits(const ThreadStack& thread) {
 
 bool blocks_loop(const ThreadStack& thread) {
   return runs_loop(thread) && !loop_waits(thread);
+}
+
+bool serves_requests(const ThreadStack& thread) {
+  const auto user = std::find_if(thread.frames.begin(), thread.frames.end(), [](const Frame& f) {
+    return f.kind == model::FrameKind::python && owner_of(f.file) == CodeOwner::user;
+  });
+  return std::any_of(thread.frames.begin(), user, [](const Frame& f) {
+    const std::string_view name = last_component(f.func);
+    return (f.file.ends_with("/socketserver.py") && name == "serve_forever") ||
+           (f.file.ends_with("/grpc/_server.py") && name == "wait_for_termination");
+  });
 }
 
 bool stops_own_server(const ThreadStack& thread) {

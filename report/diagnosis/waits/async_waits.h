@@ -14,6 +14,9 @@ bool loop_waits(const model::ThreadStack& thread);
 // The thread runs an event loop, and its code does not return to the loop.
 bool blocks_loop(const model::ThreadStack& thread);
 
+// The thread serves the requests of a server of `socketserver` or gRPC; its other threads handle them.
+bool serves_requests(const model::ThreadStack& thread);
+
 // The thread stops a server of `socketserver`, whose loop it runs, and waits for the end of that loop.
 bool stops_own_server(const model::ThreadStack& thread);
 
@@ -31,6 +34,9 @@ bool waits_for_task_lock(const model::AsyncTask& task);
 
 // The task that this one awaits, where it is awaited by that one, perhaps through others; null: no circle.
 const model::AsyncTask* awaited_in_circle(const model::ProcessStacks& process, const model::AsyncTask& task);
+
+// The task waits for a lock of a task that waits, perhaps through others, for a lock of this one.
+bool in_lock_circle(const model::ProcessStacks& process, const model::AsyncTask& task);
 
 // The tasks that do not merely wait for other tasks of the list, or for several at once. Those that hold a
 // lock that others wait for, or await each other, come first, those that wait for such a lock last.

@@ -116,6 +116,9 @@ CodeOwner owner_of(std::string_view file) {
       file.starts_with("<ipython-input-")) {
     return CodeOwner::user;  // python -c, typed in, sent by cloudpickle, a cell of a notebook
   }
+  if (file.starts_with("src/gevent/") || file.starts_with("_gevent_c")) {
+    return CodeOwner::framework;  // as Cython has named them
+  }
   if (file.starts_with('<') || file.empty()) {
     return CodeOwner::framework;  // <frozen importlib._bootstrap>
   }

@@ -131,6 +131,58 @@ std::vector<const ThreadStack*> pool_of_waiters(const ProcessStacks& process) {
 
 namespace {
 
+// Below these, a thread runs what it was given.
+constexpr std::array<std::string_view, 6> kWorkLoops = {
+    "/concurrent/futures/thread.py",     "/socketserver.py",      "/multiprocessing/pool.py",
+    "distributed/threadpoolexecutor.py", "/gevent/threadpool.py", "/grpc/_server.py"};
+
+bool takes_from_python_queue(const ThreadStack& thread) {
+  const auto wait = find_wait(thread.frames, {.idle = true});
+  return wait && wait->what == "queue" && !place_of(thread.frames).callee.ends_with(".put");
+}
+
+bool in_user_code(const ThreadStack& thread) {
+  return !thread.main && owner_of(place_of(thread.frames).file) == CodeOwner::user &&
+         !takes_from_python_queue(thread);
+}
+
+}  // namespace
+
+const ThreadStack* thread_at_work(const ProcessStacks& process) {
+  const auto works = [](const Frame& f) {
+    return std::any_of(kWorkLoops.begin(), kWorkLoops.end(),
+                       [&](std::string_view file) { return f.file.ends_with(file); });
+  };
+  const auto it = std::find_if(process.threads.begin(), process.threads.end(), [&](const ThreadStack& t) {
+    return in_user_code(t) &&
+           std::any_of(t.frames.begin() + static_cast<std::ptrdiff_t>(called_frames(t.frames)),
+                       t.frames.end(), works);
+  });
+  return it == process.threads.end() ? nullptr : &*it;
+}
+
+const ThreadStack* thread_in_user_code(const ProcessStacks& process) {
+  if (const ThreadStack* works = thread_at_work(process); works != nullptr) {
+    return works;
+  }
+  const auto it = std::find_if(process.threads.begin(), process.threads.end(), in_user_code);
+  return it == process.threads.end() ? nullptr : &*it;
+}
+
+bool lacks_task_done(const ProcessStacks& process, const ThreadStack& waiter) {
+  const bool joins = std::any_of(waiter.frames.begin(), waiter.frames.end(), [](const Frame& f) {
+    return f.file.ends_with("/queue.py") && last_component(f.func) == "join";
+  });
+  const auto idle = [&](base::Tid tid) {
+    const auto t = std::find_if(process.threads.begin(), process.threads.end(),
+                                [&](const ThreadStack& one) { return one.tid == tid; });
+    return t != process.threads.end() && takes_from_python_queue(*t);
+  };
+  return joins && !waiter.sharers.empty() && std::all_of(waiter.sharers.begin(), waiter.sharers.end(), idle);
+}
+
+namespace {
+
 bool is_of_import(const Frame& f) {
   return f.kind == FrameKind::python && f.file.starts_with("<frozen importlib.");
 }
@@ -165,9 +217,11 @@ Import awaited_import(const ProcessStacks& process, const ThreadStack& waiter) {
 }
 
 std::vector<Frame> interrupted_frames(const ThreadStack& thread) {
-  const auto check = std::find_if(thread.frames.begin(), thread.frames.end(), [](const Frame& f) {
+  // The outermost: a handler may have interrupted itself.
+  const auto outer = std::find_if(thread.frames.rbegin(), thread.frames.rend(), [](const Frame& f) {
     return f.kind == FrameKind::native && f.func.find("PyErr_CheckSignals") != std::string::npos;
   });
+  const auto check = outer == thread.frames.rend() ? thread.frames.end() : std::prev(outer.base());
   const auto python = [](const Frame& f) { return f.kind == FrameKind::python; };
   return std::any_of(thread.frames.begin(), check, python) ? std::vector(check, thread.frames.end())
                                                            : std::vector<Frame>();

@@ -33,6 +33,16 @@ std::vector<const model::ThreadStack*> pool_of_waiters(const model::ProcessStack
 // "ThreadPoolExecutor-0": the name of a pool's thread without its number.
 std::string pool_name(const model::ThreadStack& thread);
 
+// A thread beside the main thread that is in the user's code for a pool or a server, and does not wait for
+// its next piece of work; null: none.
+const model::ThreadStack* thread_at_work(const model::ProcessStacks& process);
+// Another thread than the main thread in the user's code, one at work first; null: none.
+const model::ThreadStack* thread_in_user_code(const model::ProcessStacks& process);
+
+// The thread waits until each item of a queue.Queue is done, and all threads that know the queue wait for its
+// next item.
+bool lacks_task_done(const model::ProcessStacks& process, const model::ThreadStack& waiter);
+
 // A module that a thread is importing, and the thread.
 struct Import {
   const model::ThreadStack* thread = nullptr;

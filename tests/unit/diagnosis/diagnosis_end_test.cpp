@@ -150,6 +150,22 @@ TEST_CASE("an interrupted run, and one interrupted because it hung") {
   CHECK(v.sentence.ends_with("; on host node2, rank 9 had been at train.py:5 read for 13 s"));
 }
 
+TEST_CASE("an interrupted job that did not stand still says where its ranks were") {
+  Job job(3);
+  job.facts.run.outcome = model::RunOutcome::interrupted;
+  job.facts.run.interrupt = {.signal = SIGINT, .at_s = 50};
+  job.record(0).place = {.function = "read", .file = "/home/u/fit.py", .line = 5};
+  job.record(1).place = job.record(2).place = {.function = "converge", .file = "/home/u/fit.py", .line = 7};
+  job.died(0, exited(0), 20).died(1, SIGINT, 50.1).died(2, SIGINT, 50.2);
+  const Verdict v = diagnose(job.facts);
+  REQUIRE(v.sentence == "interrupted: by SIGINT after 60 s");
+  const auto told = [&](const std::string& line) {
+    return std::find(v.evidence.begin(), v.evidence.end(), line) != v.evidence.end();
+  };
+  CHECK(told("last seen before the signal: ranks 1-2 in converge (fit.py:7)"));
+  CHECK(told("ended before the signal: rank 0"));
+}
+
 TEST_CASE("a look at a job says where it stands, and calls nothing a hang") {
   Job job(4);
   job.facts.run.judged_now = true;

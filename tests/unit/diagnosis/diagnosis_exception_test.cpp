@@ -454,6 +454,25 @@ TEST_CASE("failures of files and workers have advice of their own") {
   }
 }
 
+TEST_CASE("what a library raises and catches itself is no evidence") {
+  Job job(1);
+  job.rank(0, in_sleep()).hang_dump();
+  model::ExceptionLink& handling = job.stacks_of(0).threads[0].handling;
+  handling = {
+      .type = "IndexError",
+      .message = "pop from an empty deque",
+      .frames = {{.file = "/usr/lib/python3.11/multiprocessing/pool.py", .line = 856, .function = "next"}}};
+  const auto told = [&] {
+    const Verdict v = diagnose(job.facts);
+    return v.sentence.find("IndexError") != std::string::npos ||
+           std::any_of(v.evidence.begin(), v.evidence.end(),
+                       [](const std::string& e) { return e.find("IndexError") != std::string::npos; });
+  };
+  CHECK_FALSE(told());
+  handling.frames.push_back({.file = "/home/u/train.py", .line = 9, .function = "take"});
+  CHECK(told());
+}
+
 TEST_CASE("an exception whose cleanup makes a call of its own is in the sentence on the calls that differ") {
   Job job(3);
   job.all(in_all_reduce()).rank(1, in_barrier()).hang_dump();

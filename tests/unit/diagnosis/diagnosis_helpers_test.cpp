@@ -1,5 +1,6 @@
 // The effect of a rank's own threads and processes, and of waits for external events, on the verdict.
 #include "report/diagnosis/helpers.h"
+#include "report/diagnosis/waits/code_place.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
@@ -203,7 +204,9 @@ TEST_CASE(
   const model::Frame worker = py("_process_worker", "/usr/lib/python3.11/concurrent/futures/process.py", 240);
   const model::Frame user = py("tokenize", "/home/u/train.py", 5);
   const auto place_of = [](std::vector<model::Frame> frames) {
-    return place_of_helper({.state = 'S', .main = true, .frames = std::move(frames)}).line;
+    model::ProcessStacks process;
+    process.threads.push_back({.state = 'S', .main = true, .frames = std::move(frames)});
+    return place_of_helper(process).line;
   };
   const model::Frame get = py("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 103);
   const model::Frame wait = py("Event.wait", "/usr/lib/python3.11/threading.py", 622);
@@ -230,6 +233,15 @@ TEST_CASE("the occasion of a wait: a signal handler, or the end of the program")
             "waiting for a lock in on_alarm (train.py:6: lock.acquire) for 10 s, in a signal handler that "
             "has interrupted save (train.py:12)") != std::string::npos);
   CHECK(v.next.text.find("take no lock in a signal handler") == 0);
+  CHECK(v.title.find("rank 0 waits for a lock in a signal handler in on_alarm (train.py:6") == 0);
+  // The signal comes again while the handler waits.
+  const model::Frame check = native("PyErr_CheckSignals", "python3.11");
+  job.rank(0, {native("futex_wait", "libc.so.6"), lock, check, lock, check, save});
+  job.stacks_of(0).threads.front().lock = {.kind = "lock", .tid = job.stacks_of(0).threads.front().tid};
+  v = diagnose(job.facts);
+  CHECK(v.sentence.find("has interrupted save (train.py:12): it waits for a lock that it holds itself") !=
+        std::string::npos);
+  CHECK(v.title.find("rank 0 waits in a signal handler for a lock that it holds itself in on_alarm") == 0);
   job.rank(0, {native("futex_wait", "libc.so.6"), native("PyErr_CheckSignals", "python3.11"), save});
   CHECK(diagnose(job.facts).sentence.find("signal handler") == std::string::npos);
   job.rank(0, {native("futex_wait", "libc.so.6"), save, native("Py_FinalizeEx", "python3.11")});
@@ -309,4 +321,69 @@ TEST_CASE("an event of asyncio, and the future of the only task, may be set by a
   auto& frames = tasks.front().frames;
   frames.insert(frames.begin(), py("Event.wait", "/usr/lib/python3.11/asyncio/locks.py", 213));
   CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
+}
+
+TEST_CASE("a main thread that runs a loop, and the thread that works for it") {
+  const model::Frame worker = py("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 83);
+  const model::Frame serve = py("BaseServer.serve_forever", "/usr/lib/python3.11/socketserver.py", 233);
+  const model::Frame process =
+      py("ThreadingMixIn.process_request_thread", "/usr/lib/python3.11/socketserver.py", 691);
+  const model::Frame user = py("parse", "/home/u/serve.py", 6, "time.sleep");
+  const model::Frame main = py("<module>", "/home/u/serve.py", 20, "BaseServer.serve_forever");
+  const model::Frame select = py("PollSelector.select", "/usr/lib/python3.11/selectors.py", 415);
+  const model::Frame wait = py("Condition.wait", "/usr/lib/python3.11/threading.py", 331);
+  const model::Frame grpc =
+      py("_Server.wait_for_termination", "/x/lib/python3.11/site-packages/grpc/_server.py", 1479);
+  struct Case {
+    Stack loop;
+    model::Frame base;
+  };
+  for (const auto& [loop, base] : {Case{in_event_loop(), worker}, Case{{select, serve, main}, process},
+                                   Case{{wait, grpc, main}, worker}}) {
+    Job job(1);
+    job.rank(0, loop).hang_dump();
+    job.seen(0).outside = OutsideWait::requests;
+    const Verdict idle = diagnose(job.facts);
+    CHECK(idle.where.line != 6);
+    model::ThreadStack work{.tid = 7, .python_name = "io_0", .state = 'S', .frames = {user, base}};
+    job.stacks_of(0).threads.push_back(work);
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.level == model::VerdictLevel::suspected);  // it may be a long sleep
+    CHECK(v.where.line == 6);
+    CHECK_MESSAGE(
+        v.sentence.find("in parse (serve.py:6: time.sleep) for 10 s in its thread 7 (io_0), while its "
+                        "main thread runs the loop in ") != std::string::npos,
+        v.sentence);
+    // Without a piece of work, or while it moves, the thread is no news.
+    job.seen(0).helper_life = model::HelperLife::stirring;
+    CHECK(diagnose(job.facts).where.line != 6);
+    job.seen(0).helper_life = model::HelperLife::still;
+    job.stacks_of(0).threads.back().frames = {py("Queue.get", "/usr/lib/python3.11/queue.py", 171), user,
+                                              base};
+    CHECK(diagnose(job.facts).where.line != 6);
+  }
+}
+
+TEST_CASE("a worker whose main thread runs the loop of a library stands where its thread does") {
+  model::ProcessStacks process;
+  process.threads.push_back(
+      {.main = true,
+       .frames = {py("EpollSelector.select", "/usr/lib/python3.11/selectors.py", 468),
+                  py("Runner.run", "/usr/lib/python3.11/asyncio/runners.py", 118),
+                  py("asyncio_run", "/x/site-packages/distributed/compatibility.py", 35)}});
+  CHECK(place_of_helper(process).function == "asyncio_run");
+  process.threads.push_back(
+      {.tid = 2,
+       .frames = {py("Event.wait", "/usr/lib/python3.11/threading.py", 622),
+                  py("wait_forever", "/home/u/job.py", 10),
+                  py("_worker", "/x/site-packages/distributed/threadpoolexecutor.py", 57)}});
+  CHECK(place_of_helper(process).function == "wait_forever");
+}
+
+TEST_CASE("frames of libraries that Cython has named are none of the user's") {
+  const Stack stack = {
+      py("gevent._gevent_c_greenlet_primitives._greenlet_switch", "_gevent_c_greenlet_primitives.pxd", 35),
+      py("gevent._gevent_cgreenlet.Greenlet.get", "src/gevent/greenlet.py", 830),
+      py("main", "/home/u/train.py", 9)};
+  CHECK(place_of(stack).line == 9);
 }

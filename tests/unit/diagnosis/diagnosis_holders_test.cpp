@@ -430,3 +430,14 @@ TEST_CASE("the place is the user's native line, with the line of Python that has
     CHECK(diagnose(job.facts).where.native.empty());
   }
 }
+
+TEST_CASE("a lock of the waiting thread itself is a hang although others have waited longer") {
+  Job job(4);
+  job.all(in_all_reduce(), 10).rank(2, in_lock(), 8).hang_dump();
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
+  model::ThreadStack& main = job.stacks_of(2).threads.front();
+  main.lock = {.kind = "lock", .tid = main.tid};
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.level == model::VerdictLevel::confirmed);
+  CHECK(v.sentence.find("it waits for a lock that it holds itself") != std::string::npos);
+}

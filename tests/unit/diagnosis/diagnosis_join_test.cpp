@@ -110,6 +110,20 @@ TEST_CASE("who should be there: a rank number that two processes use") {
         "102), and none as rank 2");
 }
 
+TEST_CASE("who should be there: a process that was started as a rank that another one is") {
+  Job job = joining_job(2);
+  joins(job, 0, 100, 3, "127.0.0.1:29500");
+  joins(job, 1, 101, 3, "127.0.0.1:29500");
+  job.facts.run.processes.push_back(
+      {.pid = 103, .role = model::ProcessRole::other, .rank = 1, .comm = "python", .python = true});
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK_MESSAGE(
+      v.sentence.find("2 processes have called init_process_group (train.py:3) as rank 1 of 3 (pids 101, "
+                      "103), and none as rank 2") != std::string::npos,
+      v.sentence);
+}
+
 TEST_CASE("who should be there: ranks that meet at another port") {
   Job job = joining_job(3);
   joins(job, 0, 100, 3, "node-a:29500");

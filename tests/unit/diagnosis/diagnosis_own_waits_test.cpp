@@ -245,3 +245,43 @@ TEST_CASE("a rank that waits for the name server waits for no rank") {
   connects.all(join).rank(1, with_resolver({"__poll", "connect"})).hang_dump();
   CHECK(diagnose(connects.facts).sentence.find("name server") == std::string::npos);
 }
+
+TEST_CASE("a pool whose processes all wait for a task, none with the one that is missing") {
+  const model::Frame get = py("Pool.map", "/usr/lib/python3.11/multiprocessing/pool.py", 367);
+  const model::Frame wait = py("Event.wait", "/usr/lib/python3.11/threading.py", 622);
+  const model::Frame work = py("worker", "/usr/lib/python3.11/multiprocessing/pool.py", 114);
+  const model::Frame recv = py("SimpleQueue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 365);
+  const model::Frame task = py("risky", "/home/u/train.py", 5);
+  const model::Frame main = py("<module>", "/home/u/train.py", 8);
+  Job job(1);
+  job.rank(0, {wait, py("ApplyResult.get", get.file, 768), get, main});
+  job.worker(0, {recv, work, main}).worker(0, {recv, work, main}).hang_dump();
+  Verdict v = diagnose(job.facts);
+  CHECK_MESSAGE(
+      sentence_has(v, "; all 2 processes of its pool wait for a task, and none has the one that is "),
+      v.sentence);
+  CHECK(v.next.text.starts_with("find out which process of the pool has ended with the task"));
+  job.worker(0, {native("read", "libc.so.6"), task, work, main});
+  CHECK_FALSE(sentence_has(diagnose(job.facts), "wait for a task"));
+}
+
+TEST_CASE("a queue that is empty and not done") {
+  const std::string file = "/usr/lib/python3.11/queue.py";
+  Job job(1);
+  job.rank(0, {py("Condition.wait", "/usr/lib/python3.11/threading.py", 327), py("Queue.join", file, 90),
+               py("<module>", "/home/u/train.py", 14, "Queue.join")});
+  job.hang_dump();
+  auto& threads = job.stacks_of(0).threads;
+  threads.front().sharers = {7};
+  threads.push_back(
+      {.tid = 7,
+       .python_name = "consumer-0",
+       .frames = {py("Condition.wait", "/usr/lib/python3.11/threading.py", 327), py("Queue.get", file, 171),
+                  py("consumer", "/home/u/train.py", 6, "Queue.get")}});
+  Verdict v = diagnose(job.facts);
+  CHECK_MESSAGE(sentence_has(v, "task_done() was called less often than put()"), v.sentence);
+  CHECK(v.title.starts_with("rank 0 waits for a task_done() that was left out in <module> (train.py:14"));
+  CHECK(v.next.text.starts_with("call task_done() for each item"));
+  threads.back().frames = {py("consumer", "/home/u/train.py", 10, "time.sleep")};
+  CHECK_FALSE(sentence_has(diagnose(job.facts), "task_done"));
+}

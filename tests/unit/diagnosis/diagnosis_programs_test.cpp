@@ -186,8 +186,14 @@ TEST_CASE("a rank that looks for a file while others wait for it") {
   CHECK(v.next.text.find("who should make a.done") != std::string::npos);
   t.polls = {{.path = "10.0.0.7:443", .missing = true}};
   CHECK(tells(diagnose(job.facts), "; it tries to connect to 10.0.0.7:443 again and again"));
-  t.polls = {{.path = "/etc/hosts"}};
-  CHECK(tells(diagnose(job.facts), "; it asks again and again for /etc/hosts"));
+  t.polls = {{.path = "/etc/hosts", .pids = {77}}};
+  CHECK(tells(diagnose(job.facts),
+              "; it asks again and again for /etc/hosts, which exists; pid 77 has the file"));
+  // Work looks at files, too.
+  t.polls = {{.path = "/tmp"}};
+  v = diagnose(job.facts);
+  CHECK_FALSE(tells(v, "/tmp"));
+  CHECK(v.next.text.find("tmp") == std::string::npos);
 }
 
 TEST_CASE("a rank whose loop meets a file that is in the way, or nobody at an address") {

@@ -273,6 +273,18 @@ TEST_CASE("a rank that is proved to stand is a stall after a second, and judged 
   CHECK(at(11).empty());
 }
 
+TEST_CASE("a stall that was raised early is judged again when its last rank is due") {
+  HangDetector d(20, 0);
+  const std::vector<StillRank> ranks = {rank(0, 2, WaitTarget::helpers), rank(1, 0, WaitTarget::peers)};
+  d.set_timeout(15);
+  CHECK(update(d, 15, ranks) == "raised 1: 0-1");
+  d.set_timeout(20);
+  CHECK(run(d, 16, 19.75, ranks) == "judge 1: 0-1");  // after a part of the timeout
+  CHECK(update(d, 20, ranks) == "due 1: 0-1");
+  CHECK(run(d, 20.25, 21.75, ranks).empty());
+  CHECK(update(d, 22, ranks) == "judge 1: 0-1");
+}
+
 TEST_CASE("a look raises a stall early, which is due after the timeout") {
   HangDetector d(300, 0);
   const std::vector<StillRank> ranks = {rank(0, 0), rank(1, 0)};

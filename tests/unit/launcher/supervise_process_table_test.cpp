@@ -228,6 +228,66 @@ TEST_CASE("without a launcher's variables the topmost Python process is the rank
   CHECK(s.role(5000021) == "rank 1");
 }
 
+TEST_CASE("the server of a multiprocessing.Manager is no rank") {
+  ProcessTableScene s;
+  s.fake.add(kCommand, kSupervisor, "python3");
+  for (const base::Pid pid : {5000020, 5000021, 5000022}) {
+    s.fake.add(pid, kCommand, "python3");
+  }
+  s.table.refresh();
+  s.table.set_spawners({kCommand});
+  s.table.refresh();
+  REQUIRE(s.role(5000022) == "rank 2");
+  s.table.note_manager(5000020);
+  CHECK(s.role(5000020) == "other");
+  CHECK(s.role(5000021) == "rank 0");
+  CHECK(s.role(5000022) == "rank 1");
+}
+
+TEST_CASE("xargs and its like start ranks, one after the other or at the same time") {
+  for (const char* name : {"xargs", "find", "parallel"}) {
+    ProcessTableScene s;
+    s.fake.add(kCommand, kSupervisor, "sh");
+    s.fake.add(5000019, kCommand, name);
+    s.fake.add(5000020, 5000019, "sh");
+    s.fake.add(5000021, 5000020, "python3");
+    s.fake.add(5000022, 5000019, "python3");
+    s.table.refresh();
+    CHECK(s.role(5000019) == "agent");
+    CHECK(s.role(5000020) == "other");
+    CHECK(s.role(5000021) == "rank 0");
+    CHECK(s.role(5000022) == "rank 1");
+    s.end(5000021);
+    s.end(5000022);
+    s.table.refresh();
+    CHECK(s.role(kCommand) != "rank 0");  // between two tasks
+    s.fake.add(5000023, 5000019, "python3");
+    s.table.refresh();
+    CHECK(s.role(5000023) == "rank 2");
+  }
+  // A list of files for one program.
+  ProcessTableScene s;
+  s.fake.add(kCommand, kSupervisor, "sh");
+  s.fake.add(5000020, kCommand, "find");
+  s.fake.add(5000021, kCommand, "python3");
+  s.table.refresh();
+  CHECK(s.role(5000021) == "rank 0");
+  CHECK(s.role(5000020) == "other");
+}
+
+TEST_CASE("a process with the variables and words of a rank is noted as this rank's double") {
+  ProcessTableScene s;
+  s.fake.add(kCommand, kSupervisor, "sh");
+  s.fake.add(5000020, kCommand, "python3", rank_env(0));
+  s.fake.add(5000021, kCommand, "python3", rank_env(1));
+  s.fake.add(5000022, kCommand, "python3", rank_env(1));
+  s.table.refresh();
+  CHECK(s.role(5000021) == "rank 1");
+  CHECK(s.role(5000022) == "other 1");
+  const auto records = s.table.records();
+  CHECK(std::any_of(records.begin(), records.end(), [](const auto& r) { return r.pid == 5000022; }));
+}
+
 TEST_CASE("a program that makes itself rank 0: torch's default process group names the ranks") {
   ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "python3");

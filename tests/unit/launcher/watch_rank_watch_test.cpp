@@ -64,6 +64,26 @@ class Sleeper {
   int write_ = -1;
 };
 
+// A child that computes without end.
+class Spinner {
+ public:
+  Spinner() : pid_(::fork()) {
+    while (pid_ == 0) {
+      asm volatile("");
+    }
+  }
+  ~Spinner() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Spinner(const Spinner&) = delete;
+  Spinner& operator=(const Spinner&) = delete;
+  base::Pid pid() const { return pid_; }
+
+ private:
+  base::Pid pid_;
+};
+
 // A child that writes without end, in pieces of this size.
 class Writer {
  public:
@@ -160,6 +180,27 @@ TEST_CASE("a rank that a helper of xpurun holds for a look is not held by a debu
   }
   ::prctl(PR_SET_NAME, own);
   ::ptrace(PTRACE_DETACH, child.pid(), nullptr, nullptr);
+}
+
+TEST_CASE("a look at a rank that computes is no progress of the rank") {
+  const Spinner child;
+  RankWatch watch(0, child.pid(), 10 * kS, 1e7, {});
+  watch.sample(11 * kS, no_helpers);
+  watch.looked(12 * kS, {.frames = {{.func = "MPI_Barrier", .module = "libmpi.so.40", .pc = 16}}});
+  CHECK(watch.shows_by_stack());
+  watch.sample(13 * kS, no_helpers);
+  REQUIRE(watch.last_progress() == 11 * kS);
+  char own[16] = {};
+  ::prctl(PR_GET_NAME, own);
+  ::prctl(PR_SET_NAME, "xpurun-stackdum");
+  REQUIRE(::ptrace(PTRACE_SEIZE, child.pid(), nullptr, nullptr) == 0);
+  REQUIRE(::ptrace(PTRACE_INTERRUPT, child.pid(), nullptr, nullptr) == 0);
+  REQUIRE(::waitpid(child.pid(), nullptr, __WALL) == child.pid());
+  watch.sample(14 * kS, no_helpers);
+  ::ptrace(PTRACE_DETACH, child.pid(), nullptr, nullptr);
+  ::prctl(PR_SET_NAME, own);
+  watch.sample(15 * kS, no_helpers);
+  CHECK(watch.last_progress() == 11 * kS);
 }
 
 TEST_CASE("the helpers of a rank are sampled only once the rank has been still for a while") {

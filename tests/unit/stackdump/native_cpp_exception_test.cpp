@@ -5,9 +5,15 @@
 
 #include <doctest/doctest.h>
 
+#include <assert.h>
+#include <cstdlib>
 #include <exception>
+#include <new>
+#include <signal.h>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
 #include <variant>
@@ -135,4 +141,49 @@ TEST_CASE("garbage is no exception") {
   memory.put<Addr>(0x20100 - 80, 0x20800);  // a type whose name cannot be read
   memory.put<Addr>(0x20808, 0xdead0000);
   CHECK_FALSE(find_cpp_exception(memory, {.lo = 0x10000, .hi = 0x11000}));
+}
+
+TEST_CASE("the text of a failed assertion, and of the C library's own checks, is read after abort()") {
+  struct Case {
+    void (*fail)();
+    std::string_view text;
+  };
+  const Case cases[] = {
+      {[] { __assert_fail("ok == 1", "table.c", 6, "must"); }, "Assertion `ok == 1' failed."},
+      {[] {
+         char text[32] = {};
+         std::free(std::launder(text + 16));
+       },
+       "free(): invalid pointer"}};
+  for (const Case& c : cases) {
+    int ready[2];
+    REQUIRE(::pipe(ready) == 0);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      static int end = ready[1];
+      ::signal(SIGABRT, [](int) {
+        (void)!::write(end, "x", 1);
+        ::pause();
+      });
+      ::close(STDERR_FILENO);
+      c.fail();
+    }
+    char byte = 0;
+    REQUIRE(::read(ready[0], &byte, 1) == 1);
+    LiveMemory memory(pid);
+    const auto maps = ProcMaps::read(pid);
+    REQUIRE(maps);
+    const auto found = find_abort_message(memory, *maps);
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    ::close(ready[0]);
+    ::close(ready[1]);
+    REQUIRE(found);
+    CHECK(found->type == c.text);
+  }
+}
+
+TEST_CASE("without an abort there is no text of one") {
+  LiveMemory memory(::getpid());
+  CHECK_FALSE(find_abort_message(memory, ProcMaps::read(::getpid()).value()));
 }
