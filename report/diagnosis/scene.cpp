@@ -12,7 +12,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <set>
+#include <vector>
 
 namespace xpurun::report {
 
@@ -81,6 +84,88 @@ std::optional<CallFinding> fault_in(const model::CollectiveFacts& calls, const R
     }
   }
   return find_call_fault(calls);
+}
+
+// The smallest call that the GPU may be in; 0 if there are calls of which the record has no size.
+uint64_t least_count(const Facts& facts, base::Rank rank) {
+  uint64_t least = UINT64_MAX;
+  for (const model::RankCollectives& r : facts.collectives.ranks) {
+    for (size_t i = 0; r.rank == rank && i < r.communicators.size(); ++i) {
+      const model::Communicator& c = r.communicators[i];
+      if (c.source != model::CallSource::nccl) {
+        continue;
+      }
+      if (c.messages_done < c.messages ||
+          (c.done < c.called && (c.calls.empty() || c.calls.front().sequence > c.done + 1))) {
+        return 0;
+      }
+      for (const model::CollectiveCall& call : c.calls) {
+        least = call.sequence > c.done ? std::min(least, call.count) : least;
+      }
+    }
+  }
+  return least == UINT64_MAX ? 0 : least;
+}
+
+size_t node_of(const RankView& v) {
+  return v.record != nullptr ? v.record->node : 0;
+}
+
+const model::GpuProcess* process_on(const model::GpuDevice& gpu, const RankView& v) {
+  const auto it = std::find_if(gpu.processes.begin(), gpu.processes.end(),
+                               [&](const model::GpuProcess& p) { return p.pid == v.pid; });
+  return gpu.node != node_of(v) || it == gpu.processes.end() ? nullptr : &*it;
+}
+
+// A rank may have a context on other GPUs, too: its own one holds most of its memory.
+const model::GpuDevice* gpu_of(const RankView& v, const model::GpuState& gpus) {
+  const model::GpuDevice* own = nullptr;
+  int64_t most = 0;
+  for (const model::GpuDevice& gpu : gpus.devices) {
+    const model::GpuProcess* p = process_on(gpu, v);
+    if (p != nullptr && p->memory_bytes > most) {
+      own = &gpu;
+      most = p->memory_bytes;
+    }
+  }
+  return own;
+}
+
+bool only_ranks_use(const model::GpuDevice& gpu, const std::vector<RankView>& ranks) {
+  return std::all_of(gpu.processes.begin(), gpu.processes.end(), [&](const model::GpuProcess& p) {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [&](const RankView& v) { return v.pid == p.pid && gpu.node == node_of(v); });
+  });
+}
+
+// All ranks wait, and NCCL's kernel runs on the GPU of some: a rank whose host waits for its GPU, and whose
+// GPU runs something else or nothing, does not wait for the others. It is stuck then. Nothing is known if the
+// counters of a rank's GPU are not, or if another process uses this GPU.
+void tell_kernels_apart(std::vector<RankView>& ranks, const Facts& facts) {
+  std::map<const model::GpuDevice*, int> used;
+  std::vector<GpuWork> works;
+  bool some_nccl = false;
+  for (const RankView& v : ranks) {
+    const model::GpuDevice* gpu = gpu_of(v, facts.gpus);
+    if (v.state != RankState::waiting || gpu == nullptr || !only_ranks_use(*gpu, ranks) || ++used[gpu] > 1) {
+      return;
+    }
+    works.push_back(work_of(*gpu, least_count(facts, v.rank)));
+    if (works.back() == GpuWork::unknown) {
+      return;
+    }
+    some_nccl = some_nccl || works.back() == GpuWork::nccl;
+  }
+  for (size_t i = 0; some_nccl && i < ranks.size(); ++i) {
+    RankView& v = ranks[i];
+    if (works[i] == GpuWork::nccl || !v.wait || v.wait->kind != WaitKind::gpu) {
+      continue;
+    }
+    v.wait->kind = WaitKind::kernel;
+    v.wait->what = works[i] == GpuWork::other ? base::later("kernel of its own")
+                                              : base::later("kernel that does not start");
+    v.state = RankState::stuck;
+  }
 }
 
 }  // namespace

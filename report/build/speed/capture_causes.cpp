@@ -146,6 +146,7 @@ void name_neighbour(SpeedReport& report, SpeedFinding& finding, base::Language l
   }
   if (shared == finding.ranks.size()) {
     put_cause(report, finding, SlowCause::gpu_shared);
+    finding.place.clear();  // no line of this program is the cause
     append(finding, language, kMeasured, [&] { return base::tr("{} computes on the same GPU", name); });
   }
 }
@@ -217,7 +218,9 @@ bool name_holder(SpeedReport& report, SpeedFinding& finding, const CaptureReport
 void name_function(SpeedReport& report, SpeedFinding& finding, base::Language language) {
   const bool spell = finding.until >= 0 && !finding.ranks.empty();
   const bool of_all = finding.problem == SpeedProblem::slower && finding.ranks.empty();
-  if (finding.problem != SpeedProblem::slow_rank && !spell && !of_all) {
+  // Of another program's doing, no line of this one is the cause.
+  if ((finding.problem != SpeedProblem::slow_rank && !spell && !of_all) ||
+      finding.cause == SlowCause::gpu_shared) {
     return;
   }
   for (auto c = report.captures.rbegin(); c != report.captures.rend(); ++c) {

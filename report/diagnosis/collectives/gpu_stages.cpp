@@ -250,11 +250,17 @@ std::optional<CallFinding> find_call_order(const std::vector<CallGroup>& torch) 
 
 namespace {
 
-// The oldest message with this peer that the GPU may not have ended.
+// The oldest message with this peer that neither GPU may have ended: where one is known to have ended its
+// side, so has the other.
 const CollectiveCall* first_message(const Member& m, const Member& peer) {
   const auto& all = m.comm->point_to_point;
   const auto found = std::find_if(all.begin(), all.end(), [&](const CollectiveCall& c) {
-    return c.stage == model::CallStage::launched && c.peer == peer.comm->rank;
+    const auto& theirs = peer.comm->point_to_point;
+    return c.stage == model::CallStage::launched && c.peer == peer.comm->rank &&
+           std::any_of(theirs.begin(), theirs.end(), [&](const CollectiveCall& other) {
+             return other.stage == model::CallStage::launched && other.peer == m.comm->rank &&
+                    other.sequence == c.sequence && is_other_end(c, other);
+           });
   });
   return found == all.end() ? nullptr : &*found;
 }

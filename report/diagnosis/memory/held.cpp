@@ -92,6 +92,16 @@ const MemoryPlace* users_place(const MemoryLook& look, const MemoryHolder& holde
   return best;
 }
 
+namespace {
+
+bool by_import(const MemoryLook& look, const MemoryHolder& holder) {
+  return std::any_of(holder.site.begin(), holder.site.end(), [&](uint32_t index) {
+    return look.places[index].file.starts_with("<frozen importlib");
+  });
+}
+
+}  // namespace
+
 std::vector<HeldBy> holders_of(const MemoryLook& look, std::string_view kind) {
   std::map<std::tuple<std::string_view, MemoryCategory, std::string_view, std::string>, HeldBy> sums;
   for (const MemoryHolder& holder : look.holders) {
@@ -111,6 +121,7 @@ std::vector<HeldBy> holders_of(const MemoryLook& look, std::string_view kind) {
     sum.bytes += holder.bytes;
     sum.count += holder.count;
     sum.grown += holder.grown;
+    sum.imported += by_import(look, holder) ? holder.bytes : 0;
   }
   std::vector<HeldBy> out;
   for (auto& [key, sum] : sums) {

@@ -38,6 +38,7 @@ struct HeldBy {
   int64_t bytes = 0;
   int64_t count = 0;
   int64_t grown = 0;
+  int64_t imported = 0;  // of these bytes: by an import, which each process makes once
 };
 // Without the rests; most bytes first. Of all devices if `kind` is empty.
 std::vector<HeldBy> holders_of(const model::MemoryLook& look, std::string_view kind);

@@ -94,6 +94,11 @@ void add_differences(const std::vector<MemoryLook>& looks, const MemoryLook& own
   }
 }
 
+// Mostly what the program has imported, which is no cause.
+bool is_import(const HeldBy& held) {
+  return 2 * held.imported > held.bytes;
+}
+
 // By the samples of the host memory. Little growth is what any program does.
 void add_heap_growers(const std::vector<MemoryLook>& looks, base::Rank rank, std::vector<std::string>& out) {
   const MemoryLook* look = look_of(looks, rank, model::LookReason::heap);
@@ -104,6 +109,9 @@ void add_heap_growers(const std::vector<MemoryLook>& looks, base::Rank rank, std
   for (const HeldBy& held : growers_of(*look, kHostMemory)) {
     if (held.place.empty() || held.grown < kLeastGrowth || out.size() >= kMostHolders) {
       break;
+    }
+    if (is_import(held)) {
+      continue;
     }
     out.push_back(look->steps > 0
                       ? tr("rank {}: {} a step in {}", rank,
@@ -138,13 +146,6 @@ OfOthers of_others(const std::vector<MemoryLook>& looks, base::Rank rank, const 
   return out;
 }
 
-// Each rank holds as much, as of what it has imported.
-bool is_common(const std::vector<MemoryLook>& looks, base::Rank rank, const HeldBy& held) {
-  constexpr double kAlike = 0.8;
-  const OfOthers others = of_others(looks, rank, held.place);
-  return !others.ranks.empty() && is_share(others.most, kAlike, held.bytes);
-}
-
 int64_t grown_a_step(const MemoryLook& look, const HeldBy& held) {
   // Less says nothing of how these bytes have come together.
   return look.steps > 0 && held.grown >= kLeastGrowth && is_share(held.grown, kMuch, held.bytes)
@@ -170,11 +171,8 @@ std::vector<std::string> heap_words(const std::vector<MemoryLook>& looks, base::
     return out;
   }
   for (const HeldBy& held : holders_of(*look, kHostMemory)) {
-    if (held.place.empty() || held.bytes < kLeastHeld || !is_share(held.bytes, kMuch, host->allocated) ||
-        out.size() >= kMostHolders) {
-      continue;
-    }
-    if (is_common(looks, rank, held)) {
+    if (held.place.empty() || is_import(held) || held.bytes < kLeastHeld ||
+        !is_share(held.bytes, kMuch, host->allocated) || out.size() >= kMostHolders) {
       continue;
     }
     const OfOthers others = of_others(looks, rank, held.place);
@@ -196,8 +194,7 @@ model::HeldMemory held_by_line(const std::vector<MemoryLook>& looks, base::Rank 
   const auto found = [&](const std::vector<HeldBy>& holders, double least_share, int64_t least_growth) {
     return std::find_if(holders.begin(), holders.end(), [&](const HeldBy& held) {
       return held.line.line > 0 && held.bytes >= kLeastHeld && held.grown >= least_growth &&
-             is_share(held.bytes, least_share, host->allocated) &&
-             (grown_a_step(*look, held) > 0 || !is_common(looks, rank, held));
+             is_share(held.bytes, least_share, host->allocated) && !is_import(held);
     });
   };
   const std::vector<HeldBy> growers = growers_of(*look, kHostMemory);
@@ -224,7 +221,7 @@ HeldElsewhere held_elsewhere(const std::vector<MemoryLook>& looks, base::Rank ki
       const int64_t excess = held.bytes - others.most;
       if (look.rank == killed) {
         own = std::max(own, excess);
-      } else if (excess > most && held.line.line > 0 && excess >= kLeastHeld) {
+      } else if (excess > most && held.line.line > 0 && excess >= kLeastHeld && !is_import(held)) {
         most = excess;
         out = {.rank = look.rank,
                .held = held_memory(look, held),
@@ -505,6 +502,18 @@ const model::KernelEvent* oom_kill_of(const model::KernelEvents& kernel, size_t 
            k.at_s >= died_s - kOomBeforeDeathS && k.at_s <= died_s + kOomAfterDeathS;
   });
   return it == kernel.events.end() ? nullptr : &*it;
+}
+
+std::string advice_on_growth(const model::HeldMemory& held) {
+  return tr(
+      "find what keeps the memory that {} allocates: it grows in each step, so a higher limit only delays "
+      "the end",
+      place(held.where));
+}
+
+std::string advice_on_held(const model::HeldMemory& held) {
+  return tr("look at what {} keeps, which is {}: free what is no longer needed, or give the job more memory",
+            place(held.where), base::human_size(static_cast<uint64_t>(held.bytes)));
 }
 
 model::NextStep advice_on_memory(bool limit) {

@@ -42,7 +42,7 @@ std::vector<std::string> grower_words(const std::vector<model::MemoryLook>& look
 // sampled.
 std::vector<std::string> heap_words(const std::vector<model::MemoryLook>& looks, base::Rank rank);
 // The line that has allocated what the rank keeps, if it grew, or if it is most of what the rank holds, by
-// the samples of the host memory. Not a line of which each rank holds as much, unless that grew in each step.
+// the samples of the host memory. No import.
 model::HeldMemory held_by_line(const std::vector<model::MemoryLook>& looks, base::Rank rank);
 // "; it had 726 MiB in RAM, 540 MiB of them allocated at train.py:8 (main), 1.0 MiB more in each step"
 std::string held_by_line_words(const model::ProcessRecord& rank, const model::HeldMemory& held);
@@ -69,6 +69,9 @@ const model::KernelEvent* oom_kill_of(const model::KernelEvents& kernel, size_t 
                                       double died_s);
 // " (out of memory: the kernel killed it ...)"
 std::string out_of_memory_words(const model::KernelEvent& kill);
+// What to do about what a line keeps, if it grows in each step, and if it does not.
+std::string advice_on_growth(const model::HeldMemory& held);
+std::string advice_on_held(const model::HeldMemory& held);
 // `limit`: of a control group.
 model::NextStep advice_on_memory(bool limit);
 

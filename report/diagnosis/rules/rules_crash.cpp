@@ -146,18 +146,6 @@ std::string_view id_alone(const Ending& e) {
   return is_fault(e.signal) ? kCrashSignal : kCrashKilled;
 }
 
-std::string advice_on_growth(const model::HeldMemory& held) {
-  return tr(
-      "find what keeps the memory that {} allocates: it grows in each step, so a higher limit only delays "
-      "the end",
-      place(held.where));
-}
-
-std::string advice_on_held(const model::HeldMemory& held) {
-  return tr("look at what {} keeps, which is {}: free what is no longer needed, or give the job more memory",
-            place(held.where), base::human_size(static_cast<uint64_t>(held.bytes)));
-}
-
 // If a thread without Python code ended the rank, the user needs the line of the main thread, which becomes
 // the verdict's place. Returns ", while its main thread was in all_reduce (train.py:44)", or nothing.
 std::string main_thread_words(const Scene& scene, const Ending& e, const ThreadStack* crashed, Verdict& v) {

@@ -102,6 +102,9 @@ struct HostFact {
 // Where threads get no CPU, the other ranks may be what takes the CPUs. Who waits for a disk wakes often, and
 // then waits for a CPU as well. A spell of the start explains no later steps.
 std::string host_words(const Scene& scene, const SpeedFinding& f) {
+  if (f.cause == model::SlowCause::gpu_shared) {
+    return tr("; another program computes on the same GPU");
+  }
   const bool no_cpu = f.cause == model::SlowCause::cpu_contention;
   HostFact storage;
   std::vector<HostFact> cpus;  // by rank

@@ -108,7 +108,8 @@ bool is_of_the_program(const Frame& f) {
                                      [&](std::string_view piece) { return has(f.file, piece); });
     return f.line > 0 && !shipped;
   }
-  return !f.module.empty() && !has(f.module, ".so") && f.func != "_start";
+  const bool of_kernel = f.module.starts_with("[");  // [vdso]
+  return !f.module.empty() && !of_kernel && !has(f.module, ".so") && f.func != "_start";
 }
 
 CodeOwner owner_of(std::string_view file) {

@@ -182,8 +182,8 @@ TEST_CASE("NCCL: a rank whose record is behind that of its peers is not the one 
 }
 
 TEST_CASE("NCCL messages: both ranks receive before they send") {
-  // `batch`: the line of all messages.
-  const auto judged = [](bool second_sends_first, int batch, uint64_t ended) {
+  // `batch`: the line of all messages. `older`: messages before, whose ends are known on rank 0 only.
+  const auto judged = [](bool second_sends_first, int batch, uint64_t ended, uint64_t older = 0) {
     const Group nccl{.name = "pair", .members = {0, 1}, .source = CallSource::nccl};
     Calls calls;
     calls.past(kTwoRanks, 3).past(nccl, 0);
@@ -193,9 +193,14 @@ TEST_CASE("NCCL messages: both ranks receive before they send") {
       if (r == 1 && second_sends_first) {
         std::swap(made[0], made[1]);
       }
-      for (model::CollectiveCall& call : made) {
-        call.stage = CallStage::launched;
-        calls.message(r, kTwoRanks, call);
+      for (uint64_t i = 0; i <= older; ++i) {
+        for (model::CollectiveCall call : made) {
+          call.stage = CallStage::launched;
+          call.sequence = i + 1;
+          if (r == 1 || i == older) {
+            calls.message(r, kTwoRanks, call);
+          }
+        }
       }
       calls.comm(r, kTwoRanks).messages = 2;
       calls.comm(r, nccl).messages = 2;
@@ -208,6 +213,7 @@ TEST_CASE("NCCL messages: both ranks receive before they send") {
   CHECK(v.ranks.empty());
   CHECK(v.sentence.find("before their sends: rank 0 waits in recv of 8 float32 from rank 1 (train.py:24)") !=
         std::string::npos);
+  CHECK(judged(false, 0, 0, 3).id == "hang.p2p");
   CHECK(judged(true, 0, 0).id != "hang.p2p");
   CHECK(judged(false, 30, 0).id != "hang.p2p");
   CHECK(judged(false, 0, 2).id != "hang.p2p");
@@ -311,7 +317,9 @@ struct Counters {
 // All hosts wait for their GPUs after the same calls, whose ends are not recorded. Rank r has GPU r, and a
 // context on GPU 0, too.
 Job all_synchronize(const std::vector<Counters>& gpus, uint64_t count = 1 << 24) {
-  const Stack sync = {native("cudaStreamSynchronize", "libcudart.so"), py("step", "/home/u/train.py", 44)};
+  // CUDA looks at the clock while it spins.
+  const Stack sync = {native("clock_gettime", "[vdso]"), native("cudaStreamSynchronize", "libcudart.so"),
+                      py("step", "/home/u/train.py", 44)};
   Job job(static_cast<int>(gpus.size()));
   job.all(sync).hang_dump();
   Calls calls;
@@ -348,6 +356,7 @@ constexpr Counters kOneThread{0.758, 1};
 
 TEST_CASE("counters of the multiprocessors: a GPU runs another kernel than NCCL's") {
   Verdict v = diagnose(all_synchronize({kInNccl, kOneThread}).facts);
+  CHECK(v.where.function == "step");
   CHECK(v.id == "hang.kernel");
   CHECK(v.ranks == RankSet{1});
   CHECK(v.sentence.find("waiting for a kernel of its own in step (train.py:44)") != std::string::npos);

@@ -49,6 +49,16 @@ TEST_CASE("a job that ended well and was slow has a verdict") {
     CHECK(v.sentence == "slow: rank 1 keeps the others waiting for 65 % of the time, in relax (heat.py:5)");
     CHECK(v.title == "rank 1 keeps the others waiting for 65 % of the time in relax (heat.py:5)");
   }
+  SUBCASE("another program on the GPU") {
+    slow.cause = model::SlowCause::gpu_shared;
+    slow.place.clear();
+    job.facts.slow = {slow};
+    v = diagnose(job.facts);
+    CHECK(v.sentence ==
+          "slow: rank 1 costs 65 % of every step (54 ms) from the first step on; another program computes on "
+          "the same GPU");
+    CHECK(v.next.text.starts_with("end the other program"));
+  }
   SUBCASE("in every eighth step only") {
     slow.period = 8;
     slow.sentence = "rank 1 is slow in every 8th step: 168 ms instead of 52 ms";

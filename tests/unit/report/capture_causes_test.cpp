@@ -258,7 +258,15 @@ TEST_CASE("capture causes: another program on the GPU of the slow rank alone") {
   };
   for (const SlowCause by_steps : {SlowCause::unknown, SlowCause::host_issue, SlowCause::gpu_compute}) {
     SpeedReport report = report_of(SpeedProblem::slow_rank, by_steps, {1}, 100);
+    report.captures = {capture_at(kSince + 1, {})};
+    report.captures[0].functions = {{.function = "<module>",
+                                     .file = "train.py",
+                                     .line = 46,
+                                     .ranks = {1},
+                                     .ranks_total = 0.4,
+                                     .ranks_own = 0.4}};
     name_from_captures(report, base::Language::english, with_neighbours({1}));
+    CHECK(report.findings[0].function.empty());
     CHECK(report.findings[0].cause == SlowCause::gpu_shared);
     CHECK(report.findings[0].sentence == "slow; python3 (pid 77) computes on the same GPU");
     CHECK(report.findings[0].next.find("nvidia-smi shows all of them") != std::string::npos);

@@ -58,6 +58,14 @@ TEST_CASE("host memory: which line holds it, beside the other ranks") {
   CHECK(heap_words(looks, 0).front().starts_with(
       "rank 0 holds 100 MiB that were allocated at libheat.so (grow)"));
   CHECK(heap_words(looks, 7).empty());
+  // What the program has imported, by a line of its own.
+  MemoryLook imported = heap_of(1, 3000 * kMiB, 0);
+  imported.places.push_back({.file = "<frozen importlib._bootstrap>", .line = 1, .function = "_load"});
+  imported.holders[0].site.insert(imported.holders[0].site.begin(),
+                                  static_cast<uint32_t>(imported.places.size() - 1));
+  CHECK(heap_words({imported}, 1).empty());
+  CHECK_FALSE(held_by_line({imported}, 1).present());
+  CHECK(held_by_line({looks[1]}, 1).present());
 }
 
 TEST_CASE("host memory: growth by the step or by the minute") {
