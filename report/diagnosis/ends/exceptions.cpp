@@ -264,6 +264,52 @@ bool misses_worker(const PythonException& exception) {
   return exception.chain.front().message.starts_with("DataLoader worker (pid");
 }
 
+namespace {
+
+struct Cure {
+  std::string_view says;
+  std::string_view advice;
+  bool of_a_file = false;  // the message names a file; sockets have the same errors
+};
+
+constexpr std::string_view kSpace =
+    later("a file could not be written: check space, inodes and quota of its file system (df -h, df -i)");
+constexpr std::string_view kFileServer = later(
+    "the file system of this file does not answer any more: find its server (findmnt -T FILE, dmesg), and "
+    "mount it again");
+constexpr std::string_view kNameService =
+    later("check the name of the host, and the name servers of /etc/resolv.conf");
+
+constexpr std::array kCures = {
+    Cure{"unable to allocate shared memory",
+         later("shared memory ran out: enlarge /dev/shm (docker run --shm-size), or use fewer workers")},
+    Cure{"PytorchStreamWriter failed writing", kSpace},
+    Cure{"No space left on device", kSpace},
+    Cure{"Disk quota exceeded", kSpace},
+    Cure{"Read-only file system",
+         later("the file system can only be read: the kernel may have made it so after an error (dmesg)")},
+    Cure{"Transport endpoint is not connected", kFileServer, true},
+    Cure{"Stale file handle", kFileServer, true},
+    Cure{"Input/output error", kFileServer, true},
+    Cure{"Too many open files", later("the limit of open files is reached: look for files and sockets that "
+                                      "are not closed, or raise the "
+                                      "limit (ulimit -n)")},
+    Cure{"can't start new thread", later("the limit of threads is reached: look for threads that never end, "
+                                         "or raise the limit (ulimit -u, "
+                                         "pids.max of the control group)")},
+    Cure{"Temporary failure in name resolution", kNameService},
+    Cure{"Name or service not known", kNameService},
+};
+
+std::string cure_of(const PythonException& exception) {
+  const auto it = std::find_if(kCures.begin(), kCures.end(), [&](const Cure& cure) {
+    return says(exception, cure.says) && (!cure.of_a_file || says(exception, ": '/"));
+  });
+  return it == kCures.end() ? std::string() : tr(it->advice);
+}
+
+}  // namespace
+
 std::string advice_on(const PythonException& exception) {
   const ExceptionLink& link = exception.chain.front();
   if (const auto memory = model::out_of_memory(link)) {
@@ -286,8 +332,8 @@ std::string advice_on(const PythonException& exception) {
   if (link.message.starts_with(kDeviceAssert)) {
     return tr("a kernel's assertion failed earlier: run again with CUDA_LAUNCH_BLOCKING=1 to find the call");
   }
-  if (says(exception, "PytorchStreamWriter failed writing") || says(exception, "No space left on device")) {
-    return tr("a file could not be written: check space, inodes and quota of its file system (df -h, df -i)");
+  if (std::string cure = cure_of(exception); !cure.empty()) {
+    return cure;
   }
   if (misses_worker(exception) && says(exception, "killed by signal: Killed")) {
     return tr("if nobody killed the worker, memory ran out: use fewer workers, or raise the memory limit");

@@ -369,6 +369,11 @@ model::NextStep advice(const Scene& scene, const Group& group) {
   if (v.in_acquire.size() > 1) {
     return {.text = tr("take the locks in the same order in all threads")};
   }
+  if (v.wait && v.wait->kind == WaitKind::kernel) {
+    return {.text =
+                tr("find the kernel that does not end: with CUDA_LAUNCH_BLOCKING=1 the rank stands in the "
+                   "line that launches the kernel")};
+  }
   if (v.wait && v.wait->kind == WaitKind::lock && v.where.callee.ends_with(".put")) {
     return {.text = tr("the queue is full: find out why no consumer takes from it, after {} on rank {}",
                        place(v.where), v.rank)};

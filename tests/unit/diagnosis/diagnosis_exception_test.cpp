@@ -442,6 +442,14 @@ TEST_CASE("failures of files and workers have advice of their own") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"[enforce fail at inline_container.cc:445] . PytorchStreamWriter failed writing file data/0", "df -h"},
       {"[Errno 28] No space left on device", "df -h"},
+      {"[Errno 122] Disk quota exceeded: '/data/a.pt'", "df -h"},
+      {"unable to allocate shared memory(shm) for file </torch_7>: No space left on device (28)", "/dev/shm"},
+      {"[Errno 107] Transport endpoint is not connected: '/mnt/s2.bin'", "findmnt"},
+      {"[Errno 107] Transport endpoint is not connected", "read the whole traceback"},  // of a socket
+      {"[Errno 5] Input/output error: '/data/a.bin'", "findmnt"},
+      {"[Errno 24] Too many open files: '/data/a.bin'", "ulimit -n"},
+      {"can't start new thread", "pids.max"},
+      {"[Errno -3] Temporary failure in name resolution", "resolv.conf"},
       {"DataLoader worker (pid 5) is killed by signal: Killed. ", "memory ran out"},
       {"DataLoader worker (pid 5) is killed by signal: Bus error. ", "/dev/shm"},
       {"bad batch", "read the whole traceback"},

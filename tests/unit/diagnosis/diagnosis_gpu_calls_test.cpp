@@ -357,6 +357,7 @@ constexpr Counters kOneThread{0.758, 1};
 TEST_CASE("counters of the multiprocessors: a GPU runs another kernel than NCCL's") {
   Verdict v = diagnose(all_synchronize({kInNccl, kOneThread}).facts);
   CHECK(v.where.function == "step");
+  CHECK(v.next.text.find("CUDA_LAUNCH_BLOCKING=1") != std::string::npos);
   CHECK(v.id == "hang.kernel");
   CHECK(v.ranks == RankSet{1});
   CHECK(v.sentence.find("waiting for a kernel of its own in step (train.py:44)") != std::string::npos);
