@@ -44,7 +44,8 @@ EndText end_text(const model::RunManifest& run, bool several_ranks) {
   if (v.id == report::kNoneRequestsLeft || v.id == report::kNoneThreadRaised) {
     return EndText::sentence;
   }
-  if (v.kind == VerdictKind::none && v.slow.present()) {
+  if (v.kind == VerdictKind::none &&
+      (v.slow.present() || (v.id == report::kNoneFinished && !v.next.text.empty()))) {
     return EndText::sentence;
   }
   if (v.kind == VerdictKind::none || v.kind == VerdictKind::running) {

@@ -7,6 +7,7 @@
 #include "report/diagnosis/ends/interruption.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/rules/machine_words.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/wait_patterns.h"
@@ -310,6 +311,28 @@ std::optional<Verdict> looked_at(const Scene& scene) {
   return v;
 }
 
+namespace {
+
+// "/data is 100 % full": what the job could not write then may be missing, although it ended well.
+std::string full_file_system(const Scene& scene) {
+  constexpr double kFull = 0.995;
+  for (const model::MachineHistory& machine : scene.facts.machines) {
+    for (const model::MachineSeries& s : machine.series) {
+      if (s.fact != model::MachineFact::space && s.fact != model::MachineFact::inodes) {
+        continue;
+      }
+      for (const model::MachineSpell& spell : telling_spells(machine, s)) {
+        if (spell.amount >= kFull) {
+          return machine_words(machine, s, spell.amount);
+        }
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 std::optional<Verdict> finished(const Scene& scene) {
   const RunManifest& run = scene.facts.run;
   if (run.outcome != model::RunOutcome::exit || !run.child_status.succeeded()) {
@@ -334,6 +357,10 @@ std::optional<Verdict> finished(const Scene& scene) {
   const std::vector<model::RequestsLeft> left = model::requests_left(scene.facts.at_end);
   if (left.empty()) {
     name_dead_thread(scene, normally, v);
+    if (const std::string full = v.id == kNoneFinished ? full_file_system(scene) : ""; !full.empty()) {
+      say(v, tr("{}; {}", normally, full));
+      v.next.text = tr("look for files that the job could not write, such as checkpoints");
+    }
     return v;
   }
   v.id = kNoneRequestsLeft;

@@ -100,3 +100,28 @@ TEST_CASE("storage: the worker that a rank waits for") {
                                 "10.0.0.7:/ds)") != std::string::npos,
                 v.sentence);
 }
+
+TEST_CASE("storage: a job that ended well while a file system was full") {
+  const auto judged = [](double used) {
+    Job job(2);
+    job.ended(exited(0));
+    model::MachineHistory machine;
+    for (int i = 0; i < 3; ++i) {
+      machine.add({.values = {{.fact = model::MachineFact::space,
+                               .object = "/ckpt",
+                               .value = i == 0 ? 0.5 : used,
+                               .detail = "0 B of 30 GiB are free in /ckpt (ext4)"}},
+                   .places = {},
+                   .use = {}},
+                  i * INT64_C(5'000'000'000));
+    }
+    job.facts.machines = {machine};
+    return diagnose(job.facts);
+  };
+  const Verdict full = judged(1);
+  CHECK(full.id == "none.finished");
+  CHECK_MESSAGE(full.sentence.ends_with("; /ckpt is 100 % full (0 B of 30 GiB are free in /ckpt (ext4))"),
+                full.sentence);
+  CHECK(full.next.text.find("could not write") != std::string::npos);
+  CHECK(judged(0.97).sentence.find("full") == std::string::npos);
+}
