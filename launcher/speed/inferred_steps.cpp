@@ -83,6 +83,7 @@ std::optional<base::MonoNs> InferredSteps::take_call(const Span& span) {
   if (mpi_ && !span.mpi_collective) {
     return std::nullopt;
   }
+  placed_ = placed_ && span.place != 0;
   const uint64_t token = base::hash_words(span.bytes, {span.name, span.place, span.group});
   calls_.push_back({span.begin_ns, end_of(span), token});
   if (calls_.size() > kCalls) {
@@ -112,7 +113,8 @@ std::optional<base::MonoNs> InferredSteps::take_call(const Span& span) {
 
 void InferredSteps::find_sequence() {
   const report::CallCycle found = report::find_cycle({calls_.begin(), calls_.end()});
-  if (found.period.length < (mpi_ ? 1u : 2u) || calls_.size() < 3 * found.period.length) {
+  const size_t least = mpi_ || placed_ ? 1 : 2;  // as in report/speed/steps/step_ends.cpp
+  if (found.period.length < least || calls_.size() < 3 * found.period.length) {
     return;
   }
   period_ = found.period.length;

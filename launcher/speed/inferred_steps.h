@@ -38,7 +38,8 @@ class InferredSteps {
   size_t period_ = 0;  // 0: not known
   size_t phase_ = 0;   // n % period_ of the last call of a step
   size_t different_ = 0;
-  bool mpi_ = false;  // only collectives of MPI count, and one that repeats is a step
+  bool placed_ = true;  // the line of each call is known: one that repeats is a step
+  bool mpi_ = false;    // only collectives of MPI count, and one that repeats is a step
 };
 
 }  // namespace xpurun::launcher

@@ -286,6 +286,24 @@ TEST_CASE("step watch: a sequence of collectives that changes is learnt again") 
   CHECK(u.s.watch.rank(0).steps == before + 10);
 }
 
+TEST_CASE("step watch: one collective of a known line that repeats is a step") {
+  UnmarkedScene u;
+  const auto loop = [&](int count, double step_ms) {
+    for (int i = 0; i < count; ++i) {
+      u.s.now += static_cast<int64_t>(0.9 * step_ms * 1e6);
+      Span call = u.after(Stage::communication, 0.1 * step_ms, 1);
+      call.place = 5;
+      u.add({call});
+    }
+  };
+  loop(300, 50);
+  CHECK(u.s.watch.rank(0).steps > 200);
+  CHECK(u.s.watch.rank(0).step_s == doctest::Approx(0.05));
+  loop(150, 75);
+  REQUIRE(u.s.told.size() == 1);
+  CHECK(u.s.told[0].share == doctest::Approx(0.5).epsilon(0.05));
+}
+
 TEST_CASE("step watch: no steps rather than wrong ones") {
   UnmarkedScene irregular;
   std::mt19937 random(3);
