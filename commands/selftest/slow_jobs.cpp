@@ -37,7 +37,7 @@ std::vector<Injection> slow_jobs() {
       {.name = "shared-gpu",
        .summary = "another process computes on the GPU of a rank",
        .needs_gpu = true,
-       .expected = slow_rank("slow_rank.gpu_compute")},
+       .expected = {.ids = {"slow_rank.gpu_shared", "slow_rank.gpu_compute"}}},
       {.name = "slow-link",
        .summary = "collectives use one block of the GPU",
        .needs_gpu = true,
