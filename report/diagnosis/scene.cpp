@@ -6,7 +6,7 @@
 #include "report/diagnosis/ends/interruption.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/waits/code_place.h"
-#include "report/diagnosis/waits/gpu_work.h"
+#include "report/diagnosis/waits/gpu_counters.h"
 #include "report/diagnosis/waits/still_limit.h"
 
 #include <fmt/format.h>
@@ -143,27 +143,27 @@ bool only_ranks_use(const model::GpuDevice& gpu, const std::vector<RankView>& ra
 // counters of a rank's GPU are not, or if another process uses this GPU.
 void tell_kernels_apart(std::vector<RankView>& ranks, const Facts& facts) {
   std::map<const model::GpuDevice*, int> used;
-  std::vector<GpuWork> works;
+  std::vector<RunningKernel> works;
   bool some_nccl = false;
   for (const RankView& v : ranks) {
     const model::GpuDevice* gpu = gpu_of(v, facts.gpus);
     if (v.state != RankState::waiting || gpu == nullptr || !only_ranks_use(*gpu, ranks) || ++used[gpu] > 1) {
       return;
     }
-    works.push_back(work_of(*gpu, least_count(facts, v.rank)));
-    if (works.back() == GpuWork::unknown) {
+    works.push_back(running_kernel(*gpu, least_count(facts, v.rank)));
+    if (works.back() == RunningKernel::unknown) {
       return;
     }
-    some_nccl = some_nccl || works.back() == GpuWork::nccl;
+    some_nccl = some_nccl || works.back() == RunningKernel::nccl;
   }
   for (size_t i = 0; some_nccl && i < ranks.size(); ++i) {
     RankView& v = ranks[i];
-    if (works[i] == GpuWork::nccl || !v.wait || v.wait->kind != WaitKind::gpu) {
+    if (works[i] == RunningKernel::nccl || !v.wait || v.wait->kind != WaitKind::gpu) {
       continue;
     }
     v.wait->kind = WaitKind::kernel;
-    v.wait->what = works[i] == GpuWork::other ? base::later("kernel of its own")
-                                              : base::later("kernel that does not start");
+    v.wait->what = works[i] == RunningKernel::other ? base::later("kernel of its own")
+                                                    : base::later("kernel that does not start");
     v.state = RankState::stuck;
   }
 }

@@ -4,7 +4,7 @@
 #include "common/base/tr.h"
 #include "report/diagnosis/rules/gpu_errors.h"
 #include "report/diagnosis/rules/machine_words.h"
-#include "report/diagnosis/waits/gpu_work.h"
+#include "report/diagnosis/waits/gpu_counters.h"
 
 #include <fmt/format.h>
 

@@ -7,9 +7,12 @@
 
 #include <assert.h>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <exception>
+#include <fcntl.h>
 #include <new>
 #include <signal.h>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -155,9 +158,11 @@ TEST_CASE("the text of a failed assertion, and of the C library's own checks, is
          std::free(std::launder(text + 16));
        },
        "free(): invalid pointer"}};
-  for (const Case& c : cases) {
+  // AddressSanitizer has a free() of its own, which does not abort.
+  const bool own_free = ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr;
+  for (const Case& c : std::span(cases).first(own_free ? 1 : 2)) {
     int ready[2];
-    REQUIRE(::pipe(ready) == 0);
+    REQUIRE(::pipe2(ready, O_CLOEXEC) == 0);
     const pid_t pid = ::fork();
     if (pid == 0) {
       static int end = ready[1];
@@ -168,6 +173,7 @@ TEST_CASE("the text of a failed assertion, and of the C library's own checks, is
       ::close(STDERR_FILENO);
       c.fail();
     }
+    ::close(ready[1]);  // else the end of the child would not be seen
     char byte = 0;
     REQUIRE(::read(ready[0], &byte, 1) == 1);
     LiveMemory memory(pid);
@@ -177,7 +183,6 @@ TEST_CASE("the text of a failed assertion, and of the C library's own checks, is
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
     ::close(ready[0]);
-    ::close(ready[1]);
     REQUIRE(found);
     CHECK(found->type == c.text);
   }

@@ -369,7 +369,8 @@ TEST_CASE("a data loader whose cache fills in the first steps only costs nothing
     CHECK_MESSAGE(f.cause != SlowCause::input, f.sentence);
   }
   job.change = [](int, int step, StepParts& p) { p.data += step % 4 == 0 ? 160 : 0; };
-  CHECK(std::any_of(analyse(job).findings.begin(), analyse(job).findings.end(),
+  const auto report = analyse(job);
+  CHECK(std::any_of(report.findings.begin(), report.findings.end(),
                     [](const auto& f) { return f.cause == SlowCause::input; }));
 }
 

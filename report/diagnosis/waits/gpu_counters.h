@@ -7,7 +7,7 @@
 
 namespace xpurun::report {
 
-enum class GpuWork {
+enum class RunningKernel {
   unknown,  // the GPU has no such counters
   nothing,
   nccl,   // a kernel that may be NCCL's
@@ -15,7 +15,7 @@ enum class GpuWork {
 };
 
 // `least_count`: elements of the smallest collective that the GPU may be in; 0: unknown.
-GpuWork work_of(const model::GpuDevice& gpu, uint64_t least_count);
+RunningKernel running_kernel(const model::GpuDevice& gpu, uint64_t least_count);
 
 // Warps of a multiprocessor that works; 0 if none does. The counters of the GPU must be known.
 double warps_each(const model::GpuDevice& gpu);

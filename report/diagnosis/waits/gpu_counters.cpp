@@ -1,4 +1,4 @@
-#include "report/diagnosis/waits/gpu_work.h"
+#include "report/diagnosis/waits/gpu_counters.h"
 
 namespace xpurun::report {
 
@@ -26,17 +26,17 @@ double warps_each(const GpuDevice& gpu) {
              : gpu.sm_occupancy_percent / gpu.sm_active_percent * kWarpsPerMultiprocessor;
 }
 
-GpuWork work_of(const GpuDevice& gpu, uint64_t least_count) {
+RunningKernel running_kernel(const GpuDevice& gpu, uint64_t least_count) {
   if (gpu.sm_active_percent < 0 || gpu.sm_occupancy_percent < 0) {
-    return GpuWork::unknown;
+    return RunningKernel::unknown;
   }
   if (gpu.sm_active_percent < kIdlePercent) {
-    return GpuWork::nothing;
+    return RunningKernel::nothing;
   }
   const double warps = warps_each(gpu);
   const bool fits = gpu.sm_active_percent <= kMostPercent && warps <= kMostWarps &&
                     warps >= (least_count >= kLargeCount ? kLeastWarpsOfLarge : kLeastWarps);
-  return fits ? GpuWork::nccl : GpuWork::other;
+  return fits ? RunningKernel::nccl : RunningKernel::other;
 }
 
 }  // namespace xpurun::report
