@@ -269,9 +269,16 @@ std::optional<Verdict> timed_out(const Scene& scene) {
     return std::nullopt;
   }
   const std::string waits = waiting_clause(v.waiting, 1);
-  say(v, tr("by the time limit of {} after {}, while {} had been in {} for {}",
-            base::sanitize(base::base_name(run.command.empty() ? "" : run.command.front())),
-            seconds_words(run.elapsed_s), scene.names(v.ranks), place(v.where), seconds_words(v.seconds)) +
+  const std::string after = seconds_words(run.elapsed_s);
+  const std::string who = scene.names(v.ranks);
+  const std::string at = place(v.where);
+  const std::string still = seconds_words(v.seconds);
+  // A script may pass on the status of a timeout of its own.
+  const bool by_command = !run.command.empty() && base::base_name(run.command.front()) == "timeout";
+  say(v, (by_command ? tr("by the time limit of timeout after {}, while {} had been in {} for {}", after, who,
+                          at, still)
+                     : tr("by a time limit (status 124) after {}, while {} had been in {} for {}", after, who,
+                          at, still)) +
              (waits.empty() ? "" : tr("; ") + waits));
   v.next.text =
       tr("see where the rank stands while the job runs: xpurun now, or --hang-timeout below the time "

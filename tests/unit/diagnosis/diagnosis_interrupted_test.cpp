@@ -175,6 +175,10 @@ TEST_CASE("a job that timeout(1) has ended says who stood still") {
         "for 20 s; rank 0 waits for it in all_reduce (train.py:12)");
   CHECK(v.ranks == RankSet{1});
   CHECK(v.title.starts_with("ended while rank 1 is stuck in refresh (train.py:4)"));
+  Job script = job;
+  script.facts.run.command = {"bash", "run.sh"};
+  CHECK(
+      diagnose(script.facts).sentence.starts_with("interrupted: by a time limit (status 124) after 30 s, "));
   // It did not move again before it died.
   job.record(1).still = {};
   job.record(1).last_progress_s = 10;
