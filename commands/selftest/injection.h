@@ -16,6 +16,7 @@ enum class Blame {
   nobody,
   culprit,
   minority,  // the culprit; of two ranks nobody, or the culprit where the routine tells
+  at_most,   // nobody or the culprit
 };
 
 struct Expectation {

@@ -49,7 +49,8 @@ std::vector<Injection> healthy_jobs() {
       {.name = "healthy",
        .summary = "no fault; one rank is five times slower than the others",
        .recovers = true,
-       .expected = healthy()},
+       // In a run that is long enough for a verdict on its speed, the rank is named as slow.
+       .expected = {.ids = {"none.finished", "slow.rank"}, .blame = Blame::at_most}},
       {.name = "late-enters",
        .summary = "a rank enters the collective after the hang timeout",
        .recovers = true,
@@ -130,7 +131,10 @@ std::vector<Injection> collectives() {
        .summary = "a rank creates a group with another list of ranks",
        .ranks = 4,
        .least_ranks = 4,
-       .expected = other_call("wrong-group-list", {"hang.mismatch"}, {"new_group", "of ranks"})},
+       .expected = other_call("wrong-group-list", {"hang.mismatch"}, {"new_group", "of ranks"}),
+       // NCCL may find the connection of another group, and fail.
+       .expected_on_gpu =
+           other_call("wrong-group-list", {"hang.mismatch", "exit.mismatch"}, {"new_group", "of ranks"})},
       {.name = "send-send",
        .summary = "two ranks receive from each other before they send",
        .expected = {.ids = {"hang.p2p", "hang.not_entered"},
@@ -150,9 +154,11 @@ std::vector<Injection> collectives() {
        .expected = outside_collective("store-never-reached")},
       {.name = "store-key-never-set",
        .summary = "a rank waits in the store for a key that nobody sets",
-       .expected = {.ids = {"hang.not_entered", "hang.mismatch"},
-                    .places = {"store-key-never-set"},
-                    .words = {"store", "all_reduce"}}},
+       .ranks = 3,
+       .least_ranks = 3,  // of two, the other one is the only rank that can set the key
+       .expected = {.ids = {"hang.p2p"},
+                    .blame = Blame::nobody,
+                    .words = {"key shards of the store", "no rank has set"}}},
   };
 }
 
@@ -180,7 +186,7 @@ std::vector<Injection> standing_still() {
        .summary = "a dataloader worker reads forever",
        .ranks = 2,
        .expected = {.ids = {"hang.lock"},
-                    .places = {"stuck-worker"},
+                    .places = {"read-sample"},
                     .words = {"dataloader worker pid", "read_sample"}}},
       {.name = "blocked-read",
        .summary = "a rank reads a FIFO that nobody writes to",
@@ -334,6 +340,7 @@ const Injection* find_injection(std::string_view name) {
 model::RankSet blamed(const Injection& injection, const Expectation& expected, int ranks) {
   switch (expected.blame) {
     case Blame::nobody:
+    case Blame::at_most:
       return {};
     case Blame::culprit:
       return {injection.culprit};

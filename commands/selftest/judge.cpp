@@ -55,8 +55,8 @@ Expected expected_of(const Injection& injection, Device device, int ranks, std::
                .words = {wanted.words.begin(), wanted.words.end()},
                .evidence = {wanted.evidence.begin(), wanted.evidence.end()},
                .signal = wanted.signal};
-  if (wanted.blame == Blame::minority && out.ranks.empty()) {
-    out.or_ranks = {injection.culprit};  // where the routine of the two ranks tells
+  if (wanted.blame != Blame::nobody && out.ranks.empty()) {
+    out.or_ranks = {injection.culprit};
   }
   if (out.ranks.empty()) {
     return out;  // nobody is blamed: there is no place

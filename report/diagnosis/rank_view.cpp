@@ -496,6 +496,10 @@ std::vector<RankView> rank_views(const Facts& facts) {
                                       [](const model::RankCollectives* r) { return calls_mpi(*r); });
     v.calls_nothing = calls_nothing(recorded, v);
     classify(v, uses_mpi, timeout_s);
+    // Who polls its GPU changes its position. Its unfinished call shows for how long it has waited.
+    if (v.wait && v.wait->kind == WaitKind::gpu && gpu_waits_since(recorded) >= kMovedShare * timeout_s) {
+      v.moved = false;
+    }
     if (const model::CollectiveCall* call = call_of_host(calls[rank])) {
       stand_in_call(v, *call);
     }

@@ -26,8 +26,8 @@ def one_round(torch, dist, rank, buffers, groups):
     small, large, halves, outgoing, incoming = buffers
     sent = SIZES[rank]
     received = [sizes[rank] for sizes in SIZES]
-    for turn in range(50):
-        for call in range(14):
+    for turn in range(25):
+        for call in range(34):
             dist.all_reduce(small[: 1 + (turn + call) % 7], group=groups[call % 2])
         dist.all_gather_into_tensor(large, halves)
         dist.reduce_scatter_tensor(halves, large)
@@ -37,7 +37,7 @@ def one_round(torch, dist, rank, buffers, groups):
         messages = [dist.P2POp(dist.isend, outgoing, other), dist.P2POp(dist.irecv, incoming, other)]
         for work in dist.batch_isend_irecv(messages):
             work.wait()
-        if turn == 49:
+        if turn == 24:
             dist.barrier()
         else:
             dist.all_reduce(small)

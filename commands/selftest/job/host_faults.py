@@ -84,7 +84,7 @@ def dead_feeder(job):
 
 
 def read_sample(index):
-    time.sleep(100000 if index else 0)
+    time.sleep(100000 if index else 0)  # at: read-sample
 
 
 class Samples(Dataset):
@@ -97,7 +97,7 @@ class Samples(Dataset):
 
 
 def next_samples(loader):
-    return next(loader)  # at: stuck-worker
+    return next(loader)
 
 
 @fault

@@ -298,6 +298,19 @@ bool all_messages_ended(const model::RankCollectives& calls) {
   return any;
 }
 
+double gpu_waits_since(const std::vector<const model::RankCollectives*>& of_rank) {
+  double oldest = 0;
+  for (const model::RankCollectives* r : of_rank) {
+    for (const Communicator& c : r->communicators) {
+      const Member m{.rank = r->rank, .comm = &c};
+      const uint64_t open = c.source == CallSource::nccl ? open_call(m) : 0;
+      const CollectiveCall* call = open != 0 ? call_at(m, open) : nullptr;
+      oldest = std::max(oldest, call != nullptr ? call->age_s : 0);
+    }
+  }
+  return oldest;
+}
+
 bool has_open_call(const CollectiveFacts& facts, base::Rank rank) {
   for (const model::RankCollectives& r : facts.ranks) {
     if (r.rank != rank) {

@@ -43,6 +43,9 @@ const model::CollectiveCall* call_of_host(const std::vector<const model::RankCol
 // MPI's calls of the rank are recorded.
 bool calls_mpi(const model::CollectiveFacts& facts, base::Rank rank);
 bool calls_mpi(const model::RankCollectives& calls);
+// Seconds since the rank's host made the oldest call that its GPU has not finished, by NCCL's record; 0 if
+// none.
+double gpu_waits_since(const std::vector<const model::RankCollectives*>& of_rank);
 // The record shows an unfinished call of the rank.
 bool has_open_call(const model::CollectiveFacts& facts, base::Rank rank);
 // NCCL's record shows that the GPU has finished every call of the rank. A rank that still waits for its GPU

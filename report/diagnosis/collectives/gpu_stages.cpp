@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <vector>
 
 namespace xpurun::report {
 
@@ -250,19 +251,54 @@ std::optional<CallFinding> find_call_order(const std::vector<CallGroup>& torch) 
 
 namespace {
 
-// The oldest message with this peer that neither GPU may have ended: where one is known to have ended its
-// side, so has the other.
-const CollectiveCall* first_message(const Member& m, const Member& peer) {
-  const auto& all = m.comm->point_to_point;
-  const auto found = std::find_if(all.begin(), all.end(), [&](const CollectiveCall& c) {
-    const auto& theirs = peer.comm->point_to_point;
-    return c.stage == model::CallStage::launched && c.peer == peer.comm->rank &&
-           std::any_of(theirs.begin(), theirs.end(), [&](const CollectiveCall& other) {
-             return other.stage == model::CallStage::launched && other.peer == m.comm->rank &&
-                    other.sequence == c.sequence && is_other_end(c, other);
-           });
-  });
-  return found == all.end() ? nullptr : &*found;
+using Messages = std::vector<const CollectiveCall*>;
+
+bool meet(const CollectiveCall& a, const CollectiveCall& b) {
+  return a.sequence == b.sequence && a.tag == b.tag && is_other_end(a, b);
+}
+
+// The messages with this peer that neither GPU may have ended, in the order of their launch: where one is
+// known to have ended its side, so has the other.
+Messages open_messages(const Member& m, const Member& peer) {
+  const auto open_with = [](const CollectiveCall& c, const Member& other) {
+    return c.stage == model::CallStage::launched && c.peer == other.comm->rank;
+  };
+  Messages out;
+  const auto& theirs = peer.comm->point_to_point;
+  for (const CollectiveCall& c : m.comm->point_to_point) {
+    if (open_with(c, peer) && std::any_of(theirs.begin(), theirs.end(), [&](const CollectiveCall& other) {
+          return open_with(other, m) && meet(c, other);
+        })) {
+      out.push_back(&c);
+    }
+  }
+  return out;
+}
+
+// The end of the batch at the front, which has one line: its messages have no order.
+Messages::iterator end_of_batch(Messages& all) {
+  return std::find_if(all.begin(), all.end(),
+                      [&](const CollectiveCall* c) { return c->where.line != all.front()->where.line; });
+}
+
+bool remove_pair(Messages& a, Messages& b) {
+  for (auto x = a.begin(); x != end_of_batch(a); ++x) {
+    const auto y =
+        std::find_if(b.begin(), end_of_batch(b), [&](const CollectiveCall* c) { return meet(**x, *c); });
+    if (y != end_of_batch(b)) {
+      a.erase(x);
+      b.erase(y);
+      return true;
+    }
+  }
+  return false;
+}
+
+// The GPUs may have ended messages of which both records know the launch only. Removes those that meet if
+// each rank goes through its messages in their order; what is left cannot.
+void let_meet(Messages& a, Messages& b) {
+  while (!a.empty() && !b.empty() && remove_pair(a, b)) {
+  }
 }
 
 // Whether `m` has launched the send for this receive of the peer only after its own receive, and not in one
@@ -271,8 +307,7 @@ bool sends_after(const Member& m, const CollectiveCall& own, const CollectiveCal
                  const Member& peer) {
   const auto& all = m.comm->point_to_point;
   return std::any_of(all.begin(), all.end(), [&](const CollectiveCall& c) {
-    return c.peer == peer.comm->rank && c.tag == receive.tag && c.sequence == receive.sequence &&
-           is_other_end(receive, c) && &c > &own && c.where.line != own.where.line;
+    return c.peer == peer.comm->rank && meet(receive, c) && &c > &own && c.where.line != own.where.line;
   });
 }
 
@@ -283,8 +318,14 @@ std::optional<CallFinding> find_message_order(const std::vector<CallGroup>& torc
     for (const Member& a : group.members) {
       for (const Member& b : group.members) {
         const bool pair = a.rank < b.rank && a.comm != nullptr && b.comm != nullptr;
-        const CollectiveCall* x = pair ? first_message(a, b) : nullptr;
-        const CollectiveCall* y = pair ? first_message(b, a) : nullptr;
+        if (!pair) {
+          continue;
+        }
+        Messages of_a = open_messages(a, b);
+        Messages of_b = open_messages(b, a);
+        let_meet(of_a, of_b);
+        const CollectiveCall* x = of_a.empty() ? nullptr : of_a.front();
+        const CollectiveCall* y = of_b.empty() ? nullptr : of_b.front();
         const auto receives = [](const CollectiveCall* c) {
           return c != nullptr && c->operation() == model::CallOperation::recv;
         };

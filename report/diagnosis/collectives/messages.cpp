@@ -107,23 +107,32 @@ const CollectiveCall* with_another_tag(const Member& m, const CollectiveCall& ca
   return nullptr;
 }
 
-// The part of the peer, which has ended; null if it is not known.
-const CollectiveCall* ended_part(const CallGroup& group, const Member& m, const CollectiveCall& call,
-                                 const Member& peer) {
+// The latest parts of a peer in messages with a rank, which have ended.
+struct EndedParts {
+  uint64_t newest = 0;                    // number of the newest one that is known; 0: none
+  const CollectiveCall* other = nullptr;  // the part of the message itself; null if it is not known
+};
+
+EndedParts ended_parts(const CallGroup& group, const Member& m, const CollectiveCall& call,
+                       const Member& peer) {
+  EndedParts out;
   for (const model::CallLane& lane : peer.record->lanes) {
     for (size_t i = std::min(lane.order.size(), lane.numbers.size()); i > 0; --i) {
       const auto kind = static_cast<size_t>(lane.order[i - 1]);
-      if (lane.numbers[i - 1] != call.sequence || kind >= lane.kinds.size()) {
+      if (kind >= lane.kinds.size() || lane.kinds[kind].communicator != group.any->id) {
         continue;
       }
       const CollectiveCall& other = lane.kinds[kind].call;
-      if (lane.kinds[kind].communicator == group.any->id && other.peer == m.comm->rank &&
-          other.tag == call.tag && is_other_end(call, other)) {
-        return &other;
+      if (other.peer != m.comm->rank || other.tag != call.tag || !is_other_end(call, other)) {
+        continue;
+      }
+      out.newest = std::max(out.newest, lane.numbers[i - 1]);
+      if (lane.numbers[i - 1] == call.sequence && out.other == nullptr) {
+        out.other = &other;
       }
     }
   }
-  return nullptr;
+  return out;
 }
 
 Message message_of(const CallGroup& group, const Member& m, const CollectiveCall& call) {
@@ -160,11 +169,13 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
       return out;
     }
   }
-  if (const CollectiveCall* other = ended_part(group, m, call, *peer)) {
-    out.other = other;
-    out.counterpart = differ(call, *other) ? Counterpart::differs : Counterpart::equal;
+  const EndedParts ended = ended_parts(group, m, call, *peer);
+  if (ended.other != nullptr) {
+    out.other = ended.other;
+    out.counterpart = differ(call, *ended.other) ? Counterpart::differs : Counterpart::equal;
     return out;
   }
+  newest = std::max(newest, ended.newest);
   const bool tags = !group.any->window;  // are the program's
   if (const CollectiveCall* other = tags ? with_another_tag(m, call, *peer) : nullptr) {
     out.other = other;
@@ -173,7 +184,8 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
   }
   // The record keeps only the latest calls. Messages of one tag between two ranks have one order.
   const bool forgotten = newest == 0 && call.stage == model::CallStage::launched &&
-                         peer->comm->messages > peer->comm->point_to_point.size();
+                         peer->comm->messages > peer->comm->point_to_point.size() &&
+                         peer->comm->messages >= call.sequence;
   if (newest > call.sequence || forgotten ||
       (mpi && !(m.comm->messages_known && peer->comm->messages_known))) {
     out.counterpart = Counterpart::unknown;

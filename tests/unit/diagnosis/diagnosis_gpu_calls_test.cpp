@@ -61,6 +61,33 @@ TEST_CASE("without GPU frames: a rank whose calls have all ended waits for a ker
   CHECK(v.id == "hang.not_entered");
 }
 
+TEST_CASE("a rank that polls its GPU has not just come to a call that it launched long ago") {
+  const Stack sync = {native("cuCtxSynchronize", "libcuda.so"), py("step", "/home/u/train.py", 44)};
+  const Stack in_get = {native("c10d::TCPStore::doGet", "libtorch_cpu.so"),
+                        py("follow", "/home/u/train.py", 6, "store.get")};
+  const Group nccl{.name = "all", .members = {0, 1, 2}, .source = CallSource::nccl};
+  const auto judged = [&](double age_s) {
+    Calls calls;
+    calls.past(nccl, 3);
+    for (const base::Rank r : {0, 2}) {
+      calls.enters(r, nccl, all_reduce()).reaches(r, nccl, CallStage::launched);
+      calls.comm(r, nccl).calls.back().age_s = age_s;
+    }
+    Job job(3);
+    job.all(sync, 2).rank(1, in_get).hang_dump();
+    job.stacks_of(1).threads.front().target = "key shards";
+    job.facts.collectives = calls.facts;
+    return diagnose(job.facts);
+  };
+  const Verdict v = judged(10);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.ranks.empty());
+  CHECK(v.sentence ==
+        "hang: rank 1 waits for key shards of the store in follow (train.py:6: store.get), which no rank has "
+        "set; ranks 0,2 wait for it in GPU synchronize (train.py:44)");
+  CHECK(judged(2).id == "hang.busy");
+}
+
 TEST_CASE("NCCL messages: the record of launched calls shows which send is missing") {
   const auto launched = [](model::CollectiveCall call) {
     call.stage = CallStage::launched;
@@ -84,6 +111,31 @@ TEST_CASE("NCCL messages: the record of launched calls shows which send is missi
   CHECK(judged(20, 16).id != "hang.p2p");
   CHECK(judged(30, 4).id != "hang.p2p");
   CHECK(judged(30, 0).id != "hang.p2p");
+}
+
+TEST_CASE("NCCL messages: the record of a send that has ended shows that the next one is missing") {
+  // The record of open messages of rank 1 is empty; `known`: its lane has the latest one.
+  const auto judged = [](uint64_t sent, bool known) {
+    Calls calls;
+    calls.past(kTwoRanks, 3);
+    for (uint64_t n = 1; n <= sent && known; ++n) {
+      calls.passes(1, kTwoRanks, send(0, n));
+    }
+    calls.comm(1, kTwoRanks).point_to_point.clear();
+    calls.comm(1, kTwoRanks).messages = sent;
+    calls.enters(1, kTwoRanks, all_reduce());
+    model::CollectiveCall waits = recv(1, 2);
+    waits.stage = CallStage::launched;
+    calls.message(0, kTwoRanks, waits);
+    calls.comm(0, kTwoRanks).messages = 2;
+    return gpu_hang(calls, 2);
+  };
+  const Verdict v = judged(1, true);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(judged(1, false).id == "hang.p2p");  // fewer messages in all
+  CHECK(judged(2, true).id != "hang.p2p");
+  CHECK(judged(3, false).id != "hang.p2p");
 }
 
 TEST_CASE("NCCL messages that have all ended still match the other rank's") {
@@ -217,6 +269,37 @@ TEST_CASE("NCCL messages: both ranks receive before they send") {
   CHECK(judged(true, 0, 0).id != "hang.p2p");
   CHECK(judged(false, 30, 0).id != "hang.p2p");
   CHECK(judged(false, 0, 2).id != "hang.p2p");
+}
+
+TEST_CASE("NCCL messages: those that can meet are not the ones that hang") {
+  // Hosts that run ahead: neither record knows an end.
+  const auto judged = [](bool both_receive) {
+    const Group nccl{.name = "pair", .members = {0, 1}, .source = CallSource::nccl};
+    Calls calls;
+    calls.past(kTwoRanks, 3).past(nccl, 0);
+    const auto launch = [&](base::Rank r, model::CollectiveCall call) {
+      call.stage = CallStage::launched;
+      calls.message(r, kTwoRanks, call);
+    };
+    for (uint64_t n = 1; n <= 6; ++n) {
+      const bool safe = n < 6 || !both_receive;
+      launch(0, safe ? send(1, n, 10) : recv(1, n, 13));
+      launch(0, safe ? recv(1, n, 11) : send(1, n, 14));
+      launch(1, recv(0, n, 13));
+      launch(1, send(0, n, 14));
+    }
+    for (const base::Rank r : {0, 1}) {
+      calls.comm(r, kTwoRanks).messages = calls.comm(r, nccl).messages = 12;
+      calls.comm(r, nccl).messages_done = 4;
+    }
+    return gpu_hang(calls, 2);
+  };
+  const Verdict v = judged(true);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.ranks.empty());
+  CHECK(v.sentence.find("before their sends: rank 0 waits in recv of 8 float32 from rank 1 (train.py:13)") !=
+        std::string::npos);
+  CHECK(judged(false).id != "hang.p2p");
 }
 
 TEST_CASE("NCCL messages: a rank that waits in the next collective is the victim of such messages") {
