@@ -57,8 +57,8 @@ def main():
     wrong = 0
     for kind in sys.argv[3:] or ["value", "host"]:
         command = [xpurun, "run", "--out", str(out / kind), "--metrics-port", "off", "--hang-timeout", "10",
-                   "--on-hang", "kill", "--grace", "5s", "--", PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2",
-                   "--master-port", "29577", __file__, "job", kind]
+                   "--on-hang", "kill", "--grace", "5s", "--", PYTHON, "-m", "torch.distributed.run",
+                   "--nproc-per-node", "2", "--master-port", "29577", __file__, "job", kind]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180)
         (out / f"{kind}.txt").write_text(done.stdout)
         verdict = json.loads((out / kind / "verdict.json").read_text())

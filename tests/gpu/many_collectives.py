@@ -5,8 +5,8 @@ usage: tests/gpu/many_collectives.py XPURUN OUT_DIR [COUNT [SECONDS [BACKEND]]]
 
 The job calls in turn: all_reduce of changing sizes in two groups, all_gather and reduce_scatter, all_to_all with sizes
 that differ by rank, coalesced sends and receives, broadcasts from both ranks and a barrier. It ends after COUNT calls
-on each rank (10,000,000) or SECONDS (300). Prints the number of calls and what xpurun said; exits 1 if the job failed or xpurun
-said anything but a healthy end. XPURUN_TEST_PYTHON names the Python that has torch; default: python3.
+on each rank (10,000,000) or SECONDS (300). Prints the number of calls and what xpurun said; exits 1 if the job failed
+or xpurun said anything but a healthy end. XPURUN_TEST_PYTHON names the Python that has torch; default: python3.
 """
 
 import json

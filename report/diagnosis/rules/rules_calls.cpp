@@ -420,7 +420,7 @@ std::optional<Verdict> failed_by_mismatch(const Scene& scene) {
   }
   Verdict v = failure_by_calls(scene, *failure, *f,
                                failure->signal != 0 && !failure->raised() ? kCrashMismatch : kExitMismatch);
-  say(v, tr("{}; {} {} in it after {}", fault_text(*f, names_in(scene)),
+  say(v, tr("{}; because of it, {} {} after {}", fault_text(*f, names_in(scene)),
             scene.names({failure->process->rank}), how_it_ended(*failure), seconds_words(failure->at_s)));
   return v;
 }

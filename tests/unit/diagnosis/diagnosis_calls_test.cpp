@@ -423,7 +423,7 @@ TEST_CASE("a rank that gloo ended because of another rank's size is no culprit")
   CHECK(v.kind == model::VerdictKind::crash);
   CHECK(v.signal == kAbrt);
   CHECK(v.ranks == RankSet{1});
-  CHECK(v.sentence.find("rank 0 died of SIGABRT in it after 20 s") != std::string::npos);
+  CHECK(v.sentence.find("because of it, rank 0 died of SIGABRT after 20 s") != std::string::npos);
   // The root of a gather aborts because of the size that another rank passed.
   auto gather = operation("gather", 39, 10);
   gather.root = 0;
