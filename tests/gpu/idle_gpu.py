@@ -4,8 +4,8 @@
 usage: tests/gpu/idle_gpu.py XPURUN OUT_DIR [KIND...]
 
 At step 60 rank 1's stream waits for a value in memory that nobody writes (KIND value), or for a host function that does
-not return (KIND host); then both ranks call the same all_reduce. Prints a verdict per kind; exits 1 if another rank than
-1 is named or none. XPURUN_TEST_PYTHON names the Python that has torch; default: python3.
+not return (KIND host); then both ranks call the same all_reduce. Prints a verdict per kind; exits 1 if another rank
+than 1 is named or none. XPURUN_TEST_PYTHON names the Python that has torch; default: python3.
 """
 
 import ctypes
@@ -63,7 +63,8 @@ def main():
         (out / f"{kind}.txt").write_text(done.stdout)
         verdict = json.loads((out / kind / "verdict.json").read_text())
         wrong += verdict["kind"] != "hang" or verdict["ranks"] != [1]
-        print(f"{kind}: status {done.returncode}; {verdict['id']} {verdict['ranks']}: {verdict['sentence']}", flush=True)
+        print(f"{kind}: status {done.returncode}; {verdict['id']} {verdict['ranks']}: {verdict['sentence']}",
+              flush=True)
     return 1 if wrong else 0
 
 
