@@ -42,6 +42,8 @@ struct Scene {
   double dump_at_s() const;
   // A rank outside the stall works, as far as is known.
   bool others_work() const;
+  // The ranks whose GPU this is.
+  model::RankSet ranks_on(const model::GpuDevice& gpu) const;
 
  private:
   void set_apart();

@@ -183,6 +183,16 @@ Scene::Scene(const Facts& f)
   set_apart();
 }
 
+model::RankSet Scene::ranks_on(const model::GpuDevice& gpu) const {
+  model::RankSet out;
+  for (const RankView& v : ranks) {
+    if (gpu_of(v, facts.gpus) == &gpu) {
+      out.insert(v.rank);
+    }
+  }
+  return out;
+}
+
 // Each of these ranks that lives waits for a primitive of multiprocessing, which does not say who shares it.
 bool wait_for_anybody(const std::vector<RankView>& all, const model::RankSet& ranks) {
   return std::all_of(all.begin(), all.end(), [&](const RankView& v) {

@@ -146,6 +146,12 @@ Choices of_hang(const Verdict& v) {
                 base::sanitize(v.collective.op), pick({"is", "are"}, v.ranks.size()), at);
     });
   }
+  if (v.id == kHangKernel) {
+    return with_places(v.where, [&](const std::string& at) {
+      return tr("{} {} for {} own GPU in {}", who(v), pick({"waits", "wait"}, v.ranks.size()),
+                pick({"its", "their"}, v.ranks.size()), at);
+    });
+  }
   // Of a rank that is in no call with others, the place says it all.
   const bool elsewhere = v.id == kHangStuck || v.state == RankState::stuck || v.state == RankState::busy;
   const bool of_a_call = (v.collective.present() && !elsewhere) || v.id == kHangP2p;

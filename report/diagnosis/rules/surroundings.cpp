@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace xpurun::report {
 
@@ -202,9 +203,12 @@ void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
   });
   for (const GpuDevice& d : scene.facts.gpus.devices) {
     auto wrong = complaints(d);
-    if (own_kernel && d.sm_active_percent >= 0) {
-      wrong.push_back(tr("{:.1f} % of its multiprocessors work, with {:.0f} warps each", d.sm_active_percent,
-                         warps_each(d)));
+    const model::RankSet ranks = own_kernel ? scene.ranks_on(d) : model::RankSet();
+    if (!ranks.empty() && d.sm_active_percent >= 0) {
+      const double warps = std::round(warps_each(d));
+      wrong.push_back(tr("that of {}; {:.1f} % of its multiprocessors work, with {:.0f} {} each",
+                         scene.names(ranks), d.sm_active_percent, warps,
+                         pick({"warp", "warps"}, static_cast<size_t>(warps))));
     }
     if (!wrong.empty() && shown++ < kMostGpuLines) {
       out.push_back(tr("{}GPU {}{}: {}", on_host(scene.facts.run, d.node), d.index,

@@ -445,7 +445,12 @@ TEST_CASE("counters of the multiprocessors: a GPU runs another kernel than NCCL'
   CHECK(v.ranks == RankSet{1});
   CHECK(v.sentence.find("waiting for a kernel of its own in step (train.py:44)") != std::string::npos);
   CHECK(std::find(v.evidence.begin(), v.evidence.end(),
-                  "GPU 0: 18.2 % of its multiprocessors work, with 17 warps each") != v.evidence.end());
+                  "GPU 0: that of rank 0; 18.2 % of its multiprocessors work, with 17 warps each") !=
+        v.evidence.end());
+  CHECK(std::find(v.evidence.begin(), v.evidence.end(),
+                  "GPU 1: that of rank 1; 0.8 % of its multiprocessors work, with 1 warp each") !=
+        v.evidence.end());
+  CHECK(v.title.starts_with("rank 1 waits for its own GPU in step (train.py:44"));
   CHECK(diagnose(all_synchronize({{100, 8}, kInNccl}).facts).ranks == RankSet{0});
   CHECK(diagnose(all_synchronize({kInNccl, kInNccl, {6.1, 4}, kInNccl}).facts).ranks == RankSet{2});
   v = diagnose(all_synchronize({kInNccl, {0, 0}}).facts);
