@@ -84,12 +84,11 @@ bool is_at_or_below(const std::map<base::Pid, Process>& all, base::Pid pid, base
   return p != all.end() && p->first == top;
 }
 
-// One of these jobs, by the parents of their ranks, is below this process.
+// One of these jobs is below this process.
 bool launches(const std::map<base::Pid, Process>& all, const std::map<base::Pid, FoundJob>& jobs,
               base::Pid top) {
-  return std::any_of(jobs.begin(), jobs.end(), [&all, top](const auto& entry) {
-    return is_at_or_below(all, entry.second.targets.front(), top);
-  });
+  return std::any_of(jobs.begin(), jobs.end(),
+                     [&all, top](const auto& entry) { return is_at_or_below(all, entry.second.pid, top); });
 }
 
 // "xpurun attach --now" takes a launcher, or any process of a job that xpurun has started.
@@ -115,6 +114,15 @@ std::string directory_of(const base::ProcFs& proc, base::Pid supervisor) {
     }
   }
   return {};
+}
+
+// xpurun knows that ranks of its job stand still.
+bool has_stall(const base::ProcFs& proc, const FoundJob& job) {
+  const std::string path = job.supervisor > 0 ? directory_of(proc, job.supervisor) : std::string();
+  const auto run = path.empty() ? base::Result<model::RunManifest>(base::fail("none"))
+                                : model::load_run_manifest(model::RunDir(path).run_json());
+  return run && std::any_of(run->stalls.begin(), run->stalls.end(),
+                            [](const model::Stall& s) { return s.cleared_s < 0; });
 }
 
 }  // namespace
@@ -151,7 +159,8 @@ std::vector<FoundJob> jobs_of(const base::ProcFs& proc, uint32_t user, base::Pid
   for (const auto& [pid, p] : all) {
     const auto parent = all.find(p.stat.ppid);
     const bool below_python = parent != all.end() && parent->second.python;
-    if (p.python && !below_python && p.supervisor == 0 && !p.identity && !launches(all, by_parent, pid)) {
+    if (p.python && !below_python && p.supervisor == 0 && !p.identity && !launches(all, by_parent, pid) &&
+        !launches(all, supervised, pid)) {
       found.push_back(
           {.order = workers[pid] >= kSeveral ? python_tree : python_process,
            .job = {.supervisor = 0, .targets = {pid}, .start_ticks = p.stat.start_ticks, .pid = pid}});
@@ -226,12 +235,17 @@ int now_command(const Invocation& call) {
         call, base::cli_text("now takes no arguments; of a given process: xpurun attach --now PID"));
   }
   const base::ProcFs proc;
-  const std::vector<FoundJob> jobs = jobs_of(proc, ::geteuid(), ::getpid());
+  std::vector<FoundJob> jobs = jobs_of(proc, ::geteuid(), ::getpid());
   if (jobs.empty()) {
     return complain({.what = base::cli_text("no job of this user runs on this host"),
                      .id = "E-NO-PROCESS",
                      .hint = "xpurun attach --now PID"},
                     kExitFailure);
+  }
+  // The question is about a job that stands still, if one does.
+  if (jobs.size() > 1) {
+    std::stable_partition(jobs.begin(), jobs.end(),
+                          [&](const FoundJob& one) { return has_stall(proc, one); });
   }
   const std::string others = other_jobs_text(proc, jobs);
   const FoundJob& job = jobs.front();

@@ -150,6 +150,7 @@ void fields(V& visit, R& r) {
   visit("communicators", r.communicators);
   visit("lanes", r.lanes, WhenEmpty::omit);
   visit("joining", r.joining, WhenEmpty::omit);
+  visit("steps", r.steps, WhenEmpty::omit);
 }
 
 template <typename V, Self<CollectiveFacts> F>

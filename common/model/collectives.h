@@ -129,6 +129,7 @@ struct RankCollectives {
   std::vector<Communicator> communicators;
   std::vector<CallLane> lanes;
   Joining joining;
+  uint64_t steps = 0;  // that the rank has ended so far; 0: none were seen
 };
 
 struct CollectiveFacts {

@@ -83,7 +83,8 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
       calls_({p.table, p.storage},
              {.nccl = [this] { return timing_.calls(); },
               .add_torch = [this](model::CollectiveFacts& calls) { python_.add_calls(calls); },
-              .add_mpi = [this](model::CollectiveFacts& calls) { add_mpi_calls(calls); }}),
+              .add_mpi = [this](model::CollectiveFacts& calls) { add_mpi_calls(calls); },
+              .steps = [this](base::Rank rank) { return steps().rank(rank).steps; }}),
       mismatches_(p.loop, p.options.language,
                   {.calls = [this] { return calls_.all(); },
                    .keep =

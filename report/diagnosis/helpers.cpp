@@ -500,8 +500,8 @@ namespace {
 // The ranks that wait for this rank have been still for the timeout; the rank itself was seen to work since
 // then. Where somebody cannot wait for the timeout, less is enough. A lock of its own never comes free.
 bool moved_lately(const Scene& scene, const RankView& v) {
-  const bool by_stillness =
-      (v.state == RankState::stuck && !v.holds_its_own_lock()) || v.state == RankState::uninterruptible;
+  const bool by_stillness = (v.state == RankState::stuck && !v.holds_its_own_lock() && !v.in_vain) ||
+                            v.state == RankState::uninterruptible;
   return by_stillness && scene.facts.dump &&
          scene.facts.dump->hang_timeout_s >= scene.facts.run.hang_timeout_s && v.still_share < 1;
 }

@@ -270,9 +270,13 @@ std::string shared_lock_words(const Scene& scene, const ProcessStacks& process) 
                                  place_of_holder(*holder, waiter->lock));
 }
 
-std::string fork_words(const Scene& scene, const ProcessStacks& process) {
+bool waits_in_vain(const Scene& scene, const ProcessStacks& process) {
   const ProcessStacks* parent = parent_of(scene, process);
-  if (!waits_for_lost_thread(process) || (parent != nullptr && parent->threads.size() < 2)) {
+  return waits_for_lost_thread(process) && (parent == nullptr || parent->threads.size() >= 2);
+}
+
+std::string fork_words(const Scene& scene, const ProcessStacks& process) {
+  if (!waits_in_vain(scene, process)) {
     return {};
   }
   const ThreadLibrary* library = library_of(*process.main_thread());

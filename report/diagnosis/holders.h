@@ -22,8 +22,10 @@ std::string holder_words(const Scene& scene, const RankView& v);
 // Empty for any other process, or if no process holds the lock.
 std::string shared_lock_words(const Scene& scene, const model::ProcessStacks& process);
 
+// The process waits for what only a thread of its parent could give, which the fork has not copied.
+bool waits_in_vain(const Scene& scene, const model::ProcessStacks& process);
 // ", forked while its parent had other threads: the one that holds the lock does not exist in it": a process
-// that waits for what only such a thread can give. Empty for any other process.
+// that waits in vain. Empty for any other process.
 std::string fork_words(const Scene& scene, const model::ProcessStacks& process);
 
 // The cure for what holder_words() and fork_words() say about the rank or the helper that it waits for (may

@@ -46,6 +46,7 @@ struct Scene {
   model::RankSet ranks_on(const model::GpuDevice& gpu) const;
 
  private:
+  void find_vain_waits();
   void set_apart();
 
   model::RankSet in_other_stalls_;  // open ones
@@ -116,6 +117,9 @@ void add_calls(const Scene& scene, model::Verdict& verdict);
 // rules_met.cpp
 // A rank that gloo has ended because calls met that were not recorded: by the stacks.
 std::optional<model::Verdict> met_other_call(const Scene& scene);
+// Ranks that stand in a call which they have not made before, while as many others are in the backward pass
+// of one more step. The calls of a backward pass are recorded for GPUs only.
+std::optional<model::Verdict> left_the_steps(const Scene& scene);
 
 // rules_crash.cpp
 std::optional<model::Verdict> left_early(const Scene& scene);

@@ -4,6 +4,8 @@
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/ends/interruption.h"
+#include "report/diagnosis/helpers.h"
+#include "report/diagnosis/holders.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/gpu_counters.h"
@@ -15,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace xpurun::report {
@@ -180,7 +183,23 @@ Scene::Scene(const Facts& f)
   if (!call_fault || call_fault->fault == CallFault::all_entered) {
     tell_kernels_apart(ranks, facts);
   }
+  find_vain_waits();
   set_apart();
+}
+
+// Who asks a process of its own for a result again and again moves, and does not work where this process can
+// never go on.
+void Scene::find_vain_waits() {
+  for (RankView& v : ranks) {
+    const bool polls = v.state == RankState::busy && v.moved && !v.works && v.waits_locally();
+    if (!polls && v.state != RankState::stuck) {
+      continue;
+    }
+    const RankState before = std::exchange(v.state, RankState::stuck);
+    const auto helper = awaited_helper(*this, v);
+    v.in_vain = helper && helper->stacks != nullptr && waits_in_vain(*this, *helper->stacks);
+    v.state = v.in_vain ? RankState::stuck : before;
+  }
 }
 
 model::RankSet Scene::ranks_on(const model::GpuDevice& gpu) const {

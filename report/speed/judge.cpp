@@ -321,6 +321,10 @@ class Judge {
       cause = cause_of_change(j_.job, {slow.before, before}, {j_.window, j_.means});
       f.cause = cause.kind;
       f.place = j_.job.rank(0).places[static_cast<size_t>(cause.stage)];
+      // Other programs come and go. Where the ranks lack CPUs for longer than what was added, these may be
+      // it.
+      const bool of_machine = cause.kind == SlowCause::unknown && cause.no_cpu_s >= delta;
+      f.confidence = of_machine ? Confidence::low : f.confidence;
     }
     j_.put_sentence(f, [&] { return slower_sentence(f, change, cause, j_.ranks_compared); });
     f.next = next_step(f);

@@ -14,6 +14,7 @@ model::CollectiveFacts RecordedCalls::all() const {
   std::erase_if(calls.ranks, [this](const auto& rank) { return parts_.table.replaced(rank.pid); });
   for (model::RankCollectives& rank : calls.ranks) {
     arrange_calls(rank);
+    rank.steps = sources_.steps(rank.rank);
   }
   return calls;
 }

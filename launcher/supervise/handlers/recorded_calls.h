@@ -21,6 +21,7 @@ class RecordedCalls {
     std::function<model::CollectiveFacts()> nccl;
     std::function<void(model::CollectiveFacts&)> add_torch;
     std::function<void(model::CollectiveFacts&)> add_mpi;
+    std::function<uint64_t(base::Rank)> steps;  // that the rank has ended
   };
 
   RecordedCalls(Parts parts, Sources sources) : parts_(parts), sources_(std::move(sources)) {}

@@ -504,6 +504,7 @@ constexpr Rule kHangRules[] = {
     key_is_missing,        // before the calls that the ranks without the key have not entered
     called_wrongly,        // from the recorded calls
     somebody_is_missing,   // from here on by stacks alone
+    left_the_steps,        // before the ties
     mismatch,              //
     server_is_missing,     //
     all_wait,              //

@@ -181,6 +181,9 @@ std::optional<Verdict> other_place(const Scene& scene, const Joiners& all) {
   return v;
 }
 
+// From a look at a job, less says nothing.
+constexpr double kStartSeconds = 60;
+
 }  // namespace
 
 std::optional<Verdict> not_all_joined(const Scene& scene) {
@@ -218,6 +221,15 @@ std::optional<Verdict> not_all_joined(const Scene& scene) {
               all->size, raised->pid, raised_words(*raised), rank_words(come),
               pick({"has", "have"}, come.size()), where_they_wait(v), seconds_words(v.seconds)));
     v.next.text = advice_on(*raised);
+    return v;
+  }
+  // Some launchers start their ranks one after the other.
+  if (scene.facts.run.judged_now && v.seconds < kStartSeconds) {
+    accuse_nobody(v);
+    say(v, tr("{} of {} {} not started yet; {} {} waited for {} in {} for {}", rank_words(missing), all->size,
+              pick({"has", "have"}, missing.size()), rank_words(come), pick({"has", "have"}, come.size()),
+              pick({"it", "them"}, missing.size()), where_they_wait(v), seconds_words(v.seconds)));
+    v.next.text = tr("look again in a minute: the job may still be starting");
     return v;
   }
   say(v, tr("{} of {} {} never started; {} {} waited for {} in {} for {}", rank_words(missing), all->size,

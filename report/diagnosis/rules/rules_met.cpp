@@ -1,9 +1,11 @@
 // gloo lets different calls meet, and ends a rank that gets a longer message than it waits for. Which rank
-// dies is chance: what the ranks were in says who has departed.
+// dies is chance: what the ranks were in says who has departed. The same where none dies.
 #include "common/base/tr.h"
+#include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/collectives/departures.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/rules/blame.h"
 #include "report/diagnosis/rules/last_place.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
@@ -82,7 +84,76 @@ std::string calls_words(const Scene& scene, const std::vector<model::Waiting>& c
   return out;
 }
 
+std::string why_elsewhere(const Scene& scene, const model::Waiting& departed) {
+  return tr(
+      "find out why {} came to {} while the others were elsewhere: a branch, an early end of the "
+      "data, or an exception",
+      scene.names(departed.ranks), waiting_place(departed.what, departed.where));
+}
+
+constexpr uint64_t kStepsOfRoutine = 5;
+
+// "backward (all_reduce)": in a call that C++ makes in each step.
+bool is_in_step(const RankView& v, const model::RankCollectives& calls) {
+  return calls.steps >= kStepsOfRoutine && v.wait->kind == WaitKind::collective &&
+         v.wait->what.starts_with("backward (");
+}
+
+bool is_first_from_here(const model::RankCollectives& calls) {
+  const model::CollectiveCall* open = call_of_host({&calls});
+  if (open == nullptr) {
+    return false;
+  }
+  size_t made = 0;
+  for (const model::CallLane& lane : calls.lanes) {
+    for (const int kind : lane.order) {
+      const auto k = static_cast<size_t>(kind);
+      made += k < lane.kinds.size() && lane.kinds[k].call.op == open->op &&
+              lane.kinds[k].call.where.file == open->where.file &&
+              lane.kinds[k].call.where.line == open->where.line;
+    }
+  }
+  return made == 1;
+}
+
+const model::RankCollectives* calls_of(const Scene& scene, base::Rank rank) {
+  const auto& all = scene.facts.collectives.ranks;
+  const auto it =
+      std::find_if(all.begin(), all.end(), [&](const model::RankCollectives& r) { return r.rank == rank; });
+  return it == all.end() ? nullptr : &*it;
+}
+
 }  // namespace
+
+std::optional<Verdict> left_the_steps(const Scene& scene) {
+  Views left;
+  Views kept;
+  uint64_t steps = 0;
+  for (const RankView* v : scene.in({RankState::waiting})) {
+    const model::RankCollectives* calls = calls_of(scene, v->rank);
+    if (calls != nullptr && is_in_step(*v, *calls)) {
+      kept.push_back(v);
+      steps = std::max(steps, calls->steps);
+    } else if (calls != nullptr && is_first_from_here(*calls)) {
+      left.push_back(v);
+    } else {
+      return std::nullopt;
+    }
+  }
+  const auto at = waiting_groups(left);
+  const auto others = waiting_groups(kept);
+  if (at.size() != 1 || others.size() != 1 || left.size() != kept.size()) {
+    return std::nullopt;
+  }
+  Verdict v = begin_hang(scene, {.id = kHangMismatch, .confidence = Confidence::medium},
+                         {{.state = RankState::waiting, .views = left}}, kept);
+  say(v, tr("{} {} in {} for {} while {} {} in {}, as in the {} steps before", scene.names(ranks_of(left)),
+            pick({"has waited", "have waited"}, left.size()), waiting_place(at[0].what, at[0].where),
+            seconds_words(longest(left)), scene.names(ranks_of(kept)), pick({"waits", "wait"}, kept.size()),
+            waiting_place(others[0].what, others[0].where), steps));
+  v.next.text = why_elsewhere(scene, at[0]);
+  return v;
+}
 
 std::optional<Verdict> met_other_call(const Scene& scene) {
   const Ending* failure = scene.root_failure();
@@ -116,10 +187,7 @@ std::optional<Verdict> met_other_call(const Scene& scene) {
         v.pid = view.pid;
       }
     }
-    v.next.text =
-        tr("find out why {} came to {} while the others were elsewhere: a branch, an early end of the "
-           "data, or an exception",
-           scene.names(departed.ranks), waiting_place(departed.what, departed.where));
+    v.next.text = why_elsewhere(scene, departed);
   } else {
     v.waiting = calls;
     v.next.text =

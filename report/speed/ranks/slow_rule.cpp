@@ -28,15 +28,18 @@ bool made_slow(const model::SpeedFinding& f, double elapsed_s) {
 }
 
 const model::SpeedFinding* slowest(const std::vector<model::SpeedFinding>& findings, double elapsed_s) {
-  if (const auto now = std::find_if(findings.begin(), findings.end(), makes_slow); now != findings.end()) {
-    return &*now;
-  }
-  const model::SpeedFinding* worst = nullptr;
+  const auto now = std::find_if(findings.begin(), findings.end(), makes_slow);
+  const model::SpeedFinding* over = nullptr;
   for (const model::SpeedFinding& f : findings) {
-    worst =
-        made_slow(f, elapsed_s) && (worst == nullptr || lost_in_all(f) > lost_in_all(*worst)) ? &f : worst;
+    over = made_slow(f, elapsed_s) && (over == nullptr || lost_in_all(f) > lost_in_all(*over)) ? &f : over;
   }
-  return worst;
+  if (now == findings.end()) {
+    return over;
+  }
+  // A rank that cost more in some steps is more to the point than what all ranks share until the end.
+  const bool more = over != nullptr && !over->ranks.empty() && now->ranks.empty() &&
+                    lost_in_all(*over) > now->share * elapsed_s;
+  return more ? over : &*now;
 }
 
 double lost_in_all(const model::SpeedFinding& spell) {

@@ -35,8 +35,8 @@ bool makes_slow(const model::SpeedFinding& finding);
 // The job was slow for some steps of its `elapsed_s`.
 bool made_slow(const model::SpeedFinding& finding, double elapsed_s);
 
-// The finding that the verdict is about: what is slow now, else the slow steps that are over and cost most.
-// Null: the job is not slow.
+// The finding that the verdict is about: what is slow now, else the slow steps that are over and cost most;
+// these also before all ranks' slowness now, if they are of a rank and cost more. Null: the job is not slow.
 const model::SpeedFinding* slowest(const std::vector<model::SpeedFinding>& findings, double elapsed_s);
 
 // Of slow steps that are over: seconds.

@@ -179,6 +179,27 @@ TEST_CASE("a lock that was held at the fork of a pool's worker") {
             "one that holds the lock does not exist in it") != std::string::npos);
 }
 
+TEST_CASE("a rank that polls a worker which waits for a lock held at the fork does not work") {
+  // A DataLoader looks every five seconds whether its workers live.
+  const auto judged = [](bool forked) {
+    Job job(2);
+    job.all(in_all_reduce()).rank(1, in_dataloader(), 1);
+    Stack task = in_lock();
+    task.insert(task.begin(), native("PyThread_acquire_lock_timed", "python3.11"));
+    job.worker(1, task).hang_dump();
+    job.facts.stacks.back().forked = forked;
+    return diagnose(job.facts);
+  };
+  Verdict v = judged(true);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.level == model::VerdictLevel::confirmed);
+  CHECK_MESSAGE(v.sentence.find(", forked while its parent had other threads") != std::string::npos,
+                v.sentence);
+  v = judged(false);
+  CHECK(v.id == "hang.busy");
+  CHECK(v.level == model::VerdictLevel::suspected);
+}
+
 TEST_CASE("a worker that stands in a library whose threads were not copied by the fork") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_dataloader());

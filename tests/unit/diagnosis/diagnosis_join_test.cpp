@@ -41,6 +41,17 @@ TEST_CASE("who should be there: a rank that was never started") {
       v.sentence ==
       "hang: rank 3 of 4 was never started; ranks 0-2 have waited for it in init_process_group (train.py:3) "
       "for 10 s");
+  // A look at a job that may still start says no more than that.
+  Job early = joining_job(3);
+  for (const base::Rank r : {0, 1, 2}) {
+    joins(early, r, 100 + r, 4, "127.0.0.1:29500");
+  }
+  early.facts.run.judged_now = true;
+  v = diagnose(early.facts);
+  CHECK(v.ranks.empty());
+  CHECK_MESSAGE(v.sentence.find("rank 3 of 4 has not started yet; ranks 0-2 have waited for it in") !=
+                    std::string::npos,
+                v.sentence);
   // With NCCL, a rank may pass init_process_group and wait in its first call.
   Job passed = joining_job(3);
   joins(passed, 0, 100, 4, "127.0.0.1:29500");

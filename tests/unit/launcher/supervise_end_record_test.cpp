@@ -24,7 +24,8 @@ struct EndScene : test::JobScene {
       {table, storage},
       {.nccl = [this] { return nccl; },
        .add_torch = [](model::CollectiveFacts& facts) { facts.ranks.push_back({.rank = 1, .pid = kRank1}); },
-       .add_mpi = [](model::CollectiveFacts&) {}}};
+       .add_mpi = [](model::CollectiveFacts&) {},
+       .steps = [](base::Rank) { return uint64_t{0}; }}};
   EndRecord end{{journal, table, job, calls},
                 {.find_deaths = teller("deaths"),
                  .restart_pending = [this] { return restart_pending; },

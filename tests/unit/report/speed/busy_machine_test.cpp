@@ -372,3 +372,47 @@ TEST_CASE("pattern: single slow steps before it are no part of it") {
   CHECK(found->period == 10);
   CHECK(found->since == 200);
 }
+
+TEST_CASE(
+    "a job on a machine that lacks CPUs for longer than was added to its steps accuses nobody for sure") {
+  // All ranks lack a CPU for `starved` ms of each step, and compute for longer from step 300 on.
+  const auto judged = [](double starved) {
+    MadeJob job{.ranks = 2, .steps = 600, .seed = 6};
+    job.change = [](int, int step, StepParts& p) { p.backward += step >= 300 ? 20 : 0; };
+    auto ranks = tests::make_ranks(job);
+    for (RankRecord& rank : ranks) {
+      int64_t delay = 0;
+      for (model::LoadSample& load : rank.spans[0].loads) {
+        load.run_delay_ns += delay += tests::ms(starved);
+      }
+    }
+    return analyse_speed(ranks);
+  };
+  for (const double starved : {0.0, 40.0}) {
+    CAPTURE(starved);
+    const auto report = judged(starved);
+    REQUIRE(!report.findings.empty());
+    const model::SpeedFinding& f = report.findings[0];
+    CHECK(f.problem == SpeedProblem::slower);
+    CHECK(f.cause == SlowCause::unknown);
+    CHECK_MESSAGE((slowest(report.findings, 60) == nullptr) == (starved > 0), sentences_of(report));
+  }
+}
+
+TEST_CASE("slow steps of a rank that are over come before a small slowness of all, if they cost more") {
+  const model::SpeedFinding spell{.confidence = model::Confidence::medium,
+                                  .ranks = {1},
+                                  .since = 600,
+                                  .until = 900,
+                                  .lost_s = 0.06,
+                                  .share = 0.8};
+  model::SpeedFinding now{.problem = SpeedProblem::slower,
+                          .confidence = model::Confidence::high,
+                          .since = 600,
+                          .lost_s = 0.002,
+                          .share = 0.12};
+  CHECK(slowest({spell, now}, 90)->until == 900);
+  CHECK(slowest({spell, now}, 900)->until < 0);
+  now.ranks = {0};
+  CHECK(slowest({spell, now}, 90)->until < 0);
+}
