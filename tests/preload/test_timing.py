@@ -401,6 +401,16 @@ class Timing(unittest.TestCase):
         self.assertLess(comm["done"], 9)
         self.assertNotIn(4, shared.state()[:1], "the rank ended by itself")
 
+    def test_events_in_flight_are_counted(self):
+        for never, stays in (("0", False), ("9", True)):
+            with self.subTest(never=never):
+                _, shared = self.play("memory", "settle", "collectives", "settle", level=FULL, FAKE_GPU_NEVER=never)
+                made, in_flight = shared.events()
+                health = shared.health()
+                self.assertEqual(made, 4096)
+                self.assertEqual(in_flight, health["samples"] + health["marks"] - health["completed"])
+                self.assertEqual(in_flight > 0, stays)
+
     def test_events_that_fail_switch_nothing_but_us_off(self):
         result, shared = self.play(
             "memory",
