@@ -82,6 +82,7 @@ model::Frame ThreadResolver::native_frame(const NativeFrame& frame, const Names&
     f.module = base::sanitize(n.module->name);
     f.build_id = n.module->build_id;
     f.offset = frame.pc - n.module->bias;
+    f.begin = n.begin;
     if (!n.named) {
       f.func = fmt::format("{}+{:#x}", f.module, f.offset);
     }
@@ -108,6 +109,7 @@ void ThreadResolver::append_native(const NativeFrame& frame, bool eval, const Na
         inlined.file = base::sanitize(place.file);
         inlined.line = place.line;
         inlined.inlined = true;
+        inlined.begin = 0;
         out.push_back(std::move(inlined));
       }
     }
