@@ -29,10 +29,7 @@ class Timing(unittest.TestCase):
         try:
             result = subprocess.run(
                 [VICTIM, f"{BUILD}/tests/preload/libtiming_body{cuda}.so", scope, *scenes],
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
                 env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), **env},
             )
         finally:
@@ -412,17 +409,8 @@ class Timing(unittest.TestCase):
                 self.assertEqual(in_flight > 0, stays)
 
     def test_events_that_fail_switch_nothing_but_us_off(self):
-        result, shared = self.play(
-            "memory",
-            "settle",
-            "last-error",
-            "matmuls",
-            "last-error",
-            "settle",
-            level=FULL,
-            FAKE_GPU_FAIL_EVENTS="999",
-            XPURUN_RUN_EVENT_CORRECTION="1",
-        )
+        result, shared = self.play("memory", "settle", "last-error", "matmuls", "last-error", "settle", level=FULL,
+                                   FAKE_GPU_FAIL_EVENTS="999", XPURUN_RUN_EVENT_CORRECTION="1")
         self.assertEqual(shared.event_overhead(), (0, 0))
         self.assertEqual(result.stdout.count("last error 77"), 2)
         self.check_matmuls(shared)
