@@ -19,7 +19,8 @@ base::Result<DumpedSamples> DumpedSamples::open() {
 
 base::Status DumpedSamples::take(const std::vector<DumpTarget>& targets) {
   last_.clear();
-  const LiveDump dump{.directory = directory_.path(), .helper_options = {"--lines-ms", "0"}};
+  const LiveDump dump{.directory = directory_.path(),
+                      .helper_options = {"--lines-ms", "0", "--module-calls"}};
   XPURUN_TRY_ASSIGN(const LiveDumpResult result, dump_live(dump, targets));
   for (model::ProcessStacks& process : load_dumped(directory_.path(), result.outcome)) {
     last_.insert_or_assign(process.pid, std::move(process));

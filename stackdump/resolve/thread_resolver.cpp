@@ -128,7 +128,8 @@ model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
   const CodeObject& code = it->second;
   const auto range = source_range(runtime_->offsets.lines, code.line_table, code.first_line,
                                   instruction_index(frame, code, runtime_->offsets));
-  f.func = base::sanitize(code.name);
+  const auto call = python_.module_calls.find(frame.address);
+  f.func = call != python_.module_calls.end() ? call->second : base::sanitize(code.name);
   f.file = base::sanitize(code.filename);
   f.line = range.line;
   f.column = range.column;

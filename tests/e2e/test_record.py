@@ -81,7 +81,7 @@ TORCH = """
 import torch
 
 def train():
-    net = torch.nn.Linear(600, 600)
+    net = torch.nn.Sequential(torch.nn.Linear(600, 600))
     x = torch.randn(600, 600)
     while True:
         net(x).sum().backward()
@@ -176,7 +176,8 @@ class Record(xpurun_test.Case):
     def test_operations_of_torch(self):
         process = self.start(xpurun_test.PYTHON, TORCH)
         # Each has a good part of the time.
-        wanted = {r"train \(job.py\);.*Linear.forward \(linear.py\);aten::linear;aten::addmm[; ]",
+        wanted = {r"train \(job.py\);nn.Module: Sequential \(module.py\);Sequential.forward \(container.py\);"
+                  r"nn.Module: Linear \(module.py\);Linear.forward \(linear.py\);aten::linear;aten::addmm[; ]",
                   r"train \(job.py\);.*backward .*;autograd: AddmmBackward0;aten::mm[; ]"}
         text = ""
         deadline = time.monotonic() + 60
