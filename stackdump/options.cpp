@@ -135,6 +135,10 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
       o.target.stop = StopMode::never;
       continue;
     }
+    if (args[i] == "--module-calls") {
+      o.target.module_calls = true;
+      continue;
+    }
     if (args[i] == "--locals") {
       o.target.locals = LocalVariables::read;
       continue;

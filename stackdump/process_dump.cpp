@@ -4,11 +4,12 @@
 #include "common/base/strings.h"
 #include "stackdump/cpython/locals/handled_exception.h"
 #include "stackdump/cpython/locals/locals.h"
+#include "stackdump/cpython/module_calls.h"
 #include "stackdump/cpython/waits/async_tasks.h"
 #include "stackdump/cpython/waits/greenlets.h"
 #include "stackdump/cpython/waits/shared_locks.h"
 #include "stackdump/cpython/waits/task_locks.h"
-#include "stackdump/debuggers/child_tool.h"
+#include "stackdump/debuggers/rust_names.h"
 #include "stackdump/memory/urgency.h"
 #include "stackdump/ptrace/access.h"
 #include "stackdump/ptrace/stack_bounds.h"
@@ -21,7 +22,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
-#include <map>
 #include <thread>
 #include <unistd.h>
 
@@ -84,63 +84,6 @@ bool is_forked(const base::ProcFs& proc, base::Pid pid) {
   const auto stat = proc.stat(pid);
   const uint64_t stack = start_of_stack(proc, pid);
   return stat && stack != 0 && start_of_stack(proc, stat->ppid) == stack;
-}
-
-// "rayon[c085af4b5eab0e0]::registry" -> "rayon::registry": the hash tells crates of one name apart.
-std::string without_hashes(std::string text) {
-  constexpr size_t kShortestHash = 8;
-  for (size_t at = text.find('['); at != std::string::npos; at = text.find('[', at + 1)) {
-    const size_t end = text.find_first_not_of("0123456789abcdef", at + 1);
-    if (end != std::string::npos && text[end] == ']' && end - at > kShortestHash) {
-      text.erase(at, end + 1 - at);
-    }
-  }
-  return text;
-}
-
-// Names of Rust (v0), which libstdc++ does not demangle. Binutils does, where the host has it; a name stays
-// as it is otherwise.
-void demangle_rust(std::vector<model::ThreadStack>& threads) {
-  constexpr std::string_view kPrefix = "_R";
-  constexpr size_t kMostNames = 1000;
-  constexpr int64_t kLimitNs = 2'000'000'000;
-  std::map<std::string, std::string> names;
-  const auto each = [&](const auto& use) {
-    for (model::ThreadStack& t : threads) {
-      for (model::Frame& f : t.frames) {
-        const std::string& whole = f.full_func.empty() ? f.func : f.full_func;
-        if (f.kind == model::FrameKind::native && whole.starts_with(kPrefix)) {
-          use(f, whole);
-        }
-      }
-    }
-  };
-  each([&](const model::Frame&, const std::string& whole) {
-    if (names.size() < kMostNames) {
-      names.emplace(whole, "");
-    }
-  });
-  if (names.empty() || !tool_exists("c++filt")) {
-    return;
-  }
-  std::vector<std::string> argv = {"c++filt"};
-  for (const auto& [mangled, name] : names) {
-    argv.push_back(mangled);
-  }
-  const auto said = run_tool(argv, kLimitNs);
-  const auto lines = said ? base::split(said->out, '\n') : std::vector<std::string_view>();
-  if (lines.size() < names.size()) {
-    return;
-  }
-  size_t line = 0;
-  for (auto& [mangled, name] : names) {
-    name = without_hashes(base::sanitize(lines[line++]));
-  }
-  each([&](model::Frame& f, const std::string& whole) {
-    const std::string full = names[whole];
-    f.func = full.empty() ? f.func : shorten(full);
-    f.full_func = f.func == full ? "" : full;
-  });
 }
 
 // A lock that a loop asks for again and again is as good as one that the thread waits for.
@@ -334,6 +277,9 @@ void ProcessDump::copy_python(base::MonoNs deadline) {
   } else if (target_.locals == LocalVariables::read &&
              !read_locals(memory_, python_.runtime->offsets, py_, deadline)) {
     notes_.push_back("the time limit passed before all local variables were copied");
+  }
+  if (target_.module_calls) {
+    read_module_calls(memory_, python_.runtime->offsets, py_);
   }
 }
 

@@ -39,6 +39,7 @@ struct DumpTarget {
   base::Tid crash_tid = 0;  // thread that waits in its crash handler; 0: none
   Addr crash_ucontext = 0;  // its interrupted state
   StopMode stop = StopMode::if_possible;
+  bool module_calls = false;  // frames that call PyTorch's modules have the name of the class
 };
 
 // An open core file and its memory.

@@ -184,6 +184,7 @@ model::ThreadStack completed(std::vector<model::Frame> frames, model::ThreadStac
     if (f.kind == model::FrameKind::native && unnamed && it != by_pc.end()) {
       f.func = it->second->func;
       f.full_func = it->second->full_func;
+      f.begin = it->second->begin;
     }
   }
   recorded.frames = std::move(frames);

@@ -107,14 +107,18 @@ def native_frames(directory, crash):
     # Frames are columns of numbers (docs/rundir.md).
     columns = {key: [int(n) for n in text.split()] for key, text in stacks["frames"].items() if key != "locals"}
 
+    def number(key, row):
+        return columns[key][row] if key in columns else 0
+
     def text(key, row):
-        return stacks["strings"][columns[key][row]] if key in columns else ""
+        return stacks["strings"][number(key, row)]
 
     for thread in stacks["threads"]:
         for row in map(int, thread["frames"].split()) if thread["tid"] == crash["tid"] else ():
             if text("kind", row) == "native":
-                offset = columns["offset"][row] if "offset" in columns else 0
-                yield {"address": (int(text("bias", row) or "0", 16) + offset) % 2**64, "offset": offset,
+                place, begin = number("offset", row), number("begin", row)
+                yield {"address": (int(text("bias", row) or "0", 16) + place) % 2**64,
+                       "offset": place - begin if begin else 0, "module_offset": place,
                        "function_name": text("full_func", row) or text("func", row)}
 
 

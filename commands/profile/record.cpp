@@ -1,4 +1,4 @@
-// xpurun record: a profile of live processes by sampling their Python stacks, without stopping them.
+// xpurun record: a profile of live processes by sampling their stacks, with --native also the native ones.
 #include "commands/commands.h"
 #include "common/base/error_ids.h"
 #include "common/base/os/host.h"
@@ -22,6 +22,8 @@
 namespace xpurun::launcher {
 
 namespace {
+
+constexpr const char* kNativeRate = "10";  // a dump takes some hundredths of a second of a CPU
 
 struct RecordTask {
   RecordOrder order;
@@ -73,7 +75,10 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   }
   RecordTask out;
   out.order.seconds = base::parse_duration_s(text_of(settings, "duration")).value_or(0);
-  out.order.rate = static_cast<double>(base::parse_int(text_of(settings, "rate")).value_or(0));
+  out.order.native = settings.has("native");
+  const std::string rate =
+      out.order.native && !settings.has("rate") ? kNativeRate : text_of(settings, "rate");
+  out.order.rate = static_cast<double>(base::parse_int(rate).value_or(0));
   if (out.order.seconds <= 0 || out.order.rate < 1 || out.order.rate > 1000) {
     return base::fail(base::cli_text("--duration must be longer than 0, and --rate from 1 to 1000"));
   }
@@ -85,6 +90,9 @@ base::Result<RecordTask> read_task(const Settings& settings) {
     out.order.threads = RecordThreads::main_and_gil;  // a capture
   }
   out.order.off_cpu = settings.has("off-cpu");
+  if (out.order.off_cpu && out.order.native) {
+    return base::fail(base::cli_text("--off-cpu and --native exclude each other"));
+  }
   XPURUN_TRY_ASSIGN(out.compared, ranks_given(settings, "compare"));
   out.out = text_of(settings, "out");
   out.format = format_of(settings, out.out);

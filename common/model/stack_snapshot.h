@@ -55,6 +55,7 @@ struct Frame {
   std::string build_id;       // native: hexadecimal; empty if unknown
   uint64_t pc = 0;            // native: address in the process
   uint64_t offset = 0;        // native: pc relative to the module's load bias
+  uint64_t begin = 0;         // native: begin of the function, likewise; 0: unknown
   std::vector<Local> locals;  // Python, only on request
   bool eval = false;          // native frame that represents the Python frames directly before it (innermost
                               // first); omitted from merged views, shown in native-only views

@@ -16,7 +16,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kSegmentMagic = 0x3147'4553'4e52'5058;  // "XPRNSEG1"
-inline constexpr uint32_t kSegmentVersion = 7;
+inline constexpr uint32_t kSegmentVersion = 8;
 
 inline constexpr uint32_t kOpSlots = 1024;  // a power of two
 inline constexpr uint32_t kCommSlots = 128;
@@ -281,6 +281,9 @@ struct SegmentHeader {
   // (docs/metrics.md).
   std::atomic<uint64_t> event_overhead_ns;
   std::atomic<uint64_t> event_overhead_is_off;  // 1: it has been subtracted from the durations
+  // Timing events made in advance, and those of them that work in flight has (completion events too).
+  std::atomic<uint32_t> events_made;
+  std::atomic<uint32_t> events_in_flight;
   // The thread (in the rank's PID namespace) whose counts are in `threads`; 0: never used, and all later
   // slots are unused too.
   alignas(64) std::atomic<int32_t> thread_owners[kThreadSlots];
@@ -331,7 +334,9 @@ static_assert(offsetof(SegmentHeader, to_rank) == 64 && offsetof(SegmentHeader, 
               "wire layout");
 static_assert(offsetof(SegmentHeader, ring_head) == 192 && offsetof(SegmentHeader, state) == 256,
               "wire layout");
-static_assert(offsetof(SegmentHeader, event_overhead_ns) == 656, "wire layout");
+static_assert(offsetof(SegmentHeader, event_overhead_ns) == 656 &&
+                  offsetof(SegmentHeader, events_made) == 672,
+              "wire layout");
 static_assert(offsetof(SegmentHeader, health) == 448 && offsetof(SegmentHeader, profiler) == 640 &&
                   sizeof(SegmentHeader) <= kHeaderBytes,
               "wire layout");

@@ -306,6 +306,8 @@ void Collector::refresh(Timed& timed) {
   t.nccl_version = header.nccl_version.load();
   t.event_overhead_ns = header.event_overhead_ns.load();
   t.event_overhead_is_off = header.event_overhead_is_off.load() != 0;
+  t.events_made = header.events_made.load();
+  t.events_in_flight = header.events_in_flight.load();
   t.profiler = static_cast<wire::ProfilerState>(header.profiler.state.load());
   t.profiler_version = header.profiler.version.load();
   t.profiler_chain = static_cast<wire::ChainState>(header.profiler.chain.load());

@@ -200,6 +200,8 @@ struct RankTiming {
   uint32_t nccl_version = 0;
   uint64_t event_overhead_ns = 0;      // of a pair of events; 0: unknown
   bool event_overhead_is_off = false;  // has been subtracted from durations
+  uint32_t events_made = 0;            // in advance
+  uint32_t events_in_flight = 0;
   wire::ProfilerState profiler = wire::ProfilerState::none;
   uint32_t profiler_version = 0;
   wire::ChainState profiler_chain = wire::ChainState::none;

@@ -195,10 +195,12 @@ void add_xpu_timer(const NodeMetrics& node, Families& out) {
     if (rank.timing == nullptr) {
       continue;
     }
-    const Health& health = rank.timing->health;
-    const uint64_t unfinished = health.samples - std::min(health.samples, health.completed);
-    out.add_integer("XPU_TIMER_COMMON_WORK_QUEUE_SIZE", "Timed calls not known to be done.",
-                    common_labels(node, rank), unfinished);
+    const uint32_t made = rank.timing->events_made;
+    const uint32_t used = rank.timing->events_in_flight;
+    out.add_integer("XPU_TIMER_COMMON_WORK_QUEUE_SIZE", "Calls with an event that are not known to be done.",
+                    common_labels(node, rank), used);
+    out.add_integer("XPU_TIMER_COMMON_POOL_QUEUE_SIZE", "Events that wait for a call.",
+                    common_labels(node, rank), made - std::min(made, used));
     add_recent(node, rank, out);
     add_memory_counters(node, rank, out);
   }

@@ -2,7 +2,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/scope.h"
+#include "launcher/stacks/dumped_samples.h"
 #include "launcher/stacks/off_cpu.h"
+#include "stackdump/ptrace/access.h"
 #include "stackdump/resolve/python_sampler.h"
 
 #include <fmt/format.h>
@@ -27,8 +29,10 @@ constexpr double kMissedShare = 0.1;  // of the samples; a note says so when mor
 // The samples of one process.
 class Recording {
  public:
-  Recording(const DumpTarget& target, PythonSampler sampler, const RecordOrder& order)
-      : target_(target), sampler_(std::move(sampler)), which_(order.threads) {
+  // By `dumps`, or without them by `sampler`.
+  Recording(const DumpTarget& target, std::optional<PythonSampler> sampler, DumpedSamples* dumps,
+            const RecordOrder& order)
+      : target_(target), sampler_(std::move(sampler)), dumps_(dumps), which_(order.threads) {
     if (order.off_cpu) {
       off_cpu_.emplace(target.pid);
     }
@@ -37,11 +41,14 @@ class Recording {
   // False if the process has ended.
   bool sample(base::MonoNs begin, uint64_t& torn) {
     const base::MonoNs before = base::mono_ns();
-    const auto threads = sampler_.sample();
-    const base::MonoNs at_us = ((before + base::mono_ns()) / 2 - begin) / 1000;
+    const auto threads = sampler_ ? sampler_->sample() : dumps_->threads(target_.pid);
     if (!threads) {
-      return false;
+      const bool lives = dumps_ != nullptr && stackdump::check_alive(target_.pid).has_value();
+      torn += lives ? 1 : 0;
+      return lives;
     }
+    const base::MonoNs at = sampler_ ? (before + base::mono_ns()) / 2 : dumps_->moment(target_.pid);
+    const base::MonoNs at_us = (at - begin) / 1000;
     for (const SampledThread& t : *threads) {
       const bool wanted = is_wanted(t);
       const std::string why = wanted && off_cpu_ ? off_cpu_->reason(t.tid, base::mono_ns()) : std::string();
@@ -67,7 +74,7 @@ class Recording {
   void move_to(report::Profile& profile,
                std::map<std::tuple<std::string, std::string, int>, uint32_t>& known) {
     std::vector<uint32_t> number;
-    for (const stackdump::SampledFrame& f : sampler_.frames()) {
+    for (const stackdump::SampledFrame& f : sampler_ ? sampler_->frames() : dumps_->frames()) {
       const auto [it, is_new] = known.try_emplace(std::tuple(f.function, f.file, f.line),
                                                   static_cast<uint32_t>(profile.frames.size()));
       if (is_new) {
@@ -108,6 +115,7 @@ class Recording {
     }
   }
 
+  const DumpTarget& target() const { return target_; }
   uint64_t on_cpu() const { return on_cpu_; }
 
  private:
@@ -137,7 +145,8 @@ class Recording {
   };
 
   DumpTarget target_;
-  PythonSampler sampler_;
+  std::optional<PythonSampler> sampler_;
+  DumpedSamples* dumps_;
   RecordThreads which_;
   std::optional<OffCpu> off_cpu_;
   uint64_t on_cpu_ = 0;  // samples that were left out
@@ -151,23 +160,69 @@ bool wait_until(base::MonoNs until, const sigset_t& signals) {
   return ::sigtimedwait(&signals, nullptr, &limit) > 0;
 }
 
+using Recordings = std::vector<std::optional<Recording>>;
+
+base::Result<void> open_one(const DumpTarget& target, DumpedSamples* dumps, const RecordOrder& order,
+                            Recordings& out) {
+  if (dumps != nullptr) {
+    XPURUN_TRY(dumps->threads(target.pid));
+    out.emplace_back(std::in_place, target, std::nullopt, dumps, order);
+  } else {
+    XPURUN_TRY_ASSIGN(PythonSampler sampler, PythonSampler::open(target.pid));
+    out.emplace_back(std::in_place, target, std::move(sampler), dumps, order);
+  }
+  return {};
+}
+
+// Targets that cannot be sampled are in the notes.
+base::Result<Recordings> open_all(const std::vector<DumpTarget>& targets, DumpedSamples* dumps,
+                                  const RecordOrder& order, std::vector<std::string>& notes) {
+  if (dumps != nullptr) {
+    // The first dump finds the names of the functions, which takes longer than those that follow.
+    XPURUN_TRY(dumps->take(targets));
+  }
+  Recordings out;
+  std::optional<base::Error> refused;
+  for (const DumpTarget& target : targets) {
+    if (auto opened = open_one(target, dumps, order, out); !opened) {
+      notes.push_back(base::to_line(opened.error()));
+      refused = refused ? std::move(refused) : std::move(opened.error());
+    }
+  }
+  if (out.empty()) {
+    return base::fail(refused.value_or(base::Error{.what = "no process to record", .id = "E-NO-PROCESS"}));
+  }
+  return out;
+}
+
+// One sample of each living process; returns how many live.
+size_t sample_all(Recordings& recordings, DumpedSamples* dumps, base::MonoNs begin, std::vector<bool>& ended,
+                  uint64_t& torn) {
+  std::vector<DumpTarget> living;
+  for (size_t i = 0; i < recordings.size(); ++i) {
+    if (!ended[i]) {
+      living.push_back(recordings[i]->target());
+    }
+  }
+  if (dumps != nullptr) {
+    (void)dumps->take(living);
+  }
+  for (size_t i = 0; i < recordings.size(); ++i) {
+    ended[i] = ended[i] || !recordings[i]->sample(begin, torn);
+  }
+  return static_cast<size_t>(std::count(ended.begin(), ended.end(), false));
+}
+
 }  // namespace
 
 base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, const RecordOrder& order) {
   report::Profile out{.interval_s = 1 / order.rate};
-  std::vector<std::optional<Recording>> recordings;
-  std::optional<base::Error> refused;
-  for (const DumpTarget& target : targets) {
-    if (auto sampler = PythonSampler::open(target.pid)) {
-      recordings.emplace_back(std::in_place, target, std::move(*sampler), order);
-    } else {
-      out.notes.push_back(base::to_line(sampler.error()));
-      refused = refused ? std::move(refused) : std::move(sampler.error());
-    }
+  std::optional<DumpedSamples> dumped;
+  if (order.native) {
+    XPURUN_TRY_ASSIGN(dumped, DumpedSamples::open());
   }
-  if (recordings.empty()) {
-    return base::fail(refused.value_or(base::Error{.what = "no process to record", .id = "E-NO-PROCESS"}));
-  }
+  DumpedSamples* const dumps = dumped ? &*dumped : nullptr;
+  XPURUN_TRY_ASSIGN(Recordings recordings, open_all(targets, dumps, order, out.notes));
 
   sigset_t signals;
   sigset_t before;
@@ -193,13 +248,10 @@ base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, con
   bool ended_early = false;
   for (base::MonoNs slot = begin; slot < end && living > 0 && !ended_early;) {
     ended_early = wait_until(slot + within(random), signals);
-    for (size_t i = 0; i < recordings.size() && !ended_early; ++i) {
-      if (!ended[i] && !recordings[i]->sample(begin, out.torn)) {
-        ended[i] = true;
-        --living;
-      }
+    if (!ended_early) {
+      living = sample_all(recordings, dumps, begin, ended, out.torn);
+      ++rounds;
     }
-    rounds += ended_early ? 0 : 1;
     slot += interval;
     // Missed samples are skipped instead of caught up, because a burst would distort the shares.
     if (const base::MonoNs late = base::mono_ns() - slot; late >= interval) {

@@ -1,6 +1,6 @@
-// Recorder: samples the Python stacks of live processes, at a random moment of each interval, without
-// stopping them. Blocks the calling thread. SIGINT and SIGTERM end a recording early; the samples so far
-// count.
+// Recorder: samples the stacks of live processes, at a random moment of each interval. Python stacks alone
+// are read without stopping the processes. Blocks the calling thread. SIGINT and SIGTERM end a recording
+// early; the samples so far count.
 #pragma once
 
 #include "common/base/result.h"
@@ -23,6 +23,7 @@ struct RecordOrder {
   double seconds = 10;
   double rate = 100;  // samples a second of each process
   RecordThreads threads = RecordThreads::main;
+  bool native = false;   // native frames and operations of PyTorch too (dumped_samples.h)
   bool off_cpu = false;  // only samples off the CPU, with the reason as the innermost frame
 };
 

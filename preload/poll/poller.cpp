@@ -12,6 +12,7 @@
 #include "preload/poll/event_writer.h"
 #include "preload/poll/work_in_flight.h"
 #include "preload/record/budget.h"
+#include "preload/record/event_guard.h"
 #include "preload/record/own_cost.h"
 #include "preload/record/sampling.h"
 
@@ -70,6 +71,7 @@ class Poller {
   void prepare_cuda();
   void fill_pools();
   void fill_pool(int device, uint32_t wanted, bool is_first);
+  void count_events();
   void count_calls(uint64_t now);
   void keep_to_the_budget(uint64_t now);
   void follow_the_level();
@@ -148,6 +150,15 @@ void Poller::fill_pools() {
       }
     }
   }
+}
+
+void Poller::count_events() {
+  uint32_t made = 0;
+  for (int device = 0; device < kMaxDevices; ++device) {
+    made += event_pool(device)->size();
+  }
+  header().events_made.store(made);
+  header().events_in_flight.store(events_in_flight());
 }
 
 void Poller::count_calls(uint64_t now) {
@@ -230,6 +241,7 @@ void Poller::keep_books(uint64_t now) {
   g_state.untimed.store(header().to_rank.untimed.load(std::memory_order_relaxed));
   follow_capture_request(header().to_rank.capture.load(std::memory_order_relaxed));
   keep_profiler_books();
+  count_events();
   if (is_timing_on()) {
     keep_to_the_budget(now);
     count_calls(now);
@@ -278,6 +290,7 @@ void Poller::run() {
     write_host_spans();
     work_.take_profiled();
     counted_ns_ = 0;
+    count_events();
     count_calls(now_ns());
   }
 }

@@ -99,6 +99,14 @@ void EventGuard::give_back() {
   }
 }
 
+uint32_t events_in_flight() {
+  uint32_t sum = 0;
+  for (const std::atomic<uint32_t>& count : g_in_flight) {
+    sum += count.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
 void give_back(const Pending& work) {
   event_pool(work.device)->give(work.event);
   in_flight(work.stream).fetch_sub(1, std::memory_order_relaxed);

@@ -51,6 +51,9 @@ class EventGuard {
   void* stream_;
 };
 
+// Events of the work in flight, on all devices.
+uint32_t events_in_flight();
+
 // The poller has seen the event of this work, or gives it up: decrements the work in flight and frees the
 // event.
 void give_back(const Pending& work);

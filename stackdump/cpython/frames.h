@@ -74,6 +74,7 @@ struct PySnapshot {
   std::vector<PyThread> threads;
   std::unordered_map<Addr, CodeObject> code;                   // unreadable code objects are missing
   std::unordered_map<Addr, std::vector<model::Local>> locals;  // by RawFrame::address, on request
+  std::unordered_map<Addr, std::string> module_calls;          // likewise: "nn.Module: Linear"
   std::vector<RawTask> tasks;                                  // of all event loops, filled in by the caller
   bool with_locals = false;                                    // they were requested
   bool complete = true;                                        // false: the deadline passed first

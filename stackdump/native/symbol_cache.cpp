@@ -20,7 +20,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr char kCacheMagic[8] = {'X', 'P', 'S', 'Y', 'M', '0', '2', '\n'};
+constexpr char kCacheMagic[8] = {'X', 'P', 'S', 'Y', 'M', '0', '3', '\n'};
 constexpr size_t kMaxFile = size_t{32} << 20;
 constexpr size_t kMaxCachedName = SymbolCache::kMaxName;
 constexpr time_t kTouchAfterS = 24 * 3600;  // keeps files in use from being the oldest
@@ -55,6 +55,7 @@ std::string encode_symbols(const std::vector<SymbolRange>& ranges, const std::st
     const std::string_view name = std::string_view(r.name).substr(0, kMaxCachedName);
     base::append_bytes(body, r.lo);
     base::append_bytes(body, r.hi);
+    base::append_bytes(body, r.begin);
     base::append_bytes(body, static_cast<uint32_t>(name.size()));
     body += name;
   }
@@ -80,8 +81,9 @@ std::vector<SymbolRange> decode_symbols(const std::string& content, const std::s
   for (uint32_t i = 0; i < h.count; ++i) {
     SymbolRange r;
     uint32_t size = 0;
-    if (!base::take_bytes(in, r.lo) || !base::take_bytes(in, r.hi) || !base::take_bytes(in, size) ||
-        size > in.size() || size > kMaxCachedName || r.lo >= r.hi || (!out.empty() && r.lo < out.back().hi)) {
+    if (!base::take_bytes(in, r.lo) || !base::take_bytes(in, r.hi) || !base::take_bytes(in, r.begin) ||
+        !base::take_bytes(in, size) || size > in.size() || size > kMaxCachedName || r.lo >= r.hi ||
+        (!out.empty() && r.lo < out.back().hi)) {
       return {};
     }
     r.name = std::string(in.substr(0, size));

@@ -15,7 +15,8 @@ namespace xpurun::stackdump {
 struct SymbolRange {
   uint64_t lo = 0;
   uint64_t hi = 0;
-  std::string name;  // as in the symbol table; empty: no symbol
+  std::string name;    // as in the symbol table; empty: no symbol
+  uint64_t begin = 0;  // of the symbol
   bool operator==(const SymbolRange&) const = default;
 };
 

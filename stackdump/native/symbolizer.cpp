@@ -94,7 +94,11 @@ std::vector<SymbolRange> read_symbols(const Module& module, ModuleList& modules,
   std::vector<SymbolRange> out;
   for (const Candidate& c : sorted) {
     if (out.empty() || out.back().lo != c.lo) {
-      out.push_back({c.lo, c.hi, c.found ? std::string(c.symbol.name().substr(0, kMaxSymbolName)) : ""});
+      out.push_back({.lo = c.lo, .hi = c.hi});
+      if (c.found) {
+        out.back().name = c.symbol.name().substr(0, kMaxSymbolName);
+        out.back().begin = c.symbol.value;
+      }
     }
   }
   // The pages of large libraries would otherwise count as this process's memory.
@@ -251,6 +255,7 @@ std::unordered_map<Addr, NamedAddress> name_addresses(const std::vector<Addr>& a
       const std::string full = base::sanitize(demangle(range->name));
       n.func = shorten(full);
       n.full_func = n.func == full ? "" : full;
+      n.begin = range->begin;
       n.named = true;
     }
   }

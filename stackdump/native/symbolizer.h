@@ -16,6 +16,7 @@ struct NamedAddress {
   std::string func;       // demangled and shortened, "libx.so+0x1f", or "[unknown code]"
   std::string full_func;  // whole demangled name, if different
   bool named = false;     // a symbol was found
+  uint64_t begin = 0;     // of the symbol, relative to the module's load bias
   const Module* module = nullptr;
 };
 

@@ -5,6 +5,7 @@
 #include "common/base/strings.h"
 #include "stackdump/cpython/frames.h"
 #include "stackdump/cpython/line_table.h"
+#include "stackdump/cpython/module_calls.h"
 #include "stackdump/cpython/thread_names.h"
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/memory/snapshot_memory.h"
@@ -24,25 +25,6 @@ constexpr size_t kMaxSamplePages = 4096;  // 16 MiB per sample
 constexpr int64_t kSampleLimitNs = 100'000'000;
 constexpr int kNamesEvery = 100;        // samples between two reads of the thread names
 constexpr size_t kMaxFrames = 1 << 20;  // different ones of a whole recording
-constexpr size_t kMaxTypeName = 128;
-
-// The functions of torch that every call of a module passes through: the name of the module's class says
-// more.
-bool calls_module(const CodeObject& code) {
-  const std::string_view name = std::string_view(code.name).substr(code.name.rfind('.') + 1);
-  return (name == "_wrapped_call_impl" || name == "_call_impl") &&
-         code.filename.ends_with("torch/nn/modules/module.py");
-}
-
-// The class of the first argument; empty if the variable is not in the frame, but in a cell.
-std::string class_of_self(RemoteMemory& memory, const RawFrame& frame, const Offsets& o) {
-  const Addr slot = memory.value<uint64_t>(frame.address + o.frame_locals).value_or(0);
-  const Addr self = slot & ~(o.frame_tagged ? kTagBits : 0);
-  const Addr type = self == 0 ? 0 : memory.value<uint64_t>(self + o.object_type).value_or(0);
-  const Addr name = type == 0 ? 0 : memory.value<uint64_t>(type + o.type_name).value_or(0);
-  const std::string out = base::sanitize(name == 0 ? "" : memory.c_string(name, kMaxTypeName).value_or(""));
-  return out == "cell" ? "" : out;
-}
 
 }  // namespace
 
@@ -75,10 +57,8 @@ std::optional<uint32_t> PythonSampler::State::frame_of(const RawFrame& raw, cons
                      .line = source_range(o.lines, code->second.line_table, code->second.first_line,
                                           instruction_index(raw, code->second, o))
                                  .line};
-  if (calls_module(code->second) && o.frame_locals != kAbsent) {
-    if (const std::string module = class_of_self(memory, raw, o); !module.empty()) {
-      frame.function = fmt::format("nn.Module: {}", module);
-    }
+  if (std::string module = module_call(memory, o, raw, code->second); !module.empty()) {
+    frame.function = std::move(module);
   }
   const auto [it, is_new] = known.try_emplace(std::tuple(frame.function, frame.file, frame.line),
                                               static_cast<uint32_t>(frames.size()));

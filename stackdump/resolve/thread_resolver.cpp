@@ -82,6 +82,7 @@ model::Frame ThreadResolver::native_frame(const NativeFrame& frame, const Names&
     f.module = base::sanitize(n.module->name);
     f.build_id = n.module->build_id;
     f.offset = frame.pc - n.module->bias;
+    f.begin = n.begin;
     if (!n.named) {
       f.func = fmt::format("{}+{:#x}", f.module, f.offset);
     }
@@ -108,6 +109,7 @@ void ThreadResolver::append_native(const NativeFrame& frame, bool eval, const Na
         inlined.file = base::sanitize(place.file);
         inlined.line = place.line;
         inlined.inlined = true;
+        inlined.begin = 0;
         out.push_back(std::move(inlined));
       }
     }
@@ -126,7 +128,8 @@ model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
   const CodeObject& code = it->second;
   const auto range = source_range(runtime_->offsets.lines, code.line_table, code.first_line,
                                   instruction_index(frame, code, runtime_->offsets));
-  f.func = base::sanitize(code.name);
+  const auto call = python_.module_calls.find(frame.address);
+  f.func = call != python_.module_calls.end() ? call->second : base::sanitize(code.name);
   f.file = base::sanitize(code.filename);
   f.line = range.line;
   f.column = range.column;

@@ -288,7 +288,13 @@ class Plugins(xpurun_test.Case):
                          ("xpu_timer_parse_python_exception", 0, "ok", "KeyError 'label' 0 argo collate"))
 
     def test_a_crash(self):
-        plugin = self.write("mine.py", "def xpu_timer_parse_cpp_exception(infos):\n"
+        plugin = self.write("mine.py", "import ctypes\n"
+                            "abort = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value\n"
+                            "def xpu_timer_parse_cpp_exception(infos):\n"
+                            "    begin, = (f['module_offset'] - f['offset'] for f in infos['frame_infos']\n"
+                            "              if f['function_name'] == 'abort' and f['offset'] > 0)\n"
+                            "    libc = next(line for line in open('/proc/self/maps') if '/libc.so' in line)\n"
+                            "    assert begin == abort - int(libc.split('-')[0], 16)\n"
                             "    names = [f['function_name'] for f in infos['frame_infos']]\n"
                             "    assert all(f['address'] > 0 for f in infos['frame_infos'])\n"
                             "    return f\"{infos['signal']} {infos['rank']} {'abort' in ' '.join(names)}\"\n")

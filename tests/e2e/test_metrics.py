@@ -138,7 +138,12 @@ class Metrics(xpurun_test.Case):
             comm, = timing["ranks"][1]["communicators"]
             self.assertEqual([comm[key] for key in "size called launched done".split()], [8, 9, 9, 9])
             # The last values of ranks that have ended.
-            self.assertIn('xpurun_collective_calls_total{rank="1"', (out / "metrics.prom").read_text())
+            last = (out / "metrics.prom").read_text()
+            self.assertIn('xpurun_collective_calls_total{rank="1"', last)
+            # All work is done, so all of the pool's events are free.
+            for rank in (0, 1):
+                self.assertRegex(last, rf'XPU_TIMER_COMMON_POOL_QUEUE_SIZE{{[^}}]*rank="{rank}"}} 4096\n')
+                self.assertRegex(last, rf'XPU_TIMER_COMMON_WORK_QUEUE_SIZE{{[^}}]*rank="{rank}"}} 0\n')
 
     def check_hostile_clients(self, port, url):
         self.assertIn(" 404 ", raw(port, b"GET /../../etc/passwd HTTP/1.1\r\n\r\n"))

@@ -1,10 +1,12 @@
 """xpurun record: profiles of live processes, for every CPython of this machine."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
+import unittest
 
 import xpurun_test
 from lane import LONG
@@ -74,6 +76,21 @@ while True:
     net(0.01)
 """
 
+# Most of the time goes into one operation forward and one backward.
+TORCH = """
+import torch
+
+def train():
+    net = torch.nn.Sequential(torch.nn.Linear(600, 600))
+    x = torch.randn(600, 600)
+    while True:
+        net(x).sum().backward()
+
+torch.set_num_threads(1)
+print("ready", flush=True)
+train()
+"""
+
 
 class Record(xpurun_test.Case):
     def start(self, python=sys.executable, text=JOB, **env):
@@ -140,6 +157,36 @@ class Record(xpurun_test.Case):
                 self.assertGreater(shares["nn.Module: Net"], 0.9)
                 self.assertGreater(shares["nn.Module: Mlp"], 0.9)
                 process.kill()
+
+    def test_native_functions(self):
+        process = self.start()
+        text = self.record("--native", "--pid", process.pid, "-d", "1s", "--threads", "all", "-f", "folded").stdout
+        sleeping = [line for line in text.splitlines() if "/ loader;" in line]
+        self.assertEqual(len(sleeping), 1, text)
+        self.assertRegex(sleeping[0], r"waits \(job.py\);[^;]*nanosleep[^;]* \(libc\.so\.6\) \d+$")
+        self.assertNotIn("_PyEval", text)
+        result = self.run_xpurun("record", "--pid", process.pid, "--native", "--off-cpu", out=False)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--off-cpu and --native exclude each other", result.stderr)
+        process.kill()
+        result = self.run_xpurun("record", "--pid", process.pid, "--native", out=False)
+        self.assertEqual(result.returncode, 1)
+
+    @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+    def test_operations_of_torch(self):
+        process = self.start(xpurun_test.PYTHON, TORCH)
+        # Each has a good part of the time.
+        wanted = {r"train \(job.py\);nn.Module: Sequential \(module.py\);Sequential.forward \(container.py\);"
+                  r"nn.Module: Linear \(module.py\);Linear.forward \(linear.py\);aten::linear;aten::addmm[; ]",
+                  r"train \(job.py\);.*backward .*;autograd: AddmmBackward0;aten::mm[; ]"}
+        text = ""
+        deadline = time.monotonic() + 60
+        while wanted and time.monotonic() < deadline:
+            text = self.record("--native", "--format", "folded", "--pid", process.pid, "-d", "2s", "-r", "20").stdout
+            self.assertNotIn("libtorch", text)
+            self.assertNotIn("_PyObject", text)
+            wanted = {path for path in wanted if re.search(path, text) is None}
+        self.assertFalse(wanted, text)
 
     def test_threads(self):
         process = self.start()

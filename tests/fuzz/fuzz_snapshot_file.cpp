@@ -25,7 +25,7 @@ void put(std::string& file, size_t at, T value) {
 
 void read_symbols(std::string_view text) {
   // Magic, checksum, number of entries, size of the build id.
-  std::string file = "XPSYM02\n" + std::string(16, '\0') + std::string(kBuildId);
+  std::string file = "XPSYM03\n" + std::string(16, '\0') + std::string(kBuildId);
   put(file, 20, uint32_t{kBuildId.size()});
   if (text.size() >= 2) {
     put(file, 16, static_cast<uint32_t>(static_cast<unsigned char>(text[0])));

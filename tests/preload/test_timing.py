@@ -29,10 +29,7 @@ class Timing(unittest.TestCase):
         try:
             result = subprocess.run(
                 [VICTIM, f"{BUILD}/tests/preload/libtiming_body{cuda}.so", scope, *scenes],
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
                 env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), **env},
             )
         finally:
@@ -401,18 +398,19 @@ class Timing(unittest.TestCase):
         self.assertLess(comm["done"], 9)
         self.assertNotIn(4, shared.state()[:1], "the rank ended by itself")
 
+    def test_events_in_flight_are_counted(self):
+        for never, stays in (("0", False), ("9", True)):
+            with self.subTest(never=never):
+                _, shared = self.play("memory", "settle", "collectives", "settle", level=FULL, FAKE_GPU_NEVER=never)
+                made, in_flight = shared.events()
+                health = shared.health()
+                self.assertEqual(made, 4096)
+                self.assertEqual(in_flight, health["samples"] + health["marks"] - health["completed"])
+                self.assertEqual(in_flight > 0, stays)
+
     def test_events_that_fail_switch_nothing_but_us_off(self):
-        result, shared = self.play(
-            "memory",
-            "settle",
-            "last-error",
-            "matmuls",
-            "last-error",
-            "settle",
-            level=FULL,
-            FAKE_GPU_FAIL_EVENTS="999",
-            XPURUN_RUN_EVENT_CORRECTION="1",
-        )
+        result, shared = self.play("memory", "settle", "last-error", "matmuls", "last-error", "settle", level=FULL,
+                                   FAKE_GPU_FAIL_EVENTS="999", XPURUN_RUN_EVENT_CORRECTION="1")
         self.assertEqual(shared.event_overhead(), (0, 0))
         self.assertEqual(result.stdout.count("last error 77"), 2)
         self.check_matmuls(shared)

@@ -39,7 +39,7 @@ class Segment:
         self.fd = os.memfd_create("segment", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, BYTES)
         self.memory = mmap.mmap(self.fd, BYTES)
-        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 7, BYTES)
+        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 8, BYTES)
         self.memory[64:72] = struct.pack("<II", level, budget_ppm)
         struct.pack_into("<i", self.memory, 276, -1)
         self.names = apis()
@@ -83,6 +83,10 @@ class Segment:
     def event_overhead(self):
         """Nanoseconds between two events with nothing between them, and whether they are subtracted."""
         return self.word(656), self.word(664)
+
+    def events(self):
+        """Events made in advance, and those of work in flight."""
+        return struct.unpack_from("<II", self.memory, 672)
 
     def state(self):
         return struct.unpack_from("<IIIIiiII", self.memory, 256)  # state, reason, level, period, pid, device, versions

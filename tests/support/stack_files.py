@@ -4,7 +4,7 @@ import json
 import pathlib
 
 TEXTS = ("kind", "func", "full_func", "file", "callee", "module", "build_id", "bias")
-NUMBERS = ("line", "column", "end_line", "end_column", "offset")
+NUMBERS = ("line", "column", "end_line", "end_column", "offset", "begin")
 FLAGS = ("eval", "inlined", "entry")
 
 
@@ -27,6 +27,8 @@ def frames_of(columns, strings):
             offset = frame.pop("offset", 0)
             frame["pc"] = f"{(int(frame.pop('bias'), 16) + offset) % 2**64:#x}"
             frame["offset"] = f"{offset:#x}"
+        if "begin" in frame:
+            frame["begin"] = f"{frame['begin']:#x}"
         if str(row) in local_variables:
             frame["locals"] = local_variables[str(row)]
         out.append(frame)
@@ -61,7 +63,7 @@ def compact(stacks):
         if "locals" in frame:
             local_variables[str(row)] = frame["locals"]
         offset = int(frame.get("offset", "0"), 16)
-        values = {**frame, "offset": offset}
+        values = {**frame, "offset": offset, "begin": int(frame.get("begin", "0"), 16)}
         if "pc" in frame:
             values["bias"] = f"{(int(frame['pc'], 16) - offset) % 2**64:#x}"
         for key, column in columns.items():

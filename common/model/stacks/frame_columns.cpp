@@ -50,9 +50,10 @@ class ColumnWriter {
     }
   }
   // Modules are few: their load biases make few texts, where addresses would make many.
-  void address(uint64_t pc, uint64_t offset) {
+  void address(uint64_t pc, uint64_t offset, uint64_t begin) {
     text("bias", pc == 0 ? "" : fmt::format("{:#x}", pc - offset));
     number("offset", offset);
+    number("begin", begin);
   }
 
   void write(ordered_json& file) {
@@ -154,9 +155,10 @@ class ColumnReader {
       fields(reader, locals.emplace_back());
     }
   }
-  void address(uint64_t& pc, uint64_t& offset) {
+  void address(uint64_t& pc, uint64_t& offset, uint64_t& begin) {
     const std::string& bias = text(number("bias"));
     offset = number("offset");
+    begin = number("begin");
     if (!bias.empty()) {
       pc = std::strtoull(bias.c_str(), nullptr, 16) + offset;
     }

@@ -31,11 +31,12 @@ void fields(V& visit, F& f) {
   visit("callee", f.callee, WhenEmpty::omit);
   visit("module", f.module, WhenEmpty::omit);
   visit("build_id", f.build_id, WhenEmpty::omit);
-  if constexpr (requires { visit.address(f.pc, f.offset); }) {
-    visit.address(f.pc, f.offset);
+  if constexpr (requires { visit.address(f.pc, f.offset, f.begin); }) {
+    visit.address(f.pc, f.offset, f.begin);
   } else {
     visit.hex("pc", f.pc, WhenEmpty::omit);
     visit.hex("offset", f.offset, f.pc == 0 ? WhenEmpty::omit : WhenEmpty::write);
+    visit.hex("begin", f.begin, WhenEmpty::omit);
   }
   visit("locals", f.locals, WhenEmpty::omit);
   visit("eval", f.eval, WhenEmpty::omit);

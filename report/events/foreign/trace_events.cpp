@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 
@@ -15,13 +16,20 @@ constexpr size_t kShownOfBad = 120;
 
 enum class Found { yes, bad, more };
 
-bool is_space(char c) {
-  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+// Most characters are looked at once, so a look-up counts.
+constexpr std::array<bool, 256> set_of(std::string_view members) {
+  std::array<bool, 256> out{};
+  for (const char c : members) {
+    out[static_cast<unsigned char>(c)] = true;
+  }
+  return out;
 }
+constexpr auto kSpaces = set_of(" \n\r\t");
+// End a number, a literal, or whatever stands in the place of one.
+constexpr auto kTokenEnds = set_of(",}] \n\r\t");
 
-// Ends a number, a literal, or whatever stands in the place of one.
-bool ends_token(char c) {
-  return c == ',' || c == '}' || c == ']' || is_space(c);
+bool is_in(const std::array<bool, 256>& set, char c) {
+  return set[static_cast<unsigned char>(c)];
 }
 
 // A position in the text that is there. Each function moves it past what it has found, unless more text is
@@ -37,7 +45,7 @@ class Cursor {
 
   // False if the text ends.
   bool skip_space() {
-    while (at_ != end_ && is_space(*at_)) {
+    while (at_ != end_ && is_in(kSpaces, *at_)) {
       ++at_;
     }
     return at_ != end_;
@@ -109,7 +117,7 @@ class Cursor {
       return nested(out.value);
     }
     const char* begin = at_;
-    while (at_ != end_ && !ends_token(*at_)) {
+    while (at_ != end_ && !is_in(kTokenEnds, *at_)) {
       ++at_;
     }
     out.value = {begin, static_cast<size_t>(at_ - begin)};

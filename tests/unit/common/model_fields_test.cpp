@@ -69,6 +69,7 @@ class Filler {
         {"address", "0x1234"},
         {"pc", "0x7f0011223344"},
         {"offset", "0x88"},
+        {"begin", "0x80"},
         {"kind", "kernel"},
         {"life", "working"},
         {"helper_life", "stirring"},

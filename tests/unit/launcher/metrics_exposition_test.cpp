@@ -43,7 +43,8 @@ RankTiming sample() {
   for (const HealthField& field : kHealthFields) {
     t.health.*field.value = 7;
   }
-  t.health.samples = 9;
+  t.events_made = 512;
+  t.events_in_flight = 2;
   t.ops = {op(wire::Api::cublasGemmEx, wire::OpClass::matmul, 14, 100, 1'000'000'000'000, 100'000'000),
            op(wire::Api::cublasLtMatmul, wire::OpClass::matmul, 0, 10, 1'000'000, 50'000)};
   for (const auto api : {wire::Api::ncclAllGather, wire::Api::ncclReduceScatter, wire::Api::ncclAllReduce,

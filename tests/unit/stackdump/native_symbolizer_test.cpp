@@ -86,6 +86,7 @@ TEST_CASE("an address has a name only inside a symbol") {
   REQUIRE(module->image != nullptr);
   CHECK(self.name(function).func == "getppid");
   CHECK(self.name(function).named);
+  CHECK(self.name(function + 1).begin == function - module->bias);
   CHECK_FALSE(module->build_id.empty());
   // The first executable address that no symbol covers.
   std::vector<AddrRange> covered;
@@ -99,6 +100,7 @@ TEST_CASE("an address has a name only inside a symbol") {
   }
   const auto n = self.name(gap + module->bias);
   CHECK_FALSE(n.named);
+  CHECK(n.begin == 0);
   CHECK(n.func.starts_with("libc.so.6+0x"));
   CHECK(self.name(reinterpret_cast<Addr>(&self)).func == "[unknown code]");
 }

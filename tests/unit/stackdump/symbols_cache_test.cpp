@@ -27,7 +27,7 @@ struct Folder {
 };
 
 const SymbolCache::Key kKey{"abcdef0123", 100, 0};
-const std::vector<SymbolRange> kRanges = {{16, 32, "f"}, {32, 64, ""}, {64, 65, "_Z1gv"}};
+const std::vector<SymbolRange> kRanges = {{16, 32, "f", 8}, {32, 64, ""}, {64, 65, "_Z1gv", 64}};
 
 }  // namespace
 
