@@ -353,8 +353,11 @@ std::string pause_sentence(const model::StagePause& pause) {
   const std::string often = pause.count == 1   ? tr(", once")
                             : pause.every == 1 ? tr(" in every step")
                                                : tr(" every {} steps", grouped(pause.every));
+  const std::string in = where.empty()      ? ""
+                         : pause.call_s > 0 ? tr(", {} of them in {}", short_seconds(pause.call_s), where)
+                                            : tr(", in {}", where);
   std::string out = tr("{} of {}{}{}, {} of the time", word_of(pause.stage), short_seconds(pause.median_s),
-                       often, where.empty() ? "" : tr(", in {}", where), percent(pause.share));
+                       often, in, percent(pause.share));
   if (!pause.slow.empty()) {
     const std::string slow = short_seconds(pause.slow_s);
     const std::string others = short_seconds(pause.others_s);

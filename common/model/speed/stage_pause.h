@@ -17,6 +17,7 @@ struct StagePause {
   int64_t every = 0;    // steps from one to the next, median; 0: there was one
   double median_s = 0;  // of the rank that needs longest
   double longest_s = 0;
+  double call_s = 0;  // of that median in the call itself; 0: all, or not known
   double share = 0;   // of the time of all steps
   std::string name;   // "torch.save"; empty: inferred
   std::string place;  // "train.py:30 (save)"; empty: unknown

@@ -80,6 +80,7 @@ void fields(V& visit, P& p) {
   visit("every", p.every);
   visit("median_s", p.median_s);
   visit("longest_s", p.longest_s);
+  visit("call_s", p.call_s, WhenEmpty::omit);
   visit("share", p.share);
   visit("name", p.name);
   visit("place", p.place);

@@ -11,6 +11,8 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <optional>
 #include <sys/wait.h>
 #include <utility>
 
@@ -161,6 +163,10 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const Record
     e.cause = tr("sent by the process itself");
   }
   e.exception = last_word(records.exceptions.of(p.node, p.pid), p);
+  if (auto caught = e.exception != nullptr ? raised_in_library(*e.exception) : std::nullopt) {
+    e.caught = std::make_shared<const model::PythonException>(std::move(*caught));
+    e.exception = e.caught.get();
+  }
   if (e.exception != nullptr) {
     e.at_s =
         p.death.happened ? std::min(e.at_s, reported_at(*e.exception, run)) : reported_at(*e.exception, run);

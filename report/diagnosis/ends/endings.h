@@ -4,6 +4,7 @@
 
 #include "common/model/run_manifest.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Ending {
   bool follower = false;  // explained by an earlier event
   // Python's last message: the exception that ended the main thread, else the call that set the exit code.
   const model::PythonException* exception = nullptr;
+  std::shared_ptr<const model::PythonException>
+      caught;         // what `exception` is where a library made it an exit
   std::string cause;  // the earlier event that explains this one, or the sender of the signal; may be empty
   bool in_wait = false;    // the exception left a call that waits for other ranks
   bool by_itself = false;  // the process sent itself the signal, other than by abort()

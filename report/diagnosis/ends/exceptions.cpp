@@ -233,10 +233,18 @@ const ExceptionLink* handled_by_exit(const PythonException& exception) {
   return handles && owner_of(place_in(chain[1]).file) == CodeOwner::user ? &chain[1] : nullptr;
 }
 
-std::string exit_words(const PythonException& exception) {
-  if (const ExceptionLink* caught = caught_by_library(exception)) {
-    return tr("raised {}", words_of(*caught));
+std::optional<PythonException> raised_in_library(const PythonException& exception) {
+  if (caught_by_library(exception) == nullptr) {
+    return std::nullopt;
   }
+  PythonException out = exception;
+  out.kind = ExceptionKind::raised;
+  out.chain.erase(out.chain.begin());
+  out.chain.front().relation = {};
+  return out;
+}
+
+std::string exit_words(const PythonException& exception) {
   const ExceptionLink& call = exception.chain.front();
   const std::string text = base::opening_words(
       base::sanitize(base::trim(call.message.substr(0, call.message.find('\n')))), kHeadlineColumns);

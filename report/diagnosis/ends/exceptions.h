@@ -24,10 +24,13 @@ std::string words_of(const model::ExceptionLink& link);
 
 // "raised KeyError: 'label' at data.py:21 (in collate)"
 std::string raised_words(const model::PythonException& exception);
-// "called sys.exit('no data') at train.py:7 (in main)"
 // What sys.exit(1) or os._exit(1) was called for by an exit hook or an exception handler, without a message:
 // the exception that it was handling, with a line of the program; null: nothing of that kind.
 const model::ExceptionLink* handled_by_exit(const model::PythonException& exception);
+// The same as an exception that ended the main thread, where a library has caught it and calls sys.exit()
+// (torch.multiprocessing.spawn); empty for any other.
+std::optional<model::PythonException> raised_in_library(const model::PythonException& exception);
+// "called sys.exit('no data') at train.py:7 (in main)"
 std::string exit_words(const model::PythonException& exception);
 std::string advice_on(const model::PythonException& exception);
 // The advice where nothing better is known.

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -16,6 +18,8 @@ constexpr double kShortestS = 1e-3;
 constexpr double kShortest = 0.05;     // of a usual step; shorter pauses do not count
 constexpr double kLeastShare = 0.005;  // of the time, unless a pause is longer than a step
 constexpr size_t kLeastCompared = 3;   // pauses of a rank
+constexpr size_t kLeastAround = 5;     // pauses
+constexpr double kAround = 1.5;
 constexpr double kLeastPauseRatio = 1.3;
 constexpr double kLeastPauseErrors = 5;  // standard errors of the mean logarithm
 
@@ -45,17 +49,32 @@ Pauses find_pauses(const JobSteps& job, Stage stage, double least_s) {
   return out;
 }
 
+double longest_step_s(const JobSteps& job, size_t i) {
+  int64_t longest = 0;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    const StepRecord* step = job.at(r, i);
+    longest = std::max(longest, step == nullptr ? 0 : step->duration_ns);
+  }
+  return static_cast<double>(longest) * 1e-9;
+}
+
 double all_seconds(const JobSteps& job) {
   double out = 0;
   for (size_t i = 0; i < job.steps(); ++i) {
-    int64_t longest = 0;
-    for (size_t r = 0; r < job.ranks(); ++r) {
-      const StepRecord* step = job.at(r, i);
-      longest = std::max(longest, step == nullptr ? 0 : step->duration_ns);
-    }
-    out += static_cast<double>(longest) * 1e-9;
+    out += longest_step_s(job, i);
   }
   return out;
+}
+
+// What steps with a checkpoint take more than a usual one, where that is far more than the call that writes:
+// the program does more beside it, such as checking what it wrote. Empty elsewhere.
+std::vector<double> added_around(const JobSteps& job, const Pauses& pauses, double step_s, double call_s) {
+  std::vector<double> out;
+  for (const size_t i : pauses.steps) {
+    out.push_back(longest_step_s(job, i) - step_s);
+  }
+  const bool more = out.size() >= kLeastAround && quantile(out, 0.5) >= kAround * call_s;
+  return more ? out : std::vector<double>();
 }
 
 // How a rank compares with the others in the same pauses: mean logarithm of its time over their median.
@@ -153,13 +172,16 @@ std::optional<model::StagePause> pause_of(const JobSteps& job, Stage stage, doub
   }
   model::StagePause out{.stage = stage, .count = static_cast<int64_t>(pauses.steps.size())};
   std::vector<double> longest;
-  double total = 0;
   for (const std::vector<double>& seconds : pauses.seconds) {
     longest.push_back(*std::max_element(seconds.begin(), seconds.end()));
-    total += longest.back();
-    out.longest_s = std::max(out.longest_s, longest.back());
   }
-  out.share = std::min(total / all_s, 1.0);
+  const double call_s = quantile(longest, 0.5);
+  if (auto added = added_around(job, pauses, step_s, call_s); stage == Stage::checkpoint && !added.empty()) {
+    longest = std::move(added);
+    out.call_s = call_s;
+  }
+  out.longest_s = *std::max_element(longest.begin(), longest.end());
+  out.share = std::clamp(std::accumulate(longest.begin(), longest.end(), 0.0) / all_s, 0.0, 1.0);
   if (out.share < kLeastShare && out.longest_s < step_s) {
     return std::nullopt;
   }

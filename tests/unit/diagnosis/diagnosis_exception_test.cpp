@@ -186,6 +186,9 @@ TEST_CASE("an exception that torch.multiprocessing has caught is the rank's") {
   CHECK(v.sentence.find("rank 2 raised KeyError: 'label' at data.py:21 (in collate) after 12 s") !=
         std::string::npos);
   CHECK(v.where.line == 21);
+  CHECK(v.id == "exit.exception");
+  CHECK(v.kind == model::VerdictKind::exception);
+  CHECK_MESSAGE(v.title.starts_with("rank 2 raised KeyError: 'label' in collate (data.py:21)"), v.title);
 }
 
 TEST_CASE("an exception that the process survived is no cause") {

@@ -161,3 +161,21 @@ TEST_CASE("short pauses are not told") {
   job.change = [](int rank, int step, StepParts& p) { p.checkpoint = rank == 0 && step % 100 == 9 ? 8 : 0; };
   CHECK(analyse_speed(tests::make_ranks(job)).stage_pauses.empty());
 }
+
+TEST_CASE("what a program does beside the call that writes a checkpoint belongs to the pause") {
+  MadeJob job{.ranks = 2, .steps = 400, .visible_calls = true, .seed = 5};
+  job.change = [](int rank, int step, StepParts& p) {
+    const bool saves = rank == 0 && step % 40 == 39;
+    p.checkpoint = saves ? 60 : 0;
+    p.between += saves ? 600 : 0;
+  };
+  const auto report = analyse_speed(tests::make_ranks(job));
+  REQUIRE(report.stage_pauses.size() == 1);
+  const model::StagePause& pause = report.stage_pauses[0];
+  CHECK(pause.every == 40);
+  CHECK(pause.median_s == doctest::Approx(0.66).epsilon(0.05));
+  CHECK(pause.call_s == doctest::Approx(0.06).epsilon(0.05));
+  CHECK_MESSAGE(pause.sentence.find(" every 40 steps, 60 ms of them in save at train.py:40 (main), ") !=
+                    std::string::npos,
+                all_of(report));
+}
