@@ -206,7 +206,7 @@ HOARD = r"""
 import sys, time
 keep = []
 time.sleep(7)
-while len(keep) < 260:
+while len(keep) < 320:
     keep.append(b"x" * (1 << 20))
     time.sleep(0.02)
 time.sleep(60)
