@@ -4,9 +4,10 @@
 usage: bench/machine_faults.py XPURUN [--only WORD] [--healthy N]
 
 Two ranks compute a little and sleep; then a fault is made: another program on the CPU of one rank, a CPU limit, too
-few CPUs, a file system that is slow, full or dead. Each line of the table says whether the run's findings (or the
-counters of `xpurun query`, where no finding is meant to exist) name the cause, the object and the rank. Afterwards N
-healthy runs (default 20), which must have no finding about the machine. Needs two CPUs; FUSE, cgroups and tmpfs only
+few CPUs, a file system that is slow, full or dead, memory that no line of the rank fills, a frozen control group. Each
+line of the table says whether the run's findings or verdict (or the counters of `xpurun query`, where no finding is
+meant to exist) name the cause, the object and the rank. Afterwards N healthy runs (default 20), which must have no
+finding about the machine. Needs two CPUs; FUSE, cgroups and tmpfs only
 as root. Faults of links, PCIe, interrupts and frequency have no injection here: `unit_machine` makes these with
 fabricated files.
 """
@@ -40,8 +41,26 @@ def spin(seconds):
 if kind == "crowd" and hit:
     for _ in range(3):
         threading.Thread(target=os.system, args=("sleep 100",), daemon=True).start()
-if kind == "limit" and hit:
+if kind in ("limit", "memory", "segment", "map", "copies", "thrash") and hit:
     open(place + "/tasks", "w").write(str(os.getpid()))
+    time.sleep(3)  # until xpurun has seen the rank
+if kind == "segment" and hit:
+    segment = os.memfd_create("batches")
+if kind == "map" and hit:
+    import mmap
+    private = mmap.mmap(os.open(DATA, os.O_RDWR), 0, access=mmap.ACCESS_COPY)
+if kind == "copies" and hit:
+    rows = [{"id": str(n), "tags": [str(n)]} for n in range(250000)]
+    for worker in range(3):
+        if os.fork() == 0:
+            for i, row in enumerate(rows):
+                kept = row["tags"]
+                if i % 1000 == 0:
+                    time.sleep(0.03)
+            time.sleep(60)
+if kind == "thrash" and hit:
+    import mmap
+    cache = mmap.mmap(os.open(DATA, os.O_RDONLY), 0, prot=mmap.PROT_READ)
 end = time.monotonic() + SECONDS
 n = 0
 while time.monotonic() < end:
@@ -64,6 +83,13 @@ while time.monotonic() < end:
             for at in range(0, len(m), 1 << 14):
                 m[at]
         os.close(fd)
+    elif kind == "segment" and hit:
+        os.write(segment, b"x" * (1 << 20))
+    elif kind == "map" and hit:
+        private[n << 20:(n + 1) << 20] = b"y" * (1 << 20)
+    elif kind == "thrash" and hit:
+        for at in range(0, len(cache), 1 << 14):
+            cache[at]
     elif kind == "full" and hit and n == 200:
         f = open(place + "/checkpoint", "wb")
         f.write(b"x" * (39 << 20)); f.flush()
@@ -175,15 +201,53 @@ def cpu_limit():
             where.rmdir()
 
 
+# Fills the memory of the control group that it is put into.
+HOARD = r"""
+import sys, time
+keep = []
+time.sleep(7)
+while len(keep) < 320:
+    keep.append(b"x" * (1 << 20))
+    time.sleep(0.02)
+time.sleep(60)
+"""
+
+
+@contextlib.contextmanager
+def control_group(controller, *settings):
+    """A group of version 1 with these (file, value)."""
+    root = pathlib.Path("/sys/fs/cgroup") / controller
+    where = root / "xpurun-faults"
+    try:
+        where.mkdir()
+        for name, value in settings:
+            (where / name).write_text(str(value))
+    except OSError:
+        raise Cannot("cgroups are not writable (version 1)") from None
+    try:
+        yield where
+    finally:
+        if (where / "freezer.state").exists():
+            (where / "freezer.state").write_text("THAWED")
+        for pid in (where / "tasks").read_text().split():
+            with contextlib.suppress(OSError):
+                os.kill(int(pid), signal.SIGKILL)
+        for _ in range(50):
+            with contextlib.suppress(OSError):
+                where.rmdir()
+                break
+            time.sleep(0.1)
+
+
 class Run:
     """One job of two ranks; what its run directory says."""
 
-    def __init__(self, xpurun, work, kind, place="", cpus="", env=None, after=None):
+    def __init__(self, xpurun, work, kind, place="", cpus="", env=None, after=None, hang_timeout=600):
         self.xpurun, self.dir = xpurun, work / "run"
         script = work / "rank.py"
-        script.write_text(f"SECONDS = {SECONDS}\n" + RANK)
+        script.write_text(f"SECONDS = {SECONDS}\nDATA = {str(work / 'big')!r}\n" + RANK)
         job = " ".join(f"RANK={r} LOCAL_RANK={r} WORLD_SIZE=2 {sys.executable} {script} &" for r in (0, 1)) + " wait"
-        command = [xpurun, "--out", self.dir, "--hang-timeout", "600", "--", "bash", "-c", job]
+        command = [xpurun, "--out", self.dir, "--hang-timeout", hang_timeout, "--", "bash", "-c", job]
         p = subprocess.Popen(list(map(str, command)), start_new_session=True, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL,
                              env={**os.environ, "KIND": kind, "PLACE": str(place), "CPUS": cpus, **(env or {})})
@@ -196,6 +260,7 @@ class Run:
             os.killpg(p.pid, signal.SIGKILL)
             p.wait()
         run_quietly(xpurun, "report", str(self.dir))
+        self.sentence = json.loads((self.dir / "verdict.json").read_text())["sentence"]
         self.findings = json.loads((self.dir / "report.json").read_text())["findings"]
 
     def machine(self):
@@ -284,11 +349,61 @@ def main():
             run = Run(xpurun, work, "inodes", place=where, env={"TMPDIR": str(where)})
             return run, run.says("machine.inodes", str(where))
 
+    def filled(work, kind, *words):
+        with control_group("memory", ("memory.limit_in_bytes", 300 << 20)) as group:
+            run = Run(xpurun, work, kind, place=group)
+            return run, ("killed it at the memory limit" in run.sentence, all(w in run.sentence for w in words))
+
+    def hoard(work):
+        with control_group("memory", ("memory.limit_in_bytes", 300 << 20)) as group, program(HOARD) as other:
+            (group / "tasks").write_text(str(other.pid))
+            run = Run(xpurun, work, "memory", place=group)
+            return run, run.says("machine.oom_kills", f"(pid {other.pid})", "rank 1")
+
+    def segment(work):
+        return filled(work, "segment", "/memfd:batches", "of rank 1")
+
+    def private_map(work):
+        (work / "big").write_bytes(b"x" * (400 << 20))
+        return filled(work, "map", "of rank 1 were changed pages of", "/big")
+
+    def copies(work):
+        return filled(work, "copies", "were copies of pages that rank 1 shares with 3 processes")
+
+    def thrash(work):
+        (work / "big").write_bytes(os.urandom(160 << 20))
+        os.sync()
+        with control_group("memory", ("memory.limit_in_bytes", 48 << 20)) as group:
+            run = Run(xpurun, work, "thrash", place=group)
+            rows = run.query("SELECT rank, object, last - first AS n, fact FROM machine WHERE fact IN "
+                             "('rank_page_faults', 'memory_limit') AND times > 0")
+            return run, (any(r["fact"] == "memory_limit" and r["object"].endswith("/xpurun-faults") for r in rows),
+                         {r["rank"] for r in rows if r["fact"] == "rank_page_faults"} >= {1})
+
+    def frozen(work):
+        with control_group("freezer") as group:
+            def freeze():
+                import threading
+                pids = subprocess.run(["pgrep", "-f", str(work / "rank.py")], capture_output=True, text=True).stdout
+                for pid in pids.split():
+                    env = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                    if b"RANK=1" in env and b"LOCAL_RANK=1" in env:
+                        (group / "cgroup.procs").write_text(pid)
+                (group / "freezer.state").write_text("FROZEN")
+                threading.Timer(SECONDS + 16, lambda: (group / "freezer.state").write_text("THAWED")).start()
+            run = Run(xpurun, work, "healthy", after=freeze, hang_timeout=8)
+            text = " ".join(line for f in run.findings for line in f["evidence"])
+            return run, ("frozen with control group" in text, "rank 1 has been frozen with control group "
+                         "/xpurun-faults" in text)
+
     cases = [("another program on the CPU of rank 1", hog), ("many short processes on the CPU of rank 1", storm),
              ("CPU limit of rank 1's cgroup", limit), ("more OpenMP threads than CPUs", crowd),
              ("two ranks pinned to one CPU", shared), ("major page faults in rank 1", faults),
              ("slow FUSE below the data of rank 1", slow_read), ("slow FUSE below its checkpoints", slow_checkpoint),
-             ("dead FUSE server", dead), ("full file system", full), ("no inodes left", inodes)]
+             ("dead FUSE server", dead), ("full file system", full), ("no inodes left", inodes),
+             ("a process that is no rank fills the memory", hoard), ("shared memory of rank 1 fills it", segment),
+             ("changed pages of a private map fill it", private_map), ("copies on write fill it", copies),
+             ("rank 1 reads at its memory limit", thrash), ("rank 1 in a frozen control group", frozen)]
     right = tried = 0
     print(f"{'fault':45} {'cause':6} {'object and rank':16} other findings")
     for name, case in cases:

@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "launcher/evidence/clock_helper.h"
+#include "launcher/machine/memory/control_groups.h"
 #include "launcher/machine/places.h"
 #include "launcher/machine/pressure.h"
 #include "launcher/output/text_block.h"
@@ -158,7 +159,7 @@ bool MachineView::read() {
   at_ = now;
   reading_ = {};
   use_.read(host_, now, reading_);
-  read_group_memory(host_, run_.main_pid, reading_);
+  read_group_memory(host_, {{.pid = run_.main_pid}}, reading_);
   std::set<base::Rank> present;
   for (const model::ProcessRecord& p : run_.processes) {
     if (p.role == model::ProcessRole::rank && p.rank >= 0 && !p.death.happened && p.node == 0) {

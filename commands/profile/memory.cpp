@@ -8,6 +8,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/evidence/machine.h"
 #include "common/model/json/json_text.h"
 #include "common/model/json_fields.h"
 #include "common/model/run_dir.h"
@@ -16,6 +17,7 @@
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/output/text_block.h"
+#include "report/diagnosis/memory/memory_users_words.h"
 #include "report/memory/look_files.h"
 #include "report/memory/memory_report.h"
 #include "report/memory/torch_snapshot.h"
@@ -163,8 +165,26 @@ report::LookFiles read_memory(const std::vector<std::string>& operands) {
   return out;
 }
 
-std::string people_text(const report::MemoryReport& memory, size_t top, size_t columns) {
+// Who had the memory of the ranks' control groups when they were fullest: processes, shared memory, files.
+std::vector<std::string> users_of(const std::vector<std::string>& operands) {
+  std::vector<std::string> out;
+  for (const std::string& operand : operands) {
+    const auto machine = model::load_machine_history(model::RunDir(operand).file(model::kMachineFile));
+    for (const model::MemoryUsers& users : machine ? machine->memory : std::vector<model::MemoryUsers>()) {
+      for (std::string& line : report::users_words(users, report::UsersMoment::fullest)) {
+        out.push_back(std::move(line));
+      }
+    }
+  }
+  return out;
+}
+
+std::string people_text(const report::MemoryReport& memory, const std::vector<std::string>& users, size_t top,
+                        size_t columns) {
   std::string out;
+  for (const std::string& line : users) {
+    out += text_block(line, columns, 0);
+  }
   for (const std::string& line : report::look_lines(memory)) {
     out += text_block(line, columns, 0);
   }
@@ -211,14 +231,20 @@ int memory_command(const Invocation& call) {
     return (!task->ranks.empty() && !task->ranks.contains(look.rank)) || (pid != 0 && look.pid != pid);
   });
   const report::MemoryReport memory = report::memory_report(files.looks, task->why);
-  if (memory.looks.empty()) {
-    return complain(base::Error{.what = base::cli_text("no rank has looked at its memory"),
-                                .id = "E-NO-DATA",
-                                .cause = base::cli_text(
-                                    "ranks that train with PyTorch look at it from the second step on, "
-                                    "not with --no-python-hooks or --timing off"),
-                                .hint = "while the job runs: xpurun memory --now"},
-                    kExitFailure);
+  const std::vector<std::string> users = users_of(*operands);
+  if (memory.looks.empty() && (users.empty() || settings.has("json"))) {
+    const auto run = model::load_run_manifest(model::RunDir(operands->front()).run_json());
+    const bool lost = run && !model::ranks_without_preload(*run).empty();
+    return complain(
+        base::Error{.what = base::cli_text("no rank has looked at its memory"),
+                    .id = "E-NO-DATA",
+                    .cause = lost ? base::cli_text("the ranks ran without xpurun's library: a script "
+                                                   "of the job has replaced LD_PRELOAD")
+                                  : base::cli_text(
+                                        "ranks that train with PyTorch look at it from the second step on, "
+                                        "not with --no-python-hooks or --timing off"),
+                    .hint = "while the job runs: xpurun memory --now"},
+        kExitFailure);
   }
   const int status = files.notes.empty() ? 0 : kExitFailure;
   if (const Setting* flame = settings.find("flame")) {
@@ -227,9 +253,9 @@ int memory_command(const Invocation& call) {
     return written ? status : complain(written.error(), kExitFailure);
   }
   const int printed = print(
-      settings.has("json")
-          ? report::memory_json(memory) + "\n"
-          : people_text(memory, task->top, std::min(base::terminal_columns(STDOUT_FILENO), kWidestMemory)));
+      settings.has("json") ? report::memory_json(memory) + "\n"
+                           : people_text(memory, users, task->top,
+                                         std::min(base::terminal_columns(STDOUT_FILENO), kWidestMemory)));
   return status != 0 ? status : printed;
 }
 

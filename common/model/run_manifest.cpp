@@ -383,4 +383,15 @@ std::string nodes_wanted(const ProcessRecord& process) {
   return {};
 }
 
+RankSet ranks_without_preload(const RunManifest& run) {
+  RankSet out;
+  for (const ProcessRecord& p : run.processes) {
+    const bool lost = p.role == ProcessRole::rank && p.rank >= 0 && p.python && !p.preload;
+    if (lost && !run.preload_path.empty() && run.preload_reason.empty()) {
+      out.insert(p.rank);
+    }
+  }
+  return out;
+}
+
 }  // namespace xpurun::model

@@ -330,4 +330,8 @@ nlohmann::ordered_json to_json(const RunManifest& r);
 base::Result<RunManifest> run_manifest_from_json(const nlohmann::json& j);
 base::Result<RunManifest> load_run_manifest(const std::string& path);
 
+// Python ranks that ran without the preload library, although the command was started with it: a script of
+// the job has replaced LD_PRELOAD or the whole environment.
+RankSet ranks_without_preload(const RunManifest& run);
+
 }  // namespace xpurun::model

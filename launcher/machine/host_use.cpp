@@ -1,7 +1,7 @@
 #include "launcher/machine/host_use.h"
 
 #include "common/base/strings.h"
-#include "launcher/machine/blank_words.h"
+#include "launcher/machine/host/blank_words.h"
 #include "launcher/os/cpu_ticks.h"
 
 #include <fmt/format.h>

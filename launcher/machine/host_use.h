@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "launcher/machine/host_files.h"
+#include "launcher/machine/host/host_files.h"
 
 #include <map>
 #include <string>

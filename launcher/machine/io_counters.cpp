@@ -1,7 +1,7 @@
 #include "launcher/machine/io_counters.h"
 
 #include "common/base/strings.h"
-#include "launcher/machine/blank_words.h"
+#include "launcher/machine/host/blank_words.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // finding by themselves, but say which rank and which mount a slow loader or checkpoint is about.
 #pragma once
 
-#include "launcher/machine/host_files.h"
+#include "launcher/machine/host/host_files.h"
 #include "launcher/machine/places.h"
 
 #include <vector>

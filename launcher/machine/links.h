@@ -2,7 +2,7 @@
 // without privileges. No reading follows a link to a device that is gone.
 #pragma once
 
-#include "launcher/machine/host_files.h"
+#include "launcher/machine/host/host_files.h"
 
 namespace xpurun::launcher {
 

@@ -5,14 +5,20 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "launcher/machine/machine_reader.h"
+#include "launcher/machine/memory/memory_users.h"
 
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
+#include <mutex>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <system_error>
+#include <thread>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -23,12 +29,60 @@ namespace {
 constexpr double kSampleS = 1.9;
 constexpr size_t kLongestRequest = size_t{64} << 10;
 
+// Says who has the memory without being asked, because after the kernel has killed it is too late. In a
+// thread of its own: a file system that does not answer, or ranks that take all CPUs, must not delay the last
+// look.
+class MemoryThread {
+ public:
+  void start() {
+    try {
+      std::thread([this] { run(); }).detach();
+    } catch (const std::system_error&) {
+      // Without it, only these looks are missing.
+    }
+  }
+  void watch(const std::vector<WatchedRank>& ranks) {
+    const std::lock_guard lock(mutex_);
+    ranks_ = ranks;
+    changed_.notify_all();
+  }
+  bool put(const std::string& line) {
+    const std::lock_guard lock(output_);
+    return bool(base::put_out(line));
+  }
+
+ private:
+  void run() {
+    const HostFiles host;
+    MemoryUsersWatch users(::getppid());
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      const std::vector<WatchedRank> ranks = ranks_;
+      lock.unlock();
+      const int wait_ms = users.turn(host, ranks, base::mono_ns(), base::wall_ns());
+      for (const model::MemoryUsers& look : users.take()) {
+        put(line_of(look));
+      }
+      lock.lock();
+      changed_.wait_for(lock, std::chrono::milliseconds(wait_ms), [&] { return ranks != ranks_; });
+    }
+  }
+
+  std::mutex mutex_;  // guards the next two
+  std::condition_variable changed_;
+  std::vector<WatchedRank> ranks_;
+  std::mutex output_;
+};
+
 class MachineHelper {
  public:
   explicit MachineHelper(std::string run_dir) : reader_(std::move(run_dir)) {}
 
   // Until the supervisor has closed its end.
   void run() {
+    memory_.start();
+    // The ranks' CPUs are theirs. Of this thread alone.
+    ::setpriority(PRIO_PROCESS, 0, 10);
     for (;;) {
       pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
       const int ready = ::poll(&input, 1, wait_ms_);
@@ -71,11 +125,13 @@ class MachineHelper {
     ranks_ = ranks_from(std::string_view(text_).substr(begin == std::string::npos ? 0 : begin,
                                                        end - (begin == std::string::npos ? 0 : begin)));
     text_.erase(0, end + 1);
+    memory_.watch(ranks_);
     wait_ms_ = reader_.turn(ranks_);
-    return bool(base::put_out(line_of(reader_.read(ranks_))));
+    return memory_.put(line_of(reader_.read(ranks_)));
   }
 
   MachineReader reader_;
+  MemoryThread memory_;
   std::vector<WatchedRank> ranks_;
   std::string text_;
   base::MonoNs sampled_ = 0;
@@ -120,8 +176,6 @@ std::vector<WatchedRank> ranks_from(std::string_view line) {
 void run_machine_helper(const std::vector<std::string>& words) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::signal(SIGPIPE, SIG_IGN);
-  // The ranks' CPUs are theirs.
-  ::setpriority(PRIO_PROCESS, 0, 10);
   if (words.size() != 2) {
     ::_exit(2);
   }

@@ -1,7 +1,8 @@
 // The helper that reads the host's counters: xpurun itself in another role, because a question to a file
 // system or a device that is dead may never return. The supervisor writes one line with the ranks for each
 // reading; the helper answers with one line (model::MachineReading). In between, the helper samples every
-// two seconds what the ranks wait in and whether they get CPUs.
+// two seconds what the ranks wait in and whether they get CPUs, and says unasked who has their memory once
+// there is little of it (model::MemoryUsers).
 #pragma once
 
 #include "launcher/machine/places.h"

@@ -2,6 +2,7 @@
 
 #include "launcher/machine/io_counters.h"
 #include "launcher/machine/links.h"
+#include "launcher/machine/memory/control_groups.h"
 
 #include <set>
 
@@ -36,7 +37,7 @@ model::MachineReading MachineReader::read(const std::vector<WatchedRank>& ranks)
   read_tcp(host_, out);
   read_pci(host_, out);
   read_pressure(host_, ranks.empty() ? 0 : ranks.front().pid, out);
-  read_group_memory(host_, ranks.empty() ? 0 : ranks.front().pid, out);
+  read_group_memory(host_, ranks, out);
   interrupts_.read(host_, allowed, out);
   read_frequency(host_, allowed, out);
   space_.read(host_.proc_text("self/mountinfo"), paths, kPatienceS, out);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "launcher/machine/cpu/cpu_watch.h"
-#include "launcher/machine/host_files.h"
+#include "launcher/machine/host/host_files.h"
 #include "launcher/machine/host_use.h"
 #include "launcher/machine/places.h"
 #include "launcher/machine/pressure.h"

@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kLongestLine = size_t{1} << 20;
 constexpr size_t kLongestQuestion = 32 * 1024;  // fits into an empty pipe
 constexpr double kSaveS = 60;
+constexpr double kSaveLooksS = 5;  // those at who has the memory
 
 size_t spells_of(const model::MachineHistory& history) {
   size_t out = 0;
@@ -40,7 +41,7 @@ void MachineWatch::start() {
 }
 
 void MachineWatch::tick() {
-  timer_.after(setup_.interval_s, [this] { tick(); });
+  timer_.after(setup_.ranks().empty() ? setup_.first_s : setup_.interval_s, [this] { tick(); });
   if (helper_.pid() > 0 || launch()) {
     ask();
   }
@@ -85,6 +86,13 @@ void MachineWatch::readable() {
 }
 
 void MachineWatch::take(std::string_view line) {
+  if (const auto users = model::memory_users_from(line)) {
+    history_.add(*users);
+    if (base::ns_to_s(setup_.loop.now() - saved_) >= kSaveLooksS) {
+      save();
+    }
+    return;
+  }
   asked_ = false;
   const auto reading = model::machine_reading_from(line);
   if (!reading) {

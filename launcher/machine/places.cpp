@@ -1,6 +1,7 @@
 #include "launcher/machine/places.h"
 
 #include "common/base/strings.h"
+#include "launcher/machine/memory/control_groups.h"
 
 #include <fmt/format.h>
 
@@ -100,6 +101,9 @@ void read_places(const HostFiles& host, const std::vector<WatchedRank>& ranks, m
     place.nic = base::sanitize(nic_of(env));
     if (!place.nic.empty() && place.nic.find('/') == std::string::npos) {
       place.nic_cpus = host.sys_text(fmt::format("class/infiniband/{}/device/local_cpulist", place.nic));
+    }
+    if (const auto group = memory_control_group(host, rank.pid)) {
+      place.memory_group = base::sanitize(group->path);
     }
     out.places.push_back(std::move(place));
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "launcher/machine/cpu/watched_rank.h"
-#include "launcher/machine/host_files.h"
+#include "launcher/machine/host/host_files.h"
 
 #include <vector>
 

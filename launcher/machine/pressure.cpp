@@ -2,6 +2,7 @@
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "launcher/machine/memory/control_groups.h"
 #include "launcher/os/cpu_ticks.h"
 
 #include <fmt/format.h>
@@ -53,67 +54,6 @@ void add_pressure(const PressureFile& file, std::string_view text, const std::st
   }
 }
 
-// "oom_kill 3" in the files of a control group.
-std::optional<double> group_number(std::string_view text, std::string_view name) {
-  for (const std::string_view line : base::split(text, '\n')) {
-    if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ' ') {
-      const auto number = base::parse_int(base::trim(line.substr(name.size())));
-      return number && *number >= 0 ? std::optional(static_cast<double>(*number)) : std::nullopt;
-    }
-  }
-  return std::nullopt;
-}
-
-// How a version of the control groups says whose memory it is.
-struct GroupFiles {
-  std::string_view mount;
-  std::string_view events;
-  std::string_view processes;  // lines of memory.stat
-  std::string_view files;      // shared memory included
-  std::string_view shared;
-};
-constexpr GroupFiles kUnifiedFiles[] = {{"fs/cgroup", "memory.events", "anon", "file", "shmem"},
-                                        {"fs/cgroup/unified", "memory.events", "anon", "file", "shmem"}};
-constexpr GroupFiles kFirstVersion = {"fs/cgroup/memory", "memory.oom_control", "total_rss", "total_cache",
-                                      "total_shmem"};
-
-// False if the group has no such files: the root of a container's control groups has memory.events, that of a
-// host has not.
-bool add_group_memory(const HostFiles& host, const GroupFiles& files, const std::string& group,
-                      MachineReading& out) {
-  const std::string place = std::string(files.mount) + (group == "/" ? std::string() : group);
-  const auto kills = group_number(host.sys_text(fmt::format("{}/{}", place, files.events)), "oom_kill");
-  if (!kills) {
-    return false;
-  }
-  const std::string object = base::sanitize(group);
-  out.values.push_back({.fact = MachineFact::oom_kills, .object = object, .value = *kills, .detail = {}});
-  const std::string stat = host.sys_text(place + "/memory.stat");
-  const auto processes = group_number(stat, files.processes);
-  const auto cached = group_number(stat, files.files);
-  const auto shared = group_number(stat, files.shared);
-  if (processes && cached && shared) {
-    out.use.push_back({.use = model::HostUse::group_processes, .object = object, .value = *processes});
-    out.use.push_back(
-        {.use = model::HostUse::group_cache, .object = object, .value = std::max(*cached - *shared, 0.0)});
-    out.use.push_back({.use = model::HostUse::group_shared, .object = object, .value = *shared});
-  }
-  return true;
-}
-
-// The path of a group in the text of /proc/PID/cgroup, lines "4:memory:/job" and "0::/job". `controllers`: as
-// they stand between the colons, none for the unified hierarchy. Empty: no such line.
-std::string group_path(std::string_view cgroup, std::string_view controllers) {
-  for (const std::string_view line : base::split(cgroup, '\n')) {
-    const auto parts = base::split(line, ':');
-    if (parts.size() >= 3 && parts[1] == controllers && parts[2].starts_with('/')) {
-      const std::string_view path = line.substr(parts[0].size() + parts[1].size() + 2);
-      return path.find("/..") == std::string_view::npos ? std::string(path) : std::string();
-    }
-  }
-  return {};
-}
-
 double ticks_to_us(uint64_t ticks) {
   return base::ticks_to_s(ticks) * kMicrosecondsPerSecond;
 }
@@ -133,7 +73,7 @@ void read_pressure(const HostFiles& host, base::Pid pid, MachineReading& out) {
     }
     add_pressure(file.fact == kHostCpu.fact ? kHostCpu : file, text, "host", out);
   }
-  const std::string group = pid > 0 ? group_path(host.proc().text(pid, "cgroup"), "") : std::string();
+  const std::string group = pid > 0 ? control_group_path(host.proc().text(pid, "cgroup"), "") : std::string();
   if (group.size() < 2) {
     return;
   }
@@ -145,20 +85,6 @@ void read_pressure(const HostFiles& host, base::Pid pid, MachineReading& out) {
         break;
       }
     }
-  }
-}
-
-void read_group_memory(const HostFiles& host, base::Pid pid, MachineReading& out) {
-  const std::string cgroup = pid > 0 ? host.proc().text(pid, "cgroup") : std::string();
-  const std::string group = group_path(cgroup, "");
-  for (const GroupFiles& files : kUnifiedFiles) {
-    if (!group.empty() && add_group_memory(host, files, group, out)) {
-      return;
-    }
-  }
-  // The root of the first version is the whole host.
-  if (const std::string first = group_path(cgroup, "memory"); first.size() > 1) {
-    add_group_memory(host, kFirstVersion, first, out);
   }
 }
 

@@ -2,7 +2,7 @@
 // limits of the frequency.
 #pragma once
 
-#include "launcher/machine/host_files.h"
+#include "launcher/machine/host/host_files.h"
 
 #include <map>
 #include <vector>
@@ -11,10 +11,6 @@ namespace xpurun::launcher {
 
 // Of the control group of this process, and of the host.
 void read_pressure(const HostFiles& host, base::Pid pid, model::MachineReading& out);
-// The memory of the control group of `pid`: of processes, files and shared memory, and what the kernel
-// killed.
-void read_group_memory(const HostFiles& host, base::Pid pid, model::MachineReading& out);
-
 // The time that CPUs spend in interrupts, with the interrupt that has come most often since the last reading,
 // and the time that the hypervisor took.
 class InterruptReader {

@@ -1,6 +1,7 @@
 #include "report/diagnosis/rank_view.h"
 
 #include "common/base/tr.h"
+#include "common/model/stacks/frozen.h"
 #include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -252,7 +253,8 @@ void classify(RankView& v, bool uses_mpi, double timeout_s) {
 
   const char kernel = kernel_state(v);
   const bool writes = v.seen != nullptr && v.seen->io_bytes_per_s >= kBusyIoBytesPerSecond;
-  if (kernel == 'T' || kernel == 't') {
+  v.frozen = v.thread != nullptr && model::is_frozen(v.thread->wchan);
+  if (kernel == 'T' || kernel == 't' || v.frozen) {
     v.state = RankState::stopped;
     v.debugged = kernel == 't';
   } else if (kernel == 'Z' || kernel == 'X') {

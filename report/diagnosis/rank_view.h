@@ -23,6 +23,7 @@ struct RankView {
   double seconds = 0;          // spent in this state
   bool apart = false;          // has nothing to do with the stall that is judged
   bool debugged = false;       // the state is stopped, and a debugger holds the process
+  bool frozen = false;         // the state is stopped, with its control group
   double still_share = 1;      // for which part of the timeout it has stood still; 1: all of it, or not known
   bool moved = false;          // its position changed within the last half of the timeout
   bool works = false;          // its main thread uses a CPU

@@ -304,10 +304,12 @@ std::string title_of(const Verdict& v) {
 }
 
 std::string title_with(const Verdict& v, const std::string& words) {
-  return first_that_fits(v,
-                         v.where.empty() ? Choices{words} : with_places(v.where, [&](const std::string& at) {
-                           return tr("{} in {}", words, at);
-                         }));
+  Choices texts;
+  if (!v.where.empty()) {
+    texts = with_places(v.where, [&](const std::string& at) { return tr("{} in {}", words, at); });
+  }
+  texts.push_back(words);
+  return first_that_fits(v, texts);
 }
 
 std::string place_in_title(const Verdict& v, std::string_view title) {

@@ -133,6 +133,19 @@ std::string after_words(const model::RunManifest& run, double at_s) {
                                 : tr("after {}", seconds);
 }
 
+double seconds_in(const model::RunManifest& run, int64_t wall_ns) {
+  // As numbers that cannot overflow: a damaged file may have any times.
+  return (static_cast<double>(wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
+}
+
+std::string lost_preload_words(const model::RankSet& ranks) {
+  return tr(
+      "{} ran without xpurun's library, because a script of the job has replaced LD_PRELOAD or the "
+      "environment: memory by line, crashes and calls are missing; keep what is there, as in "
+      "LD_PRELOAD=libx.so:$LD_PRELOAD",
+      rank_words(ranks));
+}
+
 std::string seconds_words(double seconds) {
   if (seconds < 0) {
     return "0 s";

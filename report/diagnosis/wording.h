@@ -51,6 +51,10 @@ std::string utc_words(const model::RunManifest& run, double at_s, int decimals =
 std::string moment_words(const model::RunManifest& run, double at_s, int decimals = 0);
 // "after 12 s (14:03:12 UTC)"; without the time of day where it is not known.
 std::string after_words(const model::RunManifest& run, double at_s);
+// Seconds since the run began.
+double seconds_in(const model::RunManifest& run, int64_t wall_ns);
+// "rank 1 ran without xpurun's library, ...", with the cure.
+std::string lost_preload_words(const model::RankSet& ranks);
 // Full seconds above one: "10 s", "0.4 s".
 std::string seconds_words(double seconds);
 

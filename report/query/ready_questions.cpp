@@ -148,11 +148,11 @@ constexpr ReadyQuestion kQuestions[] = {
      "captured "
      "WHERE kind = 'collective' GROUP BY capture, link ORDER BY capture, share DESC",
      kNoCapture},
-    {"memory", "who holds the most memory of each rank, in its newest look",
-     "WITH own AS (SELECT * FROM memory WHERE reason NOT IN ('peak', 'heap')), last AS (SELECT rank, reason, "
-     "max(at_s) FROM (SELECT * FROM own UNION ALL SELECT * FROM memory WHERE reason = 'heap' AND rank NOT IN "
-     "(SELECT rank FROM own)) GROUP BY rank) SELECT a.rank, a.reason, a.device, a.category, a.holder, "
-     "a.place, a.bytes, a.blocks, a.grown FROM allocations "
+    {"memory",
+     "who holds the most memory of each rank, in its newest look and in the samples of its host memory",
+     "WITH last AS (SELECT rank, reason, max(at_s) FROM memory WHERE reason NOT IN ('peak', 'heap') GROUP BY "
+     "rank UNION ALL SELECT DISTINCT rank, reason, 0 FROM memory WHERE reason = 'heap') SELECT a.rank, "
+     "a.reason, a.device, a.category, a.holder, a.place, a.bytes, a.blocks, a.grown FROM allocations "
      "a JOIN last USING (rank, reason) ORDER BY a.bytes DESC, a.rank LIMIT 30",
      kNoLook},
     {"failures", "ends and exceptions, in order of time",

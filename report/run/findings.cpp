@@ -5,7 +5,7 @@
 #include "common/model/language/vocabulary_words.h"
 #include "common/model/run_dir.h"
 #include "report/diagnosis/diagnose.h"
-#include "report/diagnosis/rules/memory_words.h"
+#include "report/diagnosis/memory/memory_words.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/flamegraph/palette.h"
 #include "report/run/machine_findings.h"
@@ -276,6 +276,13 @@ std::vector<Finding> find_findings(const RunReport& report) {
                    .evidence = {report.run.preload_reason},
                    .next = tr("without the library, the stack of a crash is read afterwards or not at all"),
                    .command = doctor_command(report)});
+  }
+  if (const model::RankSet lost = model::ranks_without_preload(report.run); !lost.empty()) {
+    out.push_back({.severity = Severity::warning,
+                   .id = "preload.lost",
+                   .title = tr("{} ran without xpurun's library", rank_words(lost)),
+                   .evidence = {lost_preload_words(lost)},
+                   .next = tr("add to LD_PRELOAD instead of replacing it: LD_PRELOAD=libx.so:$LD_PRELOAD")});
   }
   say_once(out);
   return out;

@@ -2,7 +2,9 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/memory/memory_users_words.h"
 #include "report/diagnosis/rules/machine_words.h"
+#include "report/diagnosis/rules/placement.h"
 #include "report/diagnosis/wording.h"
 #include "report/run/gpu_findings.h"
 
@@ -11,7 +13,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <set>
 
 namespace xpurun::report {
 
@@ -21,14 +22,12 @@ using model::MachineFact;
 using model::MachineHistory;
 using model::MachineSeries;
 using model::MachineSpell;
-using model::RankPlace;
 
 namespace {
 
 constexpr size_t kMostObjects = 4;
 // A link that recovers again and again fails sooner or later.
 constexpr int64_t kAgain = 3;
-constexpr uint64_t kLeastCrowded = 3;  // readings
 
 Advice advice_of(MachineFact fact) {
   switch (fact) {
@@ -99,6 +98,7 @@ Advice advice_of(MachineFact fact) {
     case MachineFact::rank_written:
     case MachineFact::rank_io_calls:
     case MachineFact::rank_page_faults:
+    case MachineFact::memory_limit:
     case MachineFact::mount_read:
     case MachineFact::mount_written:
     case MachineFact::mount_operations:
@@ -134,6 +134,17 @@ Item item_of(const RunReport& report, size_t node, const MachineSeries& s,
   return out;
 }
 
+// Who had the memory when it was fullest.
+void add_users(const RunReport& report, std::vector<std::string>& out) {
+  for (const MachineHistory& machine : report.machines) {
+    for (const model::MemoryUsers& users : machine.memory) {
+      for (std::string& words : users_words(users, UsersMoment::fullest)) {
+        out.push_back(std::move(words));
+      }
+    }
+  }
+}
+
 void add_facts(const RunReport& report, std::vector<Finding>& out) {
   std::map<MachineFact, std::vector<Item>> by_fact;
   for (size_t node = 0; node < report.machines.size(); ++node) {
@@ -160,6 +171,9 @@ void add_facts(const RunReport& report, std::vector<Finding>& out) {
     if (items.size() > kMostObjects) {
       f.evidence.push_back(tr("and {} more", items.size() - kMostObjects));
     }
+    if (fact == MachineFact::oom_kills) {
+      add_users(report, f.evidence);
+    }
     f.next = advice.next.empty() ? std::string() : tr(advice.next);
     f.command = worst.intruder > 0 ? fmt::format("ps -fp {}", worst.intruder) : std::string(advice.command);
     out.push_back(std::move(f));
@@ -179,87 +193,14 @@ void add_tcp(const RunReport& report, std::vector<Finding>& out) {
   }
 }
 
-std::set<int> set_of(std::string_view cpus) {
-  const std::vector<int> list = model::cpus_in(cpus);
-  return {list.begin(), list.end()};
-}
-
-bool share_any(const std::set<int>& a, const std::set<int>& b) {
-  return std::any_of(a.begin(), a.end(), [&](int cpu) { return b.count(cpu) > 0; });
-}
-
-void add_threads(const MachineHistory& machine, std::vector<Finding>& out) {
-  std::set<int> all;
-  int64_t threads = 0;
-  model::RankSet ranks;
-  model::RankSet crowded;
-  for (const RankPlace& p : machine.places) {
-    const std::set<int> own = set_of(p.cpus);
-    all.insert(own.begin(), own.end());
-    threads += p.omp_threads;
-    if (p.omp_threads > 0) {
-      ranks.insert(p.rank);
-    }
-    if (p.crowded >= kLeastCrowded && 2 * p.crowded >= p.readings) {
-      crowded.insert(p.rank);
-    }
-  }
-  // With one thread for each rank, the CPUs are what is wrong.
-  const bool several = threads > static_cast<int64_t>(ranks.size());
-  if (!all.empty() && several && threads > static_cast<int64_t>(all.size())) {
+void add_placements(const MachineHistory& machine, std::vector<Finding>& out) {
+  for (Placement& p : placements(machine)) {
     out.push_back({.severity = Severity::warning,
-                   .id = "cpu.omp_threads",
-                   .title = tr("OMP_NUM_THREADS asks for more threads ({}) than CPUs are allowed ({})",
-                               threads, all.size()),
-                   .evidence = {tr("{}: {} threads together", rank_words(ranks), threads)},
-                   .next = tr("set OMP_NUM_THREADS to {} or less",
-                              std::max<size_t>(1, all.size() / std::max<size_t>(1, ranks.size())))});
-  }
-  if (!crowded.empty()) {
-    out.push_back(
-        {.severity = Severity::warning,
-         .id = "cpu.crowded",
-         .title = tr("{}: more threads want to run than CPUs are allowed", rank_words(crowded)),
-         .next = tr("allow the ranks more CPUs (cpuset, taskset, --cpus-per-task), or use fewer threads")});
-  }
-}
-
-void add_pinning(const MachineHistory& machine, std::vector<Finding>& out) {
-  std::map<int, model::RankSet> on_core;
-  model::RankSet away;
-  std::vector<std::string> lines;
-  for (const RankPlace& p : machine.places) {
-    const std::set<int> own = set_of(p.cpus);
-    if (own.size() == 1) {
-      on_core[*own.begin()].insert(p.rank);
-    }
-    const std::pair<std::string, std::string> devices[] = {{p.gpu, p.gpu_cpus}, {p.nic, p.nic_cpus}};
-    for (const auto& [device, cpus] : devices) {
-      const std::set<int> near = set_of(cpus);
-      if (!near.empty() && !own.empty() && !share_any(own, near)) {
-        away.insert(p.rank);
-        if (lines.size() < kMostObjects) {
-          lines.push_back(tr("rank {} may use CPUs {}; those near {} are {}", p.rank, p.cpus, device, cpus));
-        }
-      }
-    }
-  }
-  for (const auto& [core, ranks] : on_core) {
-    if (ranks.size() > 1) {
-      out.push_back({.severity = Severity::warning,
-                     .id = "cpu.shared_core",
-                     .title = tr("{} are pinned to one CPU, number {}", rank_words(ranks), core),
-                     .next = tr("give each rank CPUs of its own (taskset, numactl, --cpu-bind)")});
-      break;  // one mistake, many cores
-    }
-  }
-  if (!away.empty()) {
-    out.push_back({.severity = Severity::warning,
-                   .id = "cpu.far_device",
-                   .title = tr("{}: the CPUs are on another NUMA node than the device", rank_words(away)),
-                   .evidence = std::move(lines),
-                   .next = tr("bind each rank to the NUMA node of its GPU (numactl, --cpu-bind)"),
-                   .command = "nvidia-smi topo -m"});
+                   .id = std::string(p.id),
+                   .title = std::move(p.title),
+                   .evidence = std::move(p.evidence),
+                   .next = std::move(p.next),
+                   .command = std::string(p.command)});
   }
 }
 
@@ -270,8 +211,7 @@ void add_machine_findings(const RunReport& report, std::vector<Finding>& out) {
   add_gpu_findings(report, out);
   add_tcp(report, out);
   for (const MachineHistory& machine : report.machines) {
-    add_threads(machine, out);
-    add_pinning(machine, out);
+    add_placements(machine, out);
   }
 }
 

@@ -3,8 +3,8 @@
 #include "common/base/os/wait_status.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/memory/memory_words.h"
 #include "report/diagnosis/rules/machine_words.h"
-#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/wording.h"
 

@@ -5,6 +5,7 @@
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "common/model/stacks/file_system.h"
+#include "common/model/stacks/frozen.h"
 #include "stackdump/cpython/waits/shared_locks.h"
 
 #include <fmt/format.h>
@@ -314,8 +315,28 @@ std::string absolute_target(const base::ProcFs& proc, base::Pid pid, const base:
 
 }  // namespace
 
+std::string frozen_group(std::string_view cgroup) {
+  std::string out;
+  for (const std::string_view line : base::split(cgroup, '\n')) {
+    // "4:freezer:/job" of the first version; "0::/job"
+    const auto parts = base::split(line, ':');
+    const bool freezer = parts.size() >= 3 && parts[1].find("freezer") != std::string_view::npos;
+    if (freezer || (parts.size() >= 3 && parts[1].empty() && out.size() < 2)) {
+      out = line.substr(parts[0].size() + parts[1].size() + 2);
+    }
+    if (freezer && out.size() > 1) {
+      break;
+    }
+  }
+  return out;
+}
+
 void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view,
                const base::ProcFs& proc) {
+  if (model::is_frozen(view.wchan)) {
+    view.target = frozen_group(proc.text(pid, "cgroup"));
+    return;
+  }
   const base::SystemCall call = base::parse_system_call(view.syscall_text);
   if (call.number < 0) {
     return;

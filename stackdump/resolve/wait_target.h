@@ -13,7 +13,7 @@
 
 namespace xpurun::stackdump {
 
-// Sets `target`, `file_system` and `lock` of the view.
+// Sets `target`, `file_system` and `lock` of the view. Of a frozen thread, `target` is the control group.
 void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view,
                const base::ProcFs& proc = base::ProcFs());
 
@@ -32,6 +32,9 @@ model::LockHolder lock_holders_of_inode(std::string_view locks, std::string_view
 bool asks_for_lock(const base::SystemCall& call);
 // Who holds the lock on the file behind a descriptor of the process.
 model::LockHolder lock_on_file(base::Pid pid, int fd);
+
+// The control group that can be frozen, in the text of /proc/PID/cgroup.
+std::string frozen_group(std::string_view cgroup);
 
 // The bytes of a sockaddr for people: "10.0.0.7:443", "/run/worker.sock"; empty if unknown.
 std::string address_words(const std::string& bytes);

@@ -60,6 +60,49 @@ for batch in DataLoader(Samples(), batch_size=4, num_workers=1):
 """
 
 
+# Starts the rank, which does not grow, and two processes that do.
+CROWDED = """import os, subprocess, sys, time
+if "RANK" not in os.environ:
+    names = dict(os.environ, RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+    rank = subprocess.Popen([sys.executable, "train.py"], env=names)
+    hoards = [subprocess.Popen([sys.executable, "hoard.py"]) for _ in range(2)]
+    sys.exit(rank.wait() != 0)
+keep = b"x" * (75 << 20)
+time.sleep(100)
+"""
+HOARD = """import os, time
+keep, parent = [], os.getppid()
+time.sleep(4)
+while os.getppid() == parent:
+    if len(keep) < 65:
+        keep.append(b"x" * (1 << 20))
+    time.sleep(0.2)
+"""
+# Shared memory that grows.
+SEGMENT = """import mmap, os, time
+f = os.memfd_create("batches")
+for n in range(1, 1000):
+    os.ftruncate(f, n << 20)
+    with mmap.mmap(f, 1 << 20, offset=(n - 1) << 20) as part:
+        part.write(b"x" * (1 << 20))
+    time.sleep(0.06)
+"""
+# Workers read objects of their parent, whose pages they get copies of.
+COPIES = """import os, time
+rows, parent = [{"id": str(n), "tags": [str(n)]} for n in range(180000)], os.getpid()
+for worker in range(3):
+    if os.fork() == 0:
+        for n, row in enumerate(rows):
+            kept = row["tags"]
+            if n % 1000 == 0:
+                time.sleep(0.05)
+        while os.getppid() == parent:
+            time.sleep(0.1)
+        os._exit(0)
+time.sleep(100)
+"""
+
+
 def can_read_kernel_log():
     try:
         with open("/dev/kmsg", "rb", buffering=0):
@@ -126,15 +169,16 @@ class Machine(xpurun_test.Case):
         order = [f for f in report["findings"] if f["id"] == "order"]
         self.assertTrue(order and any("kernel killed" in line for line in order[0]["evidence"]), report["findings"])
 
-    def oom_verdict(self, limit_bytes, program):
+    def oom_verdict(self, limit_bytes, program, rank="0"):
         if not can_read_kernel_log():
             self.skipTest("the kernel's log cannot be read here")
         group = self.memory_group(limit_bytes)
         (self.dir / "train.py").write_text(program)
         enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
-        job = self.start_xpurun("--", *enter, PYTHON, "train.py",
-                                env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+        names = {} if rank is None else {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "1"}
+        job = self.start_xpurun("--", *enter, PYTHON, "train.py", env=self.env(**names))
         job.wait(timeout=90)
+        self.wait_for(lambda: not (group / "cgroup.procs").read_text(), "the end of all processes")
         verdict = self.verdict()
         self.assertIn("killed it at the memory limit of its control group", verdict["sentence"])
         return verdict
@@ -150,6 +194,19 @@ class Machine(xpurun_test.Case):
         verdict = self.oom_verdict(700 << 20, LOADER)
         self.assertRegex(verdict["title"], r"^a worker of rank 0 ran out of memory: .* allocated at "
                                            r"Samples.__getitem__ \(train.py:\d+\)")
+
+    def test_processes_that_are_no_ranks_fill_the_memory(self):
+        (self.dir / "hoard.py").write_text(HOARD)
+        verdict = self.oom_verdict(190 << 20, CROWDED, rank=None)
+        self.assertRegex(verdict["sentence"], r"; 2 processes that are no ranks held [\d.]+ MiB of .* hoard.py")
+
+    def test_shared_memory_fills_the_memory(self):
+        verdict = self.oom_verdict(200 << 20, SEGMENT)
+        self.assertRegex(verdict["sentence"], r"shared memory or files in memory: /memfd:batches, of rank 0")
+
+    def test_copies_of_forked_workers_fill_the_memory(self):
+        verdict = self.oom_verdict(200 << 20, COPIES)
+        self.assertRegex(verdict["sentence"], r"[\d.]+ MiB were copies of pages that rank 0 shares with \d processes")
 
     def start_rank(self):
         (self.dir / "on").touch()

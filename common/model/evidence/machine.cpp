@@ -12,9 +12,11 @@ namespace xpurun::model {
 namespace {
 
 constexpr std::string_view kReadingSchema = "xpurun.machine-reading/1";
+constexpr std::string_view kUsersSchema = "xpurun.memory-users/1";
 constexpr size_t kMostSeries = 400;
 constexpr size_t kMostSpells = 24;
 constexpr size_t kMostIntruders = 100;
+constexpr size_t kMostMemoryGroups = 64;
 constexpr int kMostCpus = 4096;
 constexpr size_t kLongestLine = size_t{1} << 20;
 // A device that was reset counts from 0 again; a jump of more than this is damage.
@@ -51,6 +53,8 @@ Limit limit_of(MachineFact fact) {
     case MachineFact::retransmissions:
       return {.least = 10};
     case MachineFact::packets_dropped:
+    case MachineFact::rank_page_faults:
+    case MachineFact::memory_limit:
     case MachineFact::port_discards:
     case MachineFact::nvlink_crc:
       return {.least = 100};
@@ -61,7 +65,6 @@ Limit limit_of(MachineFact fact) {
     case MachineFact::rank_read:
     case MachineFact::rank_written:
     case MachineFact::rank_io_calls:
-    case MachineFact::rank_page_faults:
     case MachineFact::mount_read:
     case MachineFact::mount_written:
     case MachineFact::mount_operations:
@@ -237,6 +240,16 @@ void MachineHistory::add(const MachineReading& reading, int64_t wall_ns) {
   }
 }
 
+void MachineHistory::add(const MemoryUsers& users) {
+  const auto it = std::find_if(memory.begin(), memory.end(),
+                               [&](const MemoryUsers& known) { return known.group == users.group; });
+  if (it != memory.end()) {
+    *it = users;
+  } else if (memory.size() < kMostMemoryGroups) {
+    memory.push_back(users);
+  }
+}
+
 std::vector<int> cpus_in(std::string_view list) {
   std::set<int> out;
   for (const std::string_view part : base::split(base::trim(list), ',')) {
@@ -274,6 +287,7 @@ void fields(V& visit, P& p) {
   visit("gpu_cpus", p.gpu_cpus, WhenEmpty::omit);
   visit("nic", p.nic, WhenEmpty::omit);
   visit("nic_cpus", p.nic_cpus, WhenEmpty::omit);
+  visit("memory_group", p.memory_group, WhenEmpty::omit);
   visit("readings", p.readings, WhenEmpty::omit);
   visit("crowded", p.crowded, WhenEmpty::omit);
 }
@@ -350,6 +364,38 @@ void fields(V& visit, S& s) {
   visit("spells", s.spells, WhenEmpty::omit);
 }
 
+template <typename V, Self<MemoryUser> U>
+void fields(V& visit, U& u) {
+  visit("pid", u.pid);
+  visit("command", u.command, WhenEmpty::omit);
+  visit("role", u.role);
+  visit.optional("rank", u.rank);
+  visit("bytes", u.bytes);
+  visit("grown", u.grown, WhenEmpty::omit);
+  visit("copied", u.copied, WhenEmpty::omit);
+}
+
+template <typename V, Self<MappedMemory> M>
+void fields(V& visit, M& m) {
+  visit("kind", m.kind);
+  visit("name", m.name);
+  visit("bytes", m.bytes);
+  visit("count", m.count);
+  visit.optional("rank", m.rank);
+}
+
+template <typename V, Self<MemoryUsers> U>
+void fields(V& visit, U& u) {
+  visit("group", u.group, WhenEmpty::omit);
+  visit("wall_ns", u.wall_ns);
+  visit("limit_bytes", u.limit_bytes);
+  visit("used_bytes", u.used_bytes);
+  visit("shared_bytes", u.shared_bytes, WhenEmpty::omit);
+  visit("processes", u.processes);
+  visit("users", u.users);
+  visit("mapped", u.mapped, WhenEmpty::omit);
+}
+
 template <typename V, Self<MachineHistory> H>
 void fields(V& visit, H& h) {
   visit("begin_wall_ns", h.begin_wall_ns);
@@ -360,6 +406,7 @@ void fields(V& visit, H& h) {
   visit("missing", h.missing, WhenEmpty::omit);
   visit("intruders", h.intruders, WhenEmpty::omit);
   visit("use", h.use, WhenEmpty::omit);
+  visit("memory", h.memory, WhenEmpty::omit);
 }
 
 std::string line_of(const MachineReading& reading) {
@@ -377,12 +424,31 @@ base::Result<MachineReading> machine_reading_from(std::string_view line) {
   return read_object<MachineReading>(kReadingSchema, "reading of the machine", j);
 }
 
+std::string line_of(const MemoryUsers& users) {
+  return json_text(write_object(kUsersSchema, users)) + "\n";
+}
+
+base::Result<MemoryUsers> memory_users_from(std::string_view line) {
+  const bool is_one = line.size() <= kLongestLine && line.find(kUsersSchema) != std::string_view::npos;
+  const auto j = is_one ? parse_json(line) : nlohmann::json(nlohmann::json::value_t::discarded);
+  if (j.is_discarded()) {
+    return base::fail("a look at the users of memory is no JSON");
+  }
+  return read_object<MemoryUsers>(kUsersSchema, "users of memory", j);
+}
+
 nlohmann::ordered_json to_json(const MachineHistory& h) {
   return write_object(kMachineSchema, h);
 }
 
 base::Result<MachineHistory> machine_history_from_json(const nlohmann::json& j) {
-  return read_object<MachineHistory>(kMachineSchema, "history of the machine", j);
+  auto out = read_object<MachineHistory>(kMachineSchema, "history of the machine", j);
+  if (out) {
+    for (MemoryUsers& users : out->memory) {
+      limit(users);
+    }
+  }
+  return out;
 }
 
 base::Result<MachineHistory> load_machine_history(const std::string& path) {

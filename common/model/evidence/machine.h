@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/model/evidence/host_use.h"
+#include "common/model/evidence/memory_users.h"
 #include "common/model/names.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -86,10 +87,11 @@ enum class MachineFact {
   remap_failed,   // no spare rows are left
   gpu_slowed,     // by heat or power, not by its power limit
   gpu_lost,
-  oom_kills,  // processes that the kernel killed for lack of memory, of a control group: "/job"
+  oom_kills,     // processes that the kernel killed for lack of memory, of a control group: "/job"
+  memory_limit,  // times that a control group was at its limit, and the kernel took memory back
 };
 template <>
-inline constexpr std::array<std::string_view, 55> kNames<MachineFact> = {"link_downed",
+inline constexpr std::array<std::string_view, 56> kNames<MachineFact> = {"link_downed",
                                                                          "link_recoveries",
                                                                          "symbol_errors",
                                                                          "receive_errors",
@@ -143,7 +145,8 @@ inline constexpr std::array<std::string_view, 55> kNames<MachineFact> = {"link_d
                                                                          "remap_failed",
                                                                          "gpu_slowed",
                                                                          "gpu_lost",
-                                                                         "oom_kills"};
+                                                                         "oom_kills",
+                                                                         "memory_limit"};
 
 enum class MachineUnit { events, time, level, state };
 MachineUnit unit_of(MachineFact fact);
@@ -169,8 +172,9 @@ struct RankPlace {
   std::string gpu_cpus;  // those near the GPU; empty: not known, or all
   std::string nic;       // the only one that NCCL may use: "mlx5_0"; empty: not known
   std::string nic_cpus;
-  uint64_t readings = 0;  // so far
-  uint64_t crowded = 0;   // readings with more runnable threads than allowed CPUs
+  std::string memory_group;  // control group of its memory: "/job"
+  uint64_t readings = 0;     // so far
+  uint64_t crowded = 0;      // readings with more runnable threads than allowed CPUs
 };
 
 // What a process is to a rank whose CPUs it had.
@@ -247,9 +251,12 @@ struct MachineHistory {
   std::vector<MissingSource> missing;
   std::vector<Intruder> intruders = {};  // most CPU time first
   HostUseHistory use = {};
+  std::vector<MemoryUsers> memory = {};  // of each control group, when it was fullest
 
   bool empty() const { return readings == 0; }
   void add(const MachineReading& reading, int64_t wall_ns);
+  // Takes the place of the look before at the same control group.
+  void add(const MemoryUsers& users);
 };
 
 // One line; a damaged line is an error.

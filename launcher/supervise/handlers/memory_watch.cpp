@@ -2,7 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
-#include "report/diagnosis/rules/memory_words.h"
+#include "report/diagnosis/memory/memory_words.h"
 #include "report/flamegraph/palette.h"
 
 #include <algorithm>

@@ -2,12 +2,14 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/stacks/frozen.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/holders.h"
+#include "report/diagnosis/memory/memory_words.h"
+#include "report/diagnosis/memory/page_faults.h"
 #include "report/diagnosis/own_waits.h"
 #include "report/diagnosis/rank_exceptions.h"
-#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/storage.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/async_waits.h"
@@ -201,11 +203,15 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
     case RankState::dead:
       return tr("{} {} ago", death_words(scene, v), how_long);
     case RankState::stopped:
+      if (v.frozen) {
+        return tr("{} been frozen with control group {} in {} for {}", pick({"has", "have"}, n),
+                  base::sanitize(v.thread->target), at, how_long);
+      }
       return v.debugged ? tr("{} held by a debugger in {} for {}", pick({"is", "are"}, n), at, how_long)
                         : tr("{} stopped (SIGSTOP) in {} for {}", pick({"is", "are"}, n), at, how_long);
     case RankState::uninterruptible:
       return tr("{} been blocked in the kernel (uninterruptible) in {} for {}{}", pick({"has", "have"}, n),
-                at, how_long, storage_clause(scene, v));
+                at, how_long, storage_clause(scene, v) + page_fault_clause(scene, v));
     case RankState::silent:
       return tr("{} no sign of life: {}", pick({"gives", "give"}, n),
                 v.silent_reason.empty() ? tr("no stack could be read")
@@ -215,7 +221,8 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
                   ? tr("{} been busy in {} for {}", pick({"has", "have"}, n), at, seconds_words(waited))
                   : tr("{} still working in {} after {}", pick({"is", "are"}, n), at,
                        seconds_words(waited))) +
-             caught_clause(scene, v) + poll_clause(scene, v) + lost_helper_clause(scene, v);
+             caught_clause(scene, v) + poll_clause(scene, v) + lost_helper_clause(scene, v) +
+             page_fault_clause(scene, v);
     case RankState::stuck:
     case RankState::waiting:
     case RankState::none:
@@ -267,6 +274,10 @@ std::string lock_title(const Scene& scene, const RankView& v, const std::string&
 // Where the place alone says too little, what the rank waits for; else empty.
 std::string title_words(const Scene& scene, const Group& group) {
   const RankView& v = *group.views.front();
+  if (v.frozen) {
+    return group.views.size() == 1 ? tr("{} is frozen with its control group", scene.names({v.rank}))
+                                   : tr("{} ranks are frozen with their control group", group.views.size());
+  }
   if (group.views.size() > 1 || group.state != RankState::stuck) {
     return {};
   }
@@ -289,6 +300,16 @@ void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& grou
   say(v, culprit_clauses(scene, groups, waited) + (waits.empty() ? "" : tr("; ") + waits));
 }
 
+model::NextStep thaw_advice(const model::ThreadStack& thread) {
+  const std::string group = base::sanitize(thread.target);
+  const bool first_version = thread.wchan == model::kRefrigerator;
+  return {.text = tr("thaw the control group, or find out who has frozen it (docker pause, systemctl freeze, "
+                     "the scheduler)"),
+          .command = first_version
+                         ? fmt::format("echo THAWED > /sys/fs/cgroup/freezer{}/freezer.state", group)
+                         : fmt::format("echo 0 > /sys/fs/cgroup{}/cgroup.freeze", group)};
+}
+
 model::NextStep advice(const Scene& scene, const Group& group) {
   const RankView& v = *group.views.front();
   if (auto storage = storage_advice(scene, v); !storage.empty()) {
@@ -304,10 +325,16 @@ model::NextStep advice(const Scene& scene, const Group& group) {
       }
       return {.text = tr("read the end of rank {}'s log to see why it left", v.rank)};
     case RankState::stopped:
+      if (v.frozen) {
+        return thaw_advice(*v.thread);
+      }
       return v.debugged
                  ? model::NextStep{.text = tr("let the debugger of pid {} continue the process", v.pid)}
                  : model::NextStep{.command = fmt::format("kill -CONT {}", v.pid)};
     case RankState::uninterruptible:
+      if (!page_fault_clause(scene, v).empty()) {
+        return {.text = page_fault_advice()};
+      }
       return {.text = tr("check the file system or device that rank {} uses", v.rank),
               .command = "dmesg | tail"};
     case RankState::silent:
@@ -316,6 +343,9 @@ model::NextStep advice(const Scene& scene, const Group& group) {
       }
       return {.command = fmt::format("gdb -p {} -batch -ex 'thread apply all bt'", v.pid)};
     case RankState::busy:
+      if (!page_fault_clause(scene, v).empty()) {
+        return {.text = page_fault_advice()};
+      }
       if (!escalated(scene) && !lost_helper(scene, v)) {
         return {.text = raise_timeout_words(scene.facts.run.hang_timeout_s)};
       }

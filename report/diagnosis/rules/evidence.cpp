@@ -6,10 +6,10 @@
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/helpers.h"
+#include "report/diagnosis/memory/memory_words.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/gpu_errors.h"
-#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/rules/surroundings.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
@@ -377,6 +377,13 @@ void add_dump(const Scene& scene, const Verdict& verdict, std::vector<std::strin
 }
 
 // Stalls that ended by themselves or by a restart of the ranks.
+// What the library would have recorded is missing for a reason that the user can mend.
+void add_lost_preload(const Scene& scene, std::vector<std::string>& out) {
+  if (const model::RankSet lost = model::ranks_without_preload(scene.facts.run); !lost.empty()) {
+    out.push_back(lost_preload_words(lost));
+  }
+}
+
 void add_past_stalls(const Scene& scene, std::vector<std::string>& out) {
   const model::Stall* reported = stall_that_matters(scene.facts.run);
   for (const model::Stall& i : scene.facts.run.stalls) {
@@ -457,6 +464,9 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   }
   add_earlier_attempts(scene, out);
   add_past_stalls(scene, out);
+  if (verdict.kind != VerdictKind::none) {
+    add_lost_preload(scene, out);
+  }
   if (verdict.kind != VerdictKind::none && !scene.facts.kernel_gap.empty()) {
     out.push_back(tr("the kernel's messages are missing: {}", tr(scene.facts.kernel_gap)));
   }

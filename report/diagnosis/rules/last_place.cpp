@@ -6,7 +6,7 @@
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/helpers.h"
-#include "report/diagnosis/rules/memory_words.h"
+#include "report/diagnosis/memory/memory_words.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/waits/code_place.h"
 

@@ -141,6 +141,10 @@ std::vector<MachineSpell> telling_spells(const model::MachineHistory& history, c
   if (series.fact == MachineFact::cpu_pressure && series.object == kHost) {
     return {};
   }
+  // The cache of files fills any limit, and each program reads its own code from a disk.
+  if (series.fact == MachineFact::memory_limit || series.fact == MachineFact::rank_page_faults) {
+    return {};
+  }
   if (series.fact == MachineFact::no_cpu) {
     const model::Intruder* intruder = main_intruder(history, series.rank);
     if (intruder == nullptr || !is_stranger(*intruder) || intruder->share() < kLeastIntrusion) {
@@ -250,11 +254,6 @@ std::string no_cpu_of_all_words(const model::MachineHistory& history, base::Rank
 
 std::string on_host(const model::RunManifest& run, size_t node) {
   return run.nodes.size() > 1 ? tr("host {}: ", base::sanitize(host_of(run, node))) : std::string();
-}
-
-double seconds_in(const model::RunManifest& run, int64_t wall_ns) {
-  // As numbers that cannot overflow: a damaged file may have any times.
-  return (static_cast<double>(wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
 }
 
 double tcp_loss(const model::MachineHistory& history) {

@@ -34,9 +34,6 @@ std::string intruder_words(const model::Intruder& intruder);
 // "host b: " where the job has several; `node`: index into RunManifest::nodes.
 std::string on_host(const model::RunManifest& run, size_t node);
 
-// Seconds since the run began.
-double seconds_in(const model::RunManifest& run, int64_t wall_ns);
-
 // The retransmitted share of the TCP segments that the host sent during the run, where it is large; else 0.
 double tcp_loss(const model::MachineHistory& history);
 

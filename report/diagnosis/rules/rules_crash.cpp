@@ -5,10 +5,11 @@
 #include "common/wire/mpi_functions.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/helpers.h"
+#include "report/diagnosis/memory/killed.h"
+#include "report/diagnosis/memory/memory_words.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/last_place.h"
 #include "report/diagnosis/rules/machine_words.h"
-#include "report/diagnosis/rules/memory_words.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -183,15 +184,6 @@ std::string advice_on_signal(const Ending& e) {
                      : tr("find out who sent the signal: the scheduler's log, the cluster's limits");
 }
 
-std::string group_use_before(const Scene& scene, const Ending& e) {
-  const auto& machines = scene.facts.machines;
-  if (e.process->node >= machines.size()) {
-    return {};
-  }
-  const model::HostUseHistory& use = machines[e.process->node].use;
-  return group_use_words(use, e.at_s - seconds_in(scene.facts.run, use.begin_wall_ns));
-}
-
 void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kCrashLauncher;
   std::string how = how_it_ended(e);
@@ -216,6 +208,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   }
   const bool killed = e.signal == SIGKILL && e.process->role == model::ProcessRole::rank;
   HeldElsewhere elsewhere;
+  MemoryFiller filler;
   if (killed && v.where.empty()) {
     // In a container only the counters of the control group are known.
     const RunManifest& run = scene.facts.run;
@@ -224,13 +217,19 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
       if (run.nodes.size() <= 1) {
         elsewhere = held_elsewhere(scene.facts.memory, e.process->rank);
       }
+      const bool others_line = elsewhere.held.bytes > v.memory.bytes;
+      filler = say_filler(scene, e, others_line ? elsewhere.held : v.memory, v);
+    }
+    if (filler.known()) {
+      elsewhere = {};
+      v.memory = filler.foreign ? model::HeldMemory{} : v.memory;
     }
     if (elsewhere.rank != base::kNoRank) {
       v.memory = elsewhere.held;
       v.ranks = {elsewhere.rank};
       v.confidence = Confidence::medium;
     }
-    v.where = v.memory.present() ? v.memory.where : e.process->place;
+    v.where = filler.foreign ? CodeLocation{} : v.memory.present() ? v.memory.where : e.process->place;
     // The kernel's own line says more than that another group lost no process.
     if (std::string words = group_words(run);
         !words.empty() && (oom == nullptr || run.memory.oom_kills > 0)) {
@@ -243,12 +242,15 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   const std::string at = killed ? std::string() : in_place(v.where);
   const std::string main = main_thread_words(scene, e, crashed, v);
   say(v, tr("{} {}{}{} {}{}{}", subject(scene, e), how, at, main, after_words(scene.facts.run, e.at_s),
-            elsewhere.rank != base::kNoRank ? held_elsewhere_words(elsewhere)
-            : v.memory.present()            ? held_by_line_words(*e.process, v.memory)
-            : killed                        ? last_seen_words(e)
-                                            : "",
+            filler.known()                    ? filler.words
+            : elsewhere.rank != base::kNoRank ? held_elsewhere_words(elsewhere)
+            : v.memory.present()              ? held_by_line_words(*e.process, v.memory)
+            : killed                          ? last_seen_words(e)
+                                              : "",
             consequence(scene, e, v)));
-  if (v.memory.grown_a_step > 0) {
+  if (filler.known()) {
+    v.title = tr("{} {}", subject(scene, e), filler.title);
+  } else if (v.memory.grown_a_step > 0) {
     v.next.text = advice_on_growth(v.memory);
   } else if (oom != nullptr && v.memory.present()) {
     v.next.text = advice_on_held(v.memory);
@@ -489,36 +491,6 @@ std::optional<Verdict> launcher_ended(const Scene& scene) {
   return v;
 }
 
-// The rank whose worker the kernel has killed for lack of memory: "; 330 MiB were allocated at load
-// (data.py:7)".
-std::string say_memory_of_helpers(const Scene& scene, const Ending& root, Verdict& v) {
-  const Ending* helper = root.raised() ? helper_before(scene, root) : nullptr;
-  if (helper == nullptr || helper->signal != SIGKILL) {
-    return {};
-  }
-  // In a container only the counters of the control group are known.
-  const model::KernelEvent* oom =
-      oom_kill_of(scene.facts.kernel, helper->process->node, helper->process->pid, helper->at_s);
-  const RunManifest& run = scene.facts.run;
-  if (oom == nullptr && (run.memory.oom_kills == 0 || run.nodes.size() > 1)) {
-    return {};
-  }
-  v.next = advice_on_memory(oom == nullptr || oom->memory_limit);
-  v.memory = held_by_line(scene.facts.memory, root.process->rank);
-  if (!v.memory.present()) {
-    return {};
-  }
-  v.where = v.memory.where;
-  std::string held = tr("; {} were allocated at {}", base::human_size(static_cast<uint64_t>(v.memory.bytes)),
-                        place(v.memory.where));
-  if (v.memory.grown_a_step <= 0) {
-    return held;
-  }
-  v.next.text = advice_on_growth(v.memory);
-  v.next.command.clear();
-  return tr("{}, {} more in each step", held, base::human_size(static_cast<uint64_t>(v.memory.grown_a_step)));
-}
-
 std::optional<Verdict> rank_failed(const Scene& scene) {
   const Ending* root = scene.root_failure();
   if (root == nullptr) {
@@ -534,7 +506,7 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
   }
   if (const HelperFailure helper = helper_failure(scene, *root); helper.pid != 0) {
     const std::string before = tr("; before it, its process (pid {}) {}", helper.pid, helper.how);
-    say(v, v.headline + before + say_memory_of_helpers(scene, *root, v));
+    say(v, v.headline + before + say_memory_of_helpers(scene, *root, helper_before(scene, *root), v));
     if (helper.caused && !helper.where.empty() && !v.memory.present()) {
       v.where = helper.where;
       v.title = tr("a process of {} {}", scene.names(v.ranks), helper.title);

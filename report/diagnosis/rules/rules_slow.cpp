@@ -2,8 +2,10 @@
 #include "common/base/clock.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "report/diagnosis/memory/page_faults.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/machine_words.h"
+#include "report/diagnosis/rules/placement.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/speed/ranks/slow_rule.h"
 #include "report/speed/wording.h"
@@ -12,6 +14,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -69,12 +74,17 @@ std::string headline_of(const Scene& scene, const SpeedFinding& f, const Verdict
             percent(f.share), short_seconds(f.lost_s), since, where);
 }
 
-// The part of the slow time that the spell covers.
-double covered(const Scene& scene, const SpeedFinding& f, const model::MachineSpell& spell) {
+// Begin and end of the slow time.
+std::pair<int64_t, int64_t> slow_time(const Scene& scene, const SpeedFinding& f) {
   const model::RunManifest& run = scene.facts.run;
   const int64_t run_end = run.started_wall_ns + std::llround(run.elapsed_s * 1e9);
   const int64_t end = f.until_wall_ns > 0 ? std::min(f.until_wall_ns, run_end) : run_end;
-  const int64_t begin = std::min(f.since_wall_ns > 0 ? f.since_wall_ns : run.started_wall_ns, end - 1);
+  return {std::min(f.since_wall_ns > 0 ? f.since_wall_ns : run.started_wall_ns, end - 1), end};
+}
+
+// The part of the slow time that the spell covers.
+double covered(const Scene& scene, const SpeedFinding& f, const model::MachineSpell& spell) {
+  const auto [begin, end] = slow_time(scene, f);
   const int64_t both = std::min(end, spell.end_wall_ns) - std::max(begin, spell.begin_wall_ns);
   return static_cast<double>(std::max<int64_t>(both, 0)) / static_cast<double>(end - begin);
 }
@@ -97,6 +107,85 @@ struct HostFact {
   }
 };
 
+// "rank 1 waited for up to 1200 pages a second that were not in memory", where that is the cause. Who waits
+// for a page wakes often, and then waits for a CPU as well.
+std::string fault_words(const Scene& scene, const SpeedFinding& f) {
+  const auto [begin, end] = slow_time(scene, f);
+  for (const base::Rank rank :
+       f.cause == model::SlowCause::memory ? f.ranks.ranks() : std::vector<base::Rank>()) {
+    for (const model::MachineHistory& machine : scene.facts.machines) {
+      if (const std::string words = page_fault_words(machine, rank, begin, end); !words.empty()) {
+        return tr("rank {} {}", rank, words);
+      }
+    }
+  }
+  return {};
+}
+
+bool at_memory_limit(const Scene& scene, const SpeedFinding& f) {
+  const auto [begin, end] = slow_time(scene, f);
+  const std::vector<base::Rank> ranks = f.ranks.ranks();
+  return f.cause == model::SlowCause::memory &&
+         std::any_of(scene.facts.machines.begin(), scene.facts.machines.end(),
+                     [&, b = begin, e = end](const auto& m) {
+                       return std::any_of(ranks.begin(), ranks.end(), [&](base::Rank rank) {
+                         return was_at_memory_limit(m, rank, b, e);
+                       });
+                     });
+}
+
+// "rank 1 wrote 433 MiB in small pieces, each of the others at most 380 KiB": what it prints or logs. Empty:
+// it did not, or as much as the others.
+std::string flood_words(const Scene& scene, const SpeedFinding& f) {
+  constexpr double kLeastBytes = 50e6;
+  constexpr double kLeastBytesPerS = 0.5e6;
+  constexpr double kLargePiece = 16384;
+  constexpr double kFarMore = 10;
+  const auto grown = [](const model::MachineSeries& s) { return s.last - s.first; };
+  for (const model::MachineHistory& machine : scene.facts.machines) {
+    std::map<base::Rank, double> written;
+    std::map<base::Rank, double> calls;
+    for (const model::MachineSeries& s : machine.series) {
+      if (s.fact == model::MachineFact::rank_written) {
+        written[s.rank] += grown(s);
+      } else if (s.fact == model::MachineFact::rank_io_calls) {
+        calls[s.rank] += grown(s);
+      }
+    }
+    double others = 0;
+    for (const auto& [rank, bytes] : written) {
+      others = f.ranks.contains(rank) ? others : std::max(others, bytes);
+    }
+    const double seconds =
+        (static_cast<double>(machine.end_wall_ns) - static_cast<double>(machine.begin_wall_ns)) / 1e9;
+    for (const auto& [rank, bytes] : written) {
+      const bool much =
+          bytes >= std::max(kLeastBytes, kLeastBytesPerS * seconds) && bytes >= kFarMore * others;
+      if (f.ranks.contains(rank) && much && bytes < kLargePiece * calls[rank] && written.size() > 1) {
+        const auto size = [](double n) { return base::human_size(static_cast<uint64_t>(std::min(n, 1e18))); };
+        return tr("rank {} wrote {} in small pieces, each of the others at most {}", rank, size(bytes),
+                  size(others));
+      }
+    }
+  }
+  return {};
+}
+
+// A mistake in where these ranks may run, or in their threads, that kept them from running. Nothing: there is
+// none.
+std::optional<Placement> placement_of(const Scene& scene, const model::RankSet& ranks) {
+  for (const model::MachineHistory& machine : scene.facts.machines) {
+    for (Placement& p : harmful_placements(machine)) {
+      const std::vector<base::Rank> all = p.ranks.ranks();
+      if (ranks.empty() ||
+          std::any_of(all.begin(), all.end(), [&](base::Rank r) { return ranks.contains(r); })) {
+        return std::move(p);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 // "; rank 4 was in calls to the file system for 63 % of the time (read() of /data/x, /data
 // (nfs4 10.0.0.7:/ds))", or who had its CPUs; of the slow ranks, or of any rank where the whole job is slow.
 // Where threads get no CPU, the other ranks may be what takes the CPUs. Who waits for a disk wakes often, and
@@ -104,6 +193,12 @@ struct HostFact {
 std::string host_words(const Scene& scene, const SpeedFinding& f) {
   if (f.cause == model::SlowCause::gpu_shared) {
     return tr("; another program computes on the same GPU");
+  }
+  if (std::string words = fault_words(scene, f); !words.empty()) {
+    return tr("; ") + words;
+  }
+  if (std::string words = flood_words(scene, f); !words.empty()) {
+    return tr("; ") + words;
   }
   const bool no_cpu = f.cause == model::SlowCause::cpu_contention;
   HostFact storage;
@@ -167,7 +262,10 @@ Verdict slow_verdict(const Scene& scene, const SpeedFinding& f, const Verdict& e
                  f.period);
   }
   const std::string headline = headline_of(scene, f, v);
-  say(v, headline + host_words(scene, f));
+  // The reason for a lack of CPUs, rather than who had them.
+  const auto placement =
+      f.cause == model::SlowCause::cpu_contention ? placement_of(scene, f.ranks) : std::nullopt;
+  say(v, headline + (placement ? tr("; ") + placement->title : host_words(scene, f)));
   for (const SpeedFinding& other : scene.facts.slow) {
     if (words_of(other) != headline && (makes_slow(other) || made_slow(other, scene.facts.run.elapsed_s))) {
       v.evidence.push_back(words_of(other));
@@ -176,7 +274,21 @@ Verdict slow_verdict(const Scene& scene, const SpeedFinding& f, const Verdict& e
   if (!ended.headline.empty()) {
     v.evidence.push_back(ended.headline);
   }
-  v.next.text = next_step(f, JobState::ended);
+  v.next.text = placement                   ? placement->next
+                : at_memory_limit(scene, f) ? page_fault_advice()
+                : !flood_words(scene, f).empty()
+                    ? tr("print or log less in these ranks (a higher level, fewer lines a step)")
+                    : next_step(f, JobState::ended);
+  return v;
+}
+
+// Slow from the first step to the last, with nothing to compare with.
+Verdict placement_verdict(const Placement& placement, const Verdict& ended) {
+  Verdict v = ended;
+  const std::string words = tr("{}: threads that were ready had no CPU", placement.title);
+  say(v, ended.headline.empty() ? words : tr("{}; {}", ended.headline, words));
+  v.evidence.insert(v.evidence.end(), placement.evidence.begin(), placement.evidence.end());
+  v.next.text = placement.next;
   return v;
 }
 
@@ -225,7 +337,14 @@ std::optional<Verdict> was_slow(const Scene& scene) {
   if (const SpeedFinding* worst = slowest(scene.facts.slow, scene.facts.run.elapsed_s)) {
     return slow_verdict(scene, *worst, *ended);
   }
-  if (ended->id != kNoneFinished) {
+  const bool interrupted = ended->id.empty();
+  if (ended->id != kNoneFinished && !interrupted) {
+    return std::nullopt;
+  }
+  if (const auto placement = runs ? std::nullopt : placement_of(scene, {})) {
+    return placement_verdict(*placement, *ended);
+  }
+  if (interrupted) {
     return std::nullopt;
   }
   if (const model::StagePause* pause = costly_checkpoint(scene)) {

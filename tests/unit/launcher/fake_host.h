@@ -3,7 +3,7 @@
 
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
-#include "launcher/machine/host_files.h"
+#include "launcher/machine/host/host_files.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

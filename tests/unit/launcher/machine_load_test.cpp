@@ -1,3 +1,4 @@
+#include "launcher/machine/memory/control_groups.h"
 #include "launcher/machine/places.h"
 #include "launcher/machine/pressure.h"
 #include "tests/unit/launcher/fake_host.h"
@@ -60,7 +61,7 @@ TEST_CASE("group memory: what the kernel killed, and whose the memory is, and in
       .sys("fs/cgroup/job/memory.events", "low 0\noom 4\noom_kill 3\noom_group_kill 1\n")
       .sys("fs/cgroup/job/memory.stat", "anon 100\nfile 70\nkernel 5\nshmem 20\nanon_thp 9\n");
   MachineReading reading;
-  read_group_memory(host.files(), kRank, reading);
+  read_group_memory(host.files(), {{.rank = 0, .pid = kRank}}, reading);
   REQUIRE(value_of(reading, MachineFact::oom_kills, "/job") != nullptr);
   CHECK(value_of(reading, MachineFact::oom_kills, "/job")->value == 3);
   REQUIRE(reading.use.size() == 3);
@@ -71,7 +72,7 @@ TEST_CASE("group memory: what the kernel killed, and whose the memory is, and in
   FakeHost container;
   container.proc("4711/cgroup", "0::/\n").sys("fs/cgroup/memory.events", "oom_kill 1\n");
   MachineReading root;
-  read_group_memory(container.files(), kRank, root);
+  read_group_memory(container.files(), {{.rank = 0, .pid = kRank}}, root);
   REQUIRE(value_of(root, MachineFact::oom_kills, "/") != nullptr);
   CHECK(value_of(root, MachineFact::oom_kills, "/")->value == 1);
 }
@@ -83,7 +84,7 @@ TEST_CASE("group memory: control groups of the first version") {
       .sys("fs/cgroup/memory/job/memory.stat",
            "cache 1\nrss 2\nshmem 1\ntotal_cache 70\ntotal_rss 100\ntotal_shmem 20\n");
   MachineReading reading;
-  read_group_memory(host.files(), kRank, reading);
+  read_group_memory(host.files(), {{.rank = 0, .pid = kRank}}, reading);
   REQUIRE(value_of(reading, MachineFact::oom_kills, "/job") != nullptr);
   CHECK(value_of(reading, MachineFact::oom_kills, "/job")->value == 2);
   REQUIRE(reading.use.size() == 3);
@@ -93,7 +94,7 @@ TEST_CASE("group memory: control groups of the first version") {
   FakeHost whole;
   whole.proc("4711/cgroup", "4:memory:/\n0::/\n").sys("fs/cgroup/memory/memory.oom_control", "oom_kill 2\n");
   MachineReading root;
-  read_group_memory(whole.files(), kRank, root);
+  read_group_memory(whole.files(), {{.rank = 0, .pid = kRank}}, root);
   CHECK(root.values.empty());
 }
 

@@ -1,6 +1,6 @@
 // The samples of the host memory in tables and sentences.
 #include "report/diagnosis/memory/held.h"
-#include "report/diagnosis/rules/memory_words.h"
+#include "report/diagnosis/memory/memory_words.h"
 #include "report/memory/memory_report.h"
 #include "report/run/findings.h"
 

@@ -4,7 +4,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "report/diagnosis/memory/held.h"
-#include "report/diagnosis/rules/memory_words.h"
+#include "report/diagnosis/memory/memory_words.h"
 #include "report/memory/look_files.h"
 #include "report/memory/torch_snapshot.h"
 
@@ -270,16 +270,21 @@ TEST_CASE("what is no snapshot is refused") {
 
 TEST_CASE("group memory: the last reading before a death says whose it was") {
   using model::HostUse;
-  model::HostUseHistory use{.begin_wall_ns = 1, .bin_s = 5, .tracks = {}};
-  CHECK(report::group_use_words(use, 10).empty());
+  model::MachineHistory machine;
+  machine.use = {.begin_wall_ns = 1, .bin_s = 5, .tracks = {}};
+  CHECK(report::group_use_words(machine, 0, 10).empty());
   const double gib = 1 << 30;
-  use.tracks = {{.use = HostUse::group_processes, .object = "/job", .values = {gib, 2 * gib, 9 * gib}},
-                {.use = HostUse::group_cache, .object = "/job", .values = {gib, 3 * gib, -1}},
-                {.use = HostUse::group_shared, .object = "/job", .values = {0, gib, -1}}};
+  machine.use.tracks = {
+      {.use = HostUse::group_processes, .object = "/job", .values = {gib, 2 * gib, 9 * gib}},
+      {.use = HostUse::group_cache, .object = "/job", .values = {gib, 3 * gib, -1}},
+      {.use = HostUse::group_shared, .object = "/job", .values = {0, gib, -1}}};
   CHECK(
-      report::group_use_words(use, 12) ==
+      report::group_use_words(machine, 0, 12) ==
       "at the last reading before, the control group /job held 2.0 GiB of processes, 3.0 GiB of files (page "
       "cache) and 1.0 GiB of shared memory");
-  CHECK(report::group_use_words(use, 4).find("held 1.0 GiB of processes") != std::string::npos);
-  CHECK(report::group_use_words(use, -1).empty());
+  CHECK(report::group_use_words(machine, 0, 4).find("held 1.0 GiB of processes") != std::string::npos);
+  CHECK(report::group_use_words(machine, 0, -1).empty());
+  // A rank in a group of its own.
+  machine.places = {{.rank = 1, .memory_group = "/job/rank"}};
+  CHECK(report::group_use_words(machine, 1, 12).empty());
 }

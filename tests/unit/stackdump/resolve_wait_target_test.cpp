@@ -10,6 +10,13 @@
 using namespace xpurun;
 using namespace xpurun::stackdump;
 
+TEST_CASE("the control group that can be frozen") {
+  CHECK(frozen_group("9:name=systemd:/x\n4:freezer:/slurm/job_7\n0::/y\n") == "/slurm/job_7");
+  CHECK(frozen_group("4:freezer:/\n0::/job.scope\n") == "/job.scope");
+  CHECK(frozen_group("0::/job.scope\n") == "/job.scope");
+  CHECK(frozen_group("").empty());
+}
+
 TEST_CASE("wait target: the holders of a file lock, from /proc/locks") {
   constexpr std::string_view kLocks =
       "1: POSIX  ADVISORY  WRITE 31 08:01:7 0 EOF\n"

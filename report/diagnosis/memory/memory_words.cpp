@@ -1,4 +1,4 @@
-#include "report/diagnosis/rules/memory_words.h"
+#include "report/diagnosis/memory/memory_words.h"
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
@@ -448,11 +448,17 @@ std::vector<std::string> grower_words(const std::vector<MemoryLook>& looks, base
   return out;
 }
 
-std::string group_use_words(const model::HostUseHistory& use, double until_s) {
+std::string group_use_words(const model::MachineHistory& machine, base::Rank rank, double until_s) {
   using model::HostUse;
+  const model::HostUseHistory& use = machine.use;
+  std::string group;  // not known of older runs, whose only group is the job's
+  for (const model::RankPlace& place : machine.places) {
+    group = place.rank == rank ? place.memory_group : group;
+  }
   const auto track = [&](HostUse what) {
-    return std::find_if(use.tracks.begin(), use.tracks.end(),
-                        [&](const model::UseTrack& t) { return t.use == what; });
+    return std::find_if(use.tracks.begin(), use.tracks.end(), [&](const model::UseTrack& t) {
+      return t.use == what && (group.empty() || t.object == group);
+    });
   };
   const auto processes = track(HostUse::group_processes);
   const auto cache = track(HostUse::group_cache);

@@ -1,8 +1,8 @@
 // What is known of the memory of a job when a rank was killed.
 #pragma once
 
-#include "common/model/evidence/host_use.h"
 #include "common/model/evidence/kernel_events.h"
+#include "common/model/evidence/machine.h"
 #include "common/model/exception.h"
 #include "common/model/memory/memory_look.h"
 #include "common/model/run_manifest.h"
@@ -60,9 +60,9 @@ HeldElsewhere held_elsewhere(const std::vector<model::MemoryLook>& looks, base::
 std::string held_elsewhere_words(const HeldElsewhere& other);
 // What the job's memory control group says; whose process was killed is not known from that. Empty: unknown.
 std::string group_words(const model::RunManifest& run);
-// Whose the memory of the job's control group was at the last reading before a moment, in seconds since the
+// Whose the memory of the rank's control group was at the last reading before a moment, in seconds since the
 // first reading. Empty: unknown.
-std::string group_use_words(const model::HostUseHistory& use, double until_s);
+std::string group_use_words(const model::MachineHistory& machine, base::Rank rank, double until_s);
 
 // The line of the kernel's log about the death of this process for lack of memory; null if there is none.
 const model::KernelEvent* oom_kill_of(const model::KernelEvents& kernel, size_t node, base::Pid pid,

@@ -1,4 +1,4 @@
-#include "launcher/machine/host_files.h"
+#include "launcher/machine/host/host_files.h"
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
