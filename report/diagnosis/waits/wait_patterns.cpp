@@ -55,6 +55,9 @@ constexpr PythonPattern kPython[] = {
      "new_group new_subgroups* split_group _new_process_group_helper _store_based_barrier "
      "destroy_process_group",
      WaitKind::store, ""},
+    // Each waits there until all have nothing more to ask of the others.
+    {"torch/distributed/rpc/api.py", "shutdown _wait_all_workers _barrier", WaitKind::collective,
+     later("RPC shutdown")},
     {"torch/distributed/rendezvous.py", "*", WaitKind::store, later("rendezvous")},
     {"torch/distributed/elastic/utils/store.py", "*", WaitKind::store, "store"},
     {"torch/distributed/_functional_collectives.py", "*", WaitKind::collective, ""},

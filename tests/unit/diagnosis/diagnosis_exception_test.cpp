@@ -188,7 +188,7 @@ TEST_CASE("an exception that torch.multiprocessing has caught is the rank's") {
   CHECK(v.where.line == 21);
   CHECK(v.id == "exit.exception");
   CHECK(v.kind == model::VerdictKind::exception);
-  CHECK_MESSAGE(v.title.starts_with("rank 2 raised KeyError: 'label' in collate (data.py:21)"), v.title);
+  CHECK_MESSAGE(v.title.starts_with("rank 2 raised KeyError: 'label' in collate (data.py:21"), v.title);
 }
 
 TEST_CASE("an exception that the process survived is no cause") {

@@ -155,3 +155,32 @@ TEST_CASE("a full launch queue is a wait of a rank that has stopped calling only
   CHECK(works.level == model::VerdictLevel::suspected);
   CHECK(works.state == model::RankState::busy);
 }
+
+TEST_CASE("of two ranks, the one in a call that it never made before has left the steps") {
+  const Group world{.members = {0, 1}};
+  // gloo: DDP's calls are not recorded.
+  const auto judged = [&](uint64_t steps, int barriers) {
+    Job job(2);
+    job.all(in_ddp_backward()).rank(1, in_barrier()).hang_dump();
+    Calls calls;
+    calls.comm(0, world);
+    for (int i = 1; i < barriers; ++i) {
+      calls.finishes(1, world, operation("barrier", 0, 51));
+    }
+    calls.enters(1, world, operation("barrier", 0, 51));
+    job.facts.collectives = calls.facts;
+    for (model::RankCollectives& r : job.facts.collectives.ranks) {
+      r.steps = steps;
+    }
+    return diagnose(job.facts);
+  };
+  const Verdict v = judged(80, 1);
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence ==
+        "hang: rank 1 has waited in barrier (train.py:51) for 10 s while rank 0 waits in backward "
+        "(all_reduce) at "
+        "train.py:40, as in the 80 steps before");
+  CHECK(judged(80, 3).ranks.empty());  // as after each epoch
+  CHECK(judged(0, 1).ranks.empty());
+}

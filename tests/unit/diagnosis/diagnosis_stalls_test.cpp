@@ -211,3 +211,20 @@ TEST_CASE("a stall before the hang timeout is only suspected") {
   CHECK(v.ranks == RankSet{2});
   CHECK(v.sentence.starts_with("stall: rank 2 has been in load_batch "));
 }
+
+TEST_CASE("ranks in the shutdown of torch's RPC wait for the others, and do not work") {
+  constexpr auto* kApi = "/usr/lib/python3/dist-packages/torch/distributed/rpc/api.py";
+  const Stack ends = {native("pthread_cond_timedwait", "libc.so.6"),
+                      py("Event.wait", "/usr/lib/python3.11/threading.py", 629),
+                      py("_all_gather", kApi, 257),
+                      py("_wait_all_workers", kApi, 320),
+                      py("shutdown", kApi, 382),
+                      py("<module>", "/home/u/train.py", 73)};
+  Job job(3);
+  job.all(ends).rank(0, in_lock()).hang_dump();
+  job.cpu(1, 0.3);  // of a thread of the transport
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{0});
+  CHECK_MESSAGE(v.sentence.find("ranks 1-2 wait for it in RPC shutdown (train.py:73)") != std::string::npos,
+                v.sentence);
+}
