@@ -30,9 +30,7 @@ struct ChangeSettings {
 
   // For jobs that compute on CPUs: their step times hold the load of everybody else on the machine, which
   // comes for some steps and goes, and drifts.
-  static ChangeSettings for_shared_cpus() {
-    return {.least_after = 40, .least_ramp = 0.35, .long_level = 200, .long_share = 0.35};
-  }
+  static ChangeSettings for_shared_cpus() { return {.least_after = 40, .least_ramp = 0.35, .long_level = 0}; }
 };
 
 class ChangeDetector {
