@@ -199,6 +199,11 @@ void Scene::find_vain_waits() {
     const auto helper = awaited_helper(*this, v);
     v.in_vain = helper && helper->stacks != nullptr && waits_in_vain(*this, *helper->stacks);
     v.state = v.in_vain ? RankState::stuck : before;
+    // What it did in between was to look again.
+    for (const RankView& other : ranks) {
+      v.seconds =
+          v.in_vain && other.state == RankState::waiting ? std::max(v.seconds, other.seconds) : v.seconds;
+    }
   }
 }
 

@@ -195,6 +195,9 @@ TEST_CASE("a rank that polls a worker which waits for a lock held at the fork do
   CHECK(v.level == model::VerdictLevel::confirmed);
   CHECK_MESSAGE(v.sentence.find(", forked while its parent had other threads") != std::string::npos,
                 v.sentence);
+  CHECK_MESSAGE(v.sentence.find(", forked while its parent had other threads") != std::string::npos,
+                v.sentence);
+  CHECK(v.seconds == 10);
   v = judged(false);
   CHECK(v.id == "hang.busy");
   CHECK(v.level == model::VerdictLevel::suspected);
