@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -265,6 +266,9 @@ void classify(RankView& v, bool uses_mpi, double timeout_s) {
     v.state = RankState::uninterruptible;
   } else if (is_busy(v)) {
     v.state = RankState::busy;
+    const bool moved = std::exchange(v.moved, false);
+    v.only_moved = moved && !is_busy(v);
+    v.moved = moved;
     // One stack shows where the rank was at that moment; many samples, where it works.
     if (v.seen != nullptr && !v.seen->common_place.empty()) {
       v.where = v.seen->common_place;

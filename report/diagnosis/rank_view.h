@@ -27,6 +27,7 @@ struct RankView {
   double still_share = 1;      // for which part of the timeout it has stood still; 1: all of it, or not known
   bool moved = false;          // its position changed within the last half of the timeout
   bool works = false;          // its main thread uses a CPU
+  bool only_moved = false;     // busy for no other reason
   bool in_vain = false;        // it waits for a process that waits for a lock which nobody is left to give
   bool calls_nothing = false;  // its records know calls, none of the latest part of this time
   std::string silent_reason;   // why there are no stacks

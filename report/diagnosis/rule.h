@@ -38,7 +38,8 @@ struct Scene {
   std::vector<const model::RunNode*> gaps() const;
   // The ranks of nodes that did not answer.
   model::RankSet unheard() const;
-  // When the dump was taken, in seconds since the start of the run; without a dump, the run's age.
+  // When the ranks were last seen for the dump, in seconds since the start of the run; without a dump, the
+  // run's age.
   double dump_at_s() const;
   // A rank outside the stall works, as far as is known.
   bool others_work() const;

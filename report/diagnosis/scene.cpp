@@ -187,22 +187,28 @@ Scene::Scene(const Facts& f)
   set_apart();
 }
 
-// Who asks a process of its own for a result again and again moves, and does not work where this process can
-// never go on.
+// Who asks a process of its own for a result again and again moves. It does not work where this process has
+// stood still for the timeout, or can never go on.
 void Scene::find_vain_waits() {
+  const double timeout_s = facts.dump ? facts.dump->hang_timeout_s : 0;
+  double longest_s = 0;
+  for (const RankView& v : ranks) {
+    longest_s = v.state == RankState::waiting ? std::max(longest_s, v.seconds) : longest_s;
+  }
   for (RankView& v : ranks) {
-    const bool polls = v.state == RankState::busy && v.moved && !v.works && v.waits_locally();
+    const bool polls = v.state == RankState::busy && v.only_moved && v.waits_locally();
     if (!polls && v.state != RankState::stuck) {
       continue;
     }
-    const RankState before = std::exchange(v.state, RankState::stuck);
+    v.state = RankState::stuck;
     const auto helper = awaited_helper(*this, v);
     v.in_vain = helper && helper->stacks != nullptr && waits_in_vain(*this, *helper->stacks);
-    v.state = v.in_vain ? RankState::stuck : before;
-    // What it did in between was to look again.
-    for (const RankView& other : ranks) {
-      v.seconds =
-          v.in_vain && other.state == RankState::waiting ? std::max(v.seconds, other.seconds) : v.seconds;
+    const bool stands = helper && timeout_s > 0 && helper->still_s >= timeout_s;
+    if (polls && (v.in_vain || stands)) {
+      v.seconds = std::max(v.seconds, longest_s);
+      v.still_share = 1;
+    } else if (polls) {
+      v.state = RankState::busy;
     }
   }
 }
@@ -265,6 +271,9 @@ void Scene::set_apart() {
 }
 
 double Scene::dump_at_s() const {
+  if (facts.dump && facts.dump->at_s > 0) {
+    return facts.dump->at_s;  // of what was seen of the ranks, which may be later than their stacks
+  }
   const auto& dumps = facts.run.dumps;
   const auto dump = std::find_if(dumps.begin(), dumps.end(),
                                  [&](const model::DumpRecord& d) { return d.dir == facts.dump_dir; });

@@ -159,6 +159,20 @@ std::string verdict_command(const RunReport& report) {
   return "";
 }
 
+namespace {
+
+// "10.0.0.7:443": what the call of this line waits for; empty for anything else.
+std::string awaited_server(const model::CodeLocation& where) {
+  const size_t colon = where.target.rfind(':');
+  const bool address = colon != std::string::npos && colon > 0 &&
+                       where.target.find('/') == std::string::npos &&
+                       base::parse_int(where.target.substr(colon + 1)).has_value();
+  return address && where.callee.find("accept") == std::string::npos ? base::sanitize(where.target)
+                                                                     : std::string();
+}
+
+}  // namespace
+
 void complete_next_step(const RunReport& report, const std::string& page, model::Verdict& verdict) {
   if (verdict.kind == model::VerdictKind::exception && !page.empty() &&
       verdict.next.text == whole_traceback_words("report.html")) {
@@ -168,8 +182,15 @@ void complete_next_step(const RunReport& report, const std::string& page, model:
   // The sentence says where the culprit stands; its stacks say more.
   if (verdict.kind == model::VerdictKind::hang && verdict.next.empty()) {
     const std::string command = verdict_command(report);
-    verdict.next = command.empty() ? model::NextStep()
-                                   : model::NextStep{.text = tr("see all its threads"), .command = command};
+    const std::string server = awaited_server(verdict.where);
+    verdict.next =
+        command.empty()
+            ? model::NextStep()
+            : model::NextStep{.text = server.empty() ? tr("see all its threads")
+                                                     : tr("find out why {} does not answer, and give the "
+                                                          "call a time limit",
+                                                          server),
+                              .command = command};
     return;
   }
   const bool by_log = any_of(verdict.id, {kHangDead, kHangLeftEarly, kExitError, kExitUnknown});

@@ -46,6 +46,22 @@ TEST_CASE("the verdict names the position of the worker that the rank waits for"
         "ranks 0-1,3 wait for it in all_reduce (train.py:44)");
 }
 
+TEST_CASE(
+    "a rank that looks now and then whether its worker lives does not work while the worker stands still") {
+  Job job = with_helper(2, 1, in_dataloader(), {py("read_sample", "/home/u/data.py", 31, "time.sleep")});
+  job.seen(1).still_s = 1;
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.busy");
+  job.seen(1).helpers.front().still_s = 12;
+  v = diagnose(job.facts);
+  CHECK(v.id == "hang.lock");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.level == model::VerdictLevel::confirmed);
+  CHECK(v.seconds == 10);
+  job.seen(1).helper_life = model::HelperLife::working;
+  CHECK(diagnose(job.facts).id == "hang.busy");
+}
+
 TEST_CASE("a worker without an observation is named by its stack") {
   Job job = with_helper(4, 2, in_dataloader(), {py("read_sample", "/home/u/data.py", 31, "time.sleep")});
   job.seen(2).helpers.clear();

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 using namespace xpurun;
 using namespace xpurun::report;
 using namespace xpurun::report::testing;
@@ -227,4 +229,17 @@ TEST_CASE("ranks in the shutdown of torch's RPC wait for the others, and do not 
   CHECK(v.ranks == RankSet{0});
   CHECK_MESSAGE(v.sentence.find("ranks 1-2 wait for it in RPC shutdown (train.py:73)") != std::string::npos,
                 v.sentence);
+}
+
+TEST_CASE("ranks that are looked at again after the dump have stood still since the same moment") {
+  Job job(2);
+  job.facts.run.started_wall_ns = 1'795'230'915'000'000'000;  // 03:15:15 UTC
+  job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
+  const std::string since = diagnose(job.facts).since;
+  CHECK(since == "2026-11-21T03:16:05Z");
+  for (model::RankObservation& rank : job.facts.dump->ranks) {
+    rank.still_s += 8;
+  }
+  job.facts.dump->at_s = job.facts.run.dumps.front().at_s + 8;
+  CHECK(diagnose(job.facts).since == since);
 }

@@ -50,6 +50,21 @@ TEST_CASE("after a hang: dump the living process, later show its record") {
   CHECK(verdict_command(hung("none.finished")).empty());
 }
 
+TEST_CASE("a rank that waits for a server that does not answer: the server, and a time limit") {
+  const auto next = [](const std::string& callee, const std::string& target) {
+    const RunReport r = hung("hang.stuck");
+    model::Verdict v = r.verdict;
+    v.where = {.function = "score", .file = "rl_loop.py", .line = 7, .callee = callee, .target = target};
+    complete_next_step(r, "", v);
+    return v.next.text;
+  };
+  CHECK(next("Session.post", "127.0.0.1:28765") ==
+        "find out why 127.0.0.1:28765 does not answer, and give the call a time limit");
+  CHECK(next("socket.accept", "127.0.0.1:28765") == "see all its threads");
+  CHECK(next("open", "/data/a:1") == "see all its threads");
+  CHECK(next("time.sleep", "") == "see all its threads");
+}
+
 TEST_CASE("a command that runs the job again keeps the options that were typed") {
   RunReport r = hung("exit.error");
   r.run.options = {
