@@ -66,7 +66,7 @@ TEST_CASE("selftest runner: the expected verdict is right, any other is wrong") 
   REQUIRE(trials.size() == 1);
   CHECK(trials[0].outcome == TrialOutcome::right);
   CHECK(trials[0].seconds < 0);  // there was no fault
-  FakeXpurun bad(writes("hang.stuck", "hang", "1"));
+  FakeXpurun bad(writes("hang.stuck", "hang", "2"));
   trials = bad.run({}, {healthy()});
   REQUIRE(trials.size() == 1);
   CHECK(trials[0].outcome == TrialOutcome::wrong);
