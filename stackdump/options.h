@@ -35,9 +35,8 @@ struct Options {
 };
 
 // One of --pid, --from-snapshot and --from-core. --place needs --pid and --mapping. Every option but
-// --barrier, --locals, --look, --look-at-stack, --loops, --module-calls and --no-stop takes a value: "--pid
-// N" or
-// "--pid=N".
+// --barrier, --locals, --look, --look-at-stack, --loops, --module-calls and --no-stop takes a value:
+// "--pid N" or "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 
 }  // namespace xpurun::stackdump

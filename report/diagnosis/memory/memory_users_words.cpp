@@ -107,6 +107,15 @@ std::string mapped_words(const MappedMemory& mapped, bool in_title = false) {
   return mapped.count == 1 ? name : tr("{} files {}", mapped.count, name);
 }
 
+// For a shell, which fills in the stars only.
+std::string quoted_pattern(std::string_view name) {
+  std::string out;
+  for (const std::string_view part : base::split(name, '*')) {
+    out += (out.empty() ? "" : "*") + (part.empty() ? std::string() : base::shell_quote(part));
+  }
+  return out;
+}
+
 bool is_segment(const MappedMemory& mapped) {
   constexpr std::string_view kSegments[] = {"/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"};
   return std::any_of(std::begin(kSegments), std::end(kSegments),
@@ -151,7 +160,7 @@ MemoryFiller by_shared(const model::MachineHistory& machine, const MemoryUsers& 
                             .command = ""}
           : model::NextStep{.text = tr("remove the files that are no longer needed, or write them to a "
                                        "disk: a tmpfs keeps its files in memory"),
-                            .command = fmt::format("ls -l {}", mapped.name)};
+                            .command = "ls -l " + quoted_pattern(base::sanitize(mapped.name))};
   return out;
 }
 

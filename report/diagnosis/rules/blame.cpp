@@ -305,9 +305,10 @@ model::NextStep thaw_advice(const model::ThreadStack& thread) {
   const bool first_version = thread.wchan == model::kRefrigerator;
   return {.text = tr("thaw the control group, or find out who has frozen it (docker pause, systemctl freeze, "
                      "the scheduler)"),
-          .command = first_version
-                         ? fmt::format("echo THAWED > /sys/fs/cgroup/freezer{}/freezer.state", group)
-                         : fmt::format("echo 0 > /sys/fs/cgroup{}/cgroup.freeze", group)};
+          .command =
+              first_version
+                  ? "echo THAWED > " + base::shell_quote("/sys/fs/cgroup/freezer" + group + "/freezer.state")
+                  : "echo 0 > " + base::shell_quote("/sys/fs/cgroup" + group + "/cgroup.freeze")};
 }
 
 model::NextStep advice(const Scene& scene, const Group& group) {

@@ -211,6 +211,8 @@ TEST_CASE("a rank in a frozen control group") {
     job.stacks_of(1).threads[0].wchan = "do_freezer_trap";
     v = diagnose(job.facts);
     CHECK(v.next.command == "echo 0 > /sys/fs/cgroup/slurm/job_7/cgroup.freeze");
+    job.stacks_of(1).threads[0].target = "/a b";
+    CHECK(diagnose(job.facts).next.command == "echo 0 > '/sys/fs/cgroup/a b/cgroup.freeze'");
   }
 }
 

@@ -75,6 +75,10 @@ TEST_CASE("memory filler: shared memory and files in memory, and who has written
         "/stage/shard-*, which rank 0 has written");
   CHECK(files.title == "ran out of memory with 500 MiB of shared memory (70 files shard-*)");
   CHECK(files.next.command == "ls -l /stage/shard-*");
+  // Names are the program's: a command that is pasted into a shell runs nothing of them.
+  const MemoryUsers odd =
+      users_with({}, {{.name = "/stage/a; rm b-*.bin", .bytes = 500 * kUserMiB, .count = 70}});
+  CHECK(memory_filler(machine, odd, {}).next.command == "ls -l '/stage/a; rm b-'*.bin");
   const MemoryUsers segment =
       users_with({}, {{.name = "/dev/shm/psm_*", .bytes = 500 * kUserMiB, .count = 2, .rank = 1}});
   CHECK(memory_filler(machine, segment, {}).rank == 1);
