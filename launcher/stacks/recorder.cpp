@@ -274,6 +274,9 @@ base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, con
     recording->move_to(out, known);
     on_cpu += recording->on_cpu();
   }
+  if (living == 0 && out.samples() + on_cpu + out.torn == 0) {
+    XPURUN_TRY(stackdump::check_alive(targets.front().pid));
+  }
   if (order.off_cpu) {
     out.notes.push_back(
         fmt::format("{} of {} samples were on a CPU and are left out", on_cpu, on_cpu + out.samples()));

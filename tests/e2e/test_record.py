@@ -1,12 +1,14 @@
 """xpurun record: profiles of live processes, for every CPython of this machine."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
 import unittest
+from pathlib import Path
 
 import xpurun_test
 from lane import LONG
@@ -168,9 +170,12 @@ class Record(xpurun_test.Case):
         result = self.run_xpurun("record", "--pid", process.pid, "--native", "--off-cpu", out=False)
         self.assertEqual(result.returncode, 2)
         self.assertIn("--off-cpu and --native exclude each other", result.stderr)
+        # SIGKILL ends the process some time after kill(2) has returned.
         process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         result = self.run_xpurun("record", "--pid", process.pid, "--native", out=False)
         self.assertEqual(result.returncode, 1)
+        self.assertIn("zombie", result.stderr)
 
     @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
     def test_operations_of_torch(self):
@@ -220,10 +225,20 @@ class Record(xpurun_test.Case):
         self.assertIn("inner (job.py)", (self.dir / "p.folded").read_text())
         self.assertIsNone(process.poll())
 
+    def samples(self, recording):
+        """Waits until the recorder has taken samples: it blocks the signals, then sleeps before each sample."""
+        def status():
+            text = Path(f"/proc/{recording.pid}/status").read_text()
+            return dict(line.split(":\t", 1) for line in text.splitlines())
+        blocked = 1 << (signal.SIGINT - 1)
+        self.wait_for(lambda: int(status()["SigBlk"], 16) & blocked, "first sample")
+        begin = int(status()["voluntary_ctxt_switches"])
+        self.wait_for(lambda: int(status()["voluntary_ctxt_switches"]) >= begin + 5, "samples")
+
     def test_an_interrupt_keeps_the_samples(self):
         process = self.start()
         recording = self.start_xpurun("record", "--pid", process.pid, "-d", "100s", out=False)
-        time.sleep(1)
+        self.samples(recording)
         recording.send_signal(signal.SIGINT)
         stdout, stderr = recording.communicate(timeout=20)
         self.assertEqual(recording.returncode, 0, stderr)
@@ -233,7 +248,7 @@ class Record(xpurun_test.Case):
     def test_the_end_of_the_process_ends_the_recording(self):
         process = self.start()
         recording = self.start_xpurun("record", "--pid", process.pid, "-d", "100s", out=False)
-        time.sleep(1)
+        self.samples(recording)
         process.kill()
         process.wait()
         stdout, stderr = recording.communicate(timeout=20)
