@@ -76,49 +76,53 @@ std::optional<base::MonoNs> InferredSteps::take_batch(const Span& span) {
 
 std::optional<base::MonoNs> InferredSteps::take_call(const Span& span) {
   if (span.mpi_collective && !std::exchange(mpi_, true)) {
-    first_ += calls_.size();
-    calls_.clear();
-    period_ = different_ = 0;
+    forget();
   }
   if (mpi_ && !span.mpi_collective) {
     return std::nullopt;
   }
   placed_ = placed_ && span.place != 0;
   const uint64_t token = base::hash_words(span.bytes, {span.name, span.place, span.group});
-  calls_.push_back({span.begin_ns, end_of(span), token});
-  if (calls_.size() > kCalls) {
-    calls_.pop_front();
-    ++first_;
-  }
-  const size_t number = first_ + calls_.size() - 1;
-  if (period_ == 0) {
-    if (calls_.size() >= kLearn && (number + 1) % kLearn == 0) {
+  const report::SequenceCall call{span.begin_ns, end_of(span), token};
+  if (!position_) {
+    calls_.push_back(call);
+    if (calls_.size() > kCalls) {
+      calls_.pop_front();
+    }
+    if (++learned_ >= kLearn && learned_ % kLearn == 0) {
       find_sequence();
     }
     return std::nullopt;
   }
-  if (calls_.size() > period_) {
-    const bool same = calls_[calls_.size() - 1 - period_].token == token;
-    different_ = same ? different_ - std::min<size_t>(different_, 1) : different_ + 2;
-    if (different_ > kMostDifferent) {
-      // The sequence is another one now.
-      first_ += calls_.size();
-      calls_.clear();
-      period_ = different_ = 0;
-      return std::nullopt;
-    }
+  const size_t expected = (last_ + 1) % period_;
+  const auto at = position_->take(token);
+  different_ = at == expected ? different_ - std::min<size_t>(different_, 1) : different_ + 2;
+  if (different_ > kMostDifferent) {
+    forget();  // the sequence is another one now
+    calls_.push_back(call);
+    return std::nullopt;
   }
-  return number % period_ == phase_ ? std::optional(end_of(span)) : std::nullopt;
+  last_ = at.value_or(last_);
+  return at == period_ - 1 ? std::optional(call.end_ns) : std::nullopt;
+}
+
+void InferredSteps::forget() {
+  calls_.clear();
+  position_.reset();
+  learned_ = different_ = 0;
 }
 
 void InferredSteps::find_sequence() {
-  const report::CallCycle found = report::find_cycle({calls_.begin(), calls_.end()});
   const size_t least = mpi_ || placed_ ? 1 : 2;  // as in report/speed/steps/step_ends.cpp
-  if (found.period.length < least || calls_.size() < 3 * found.period.length) {
+  report::CallCycle found = report::find_cycle({calls_.begin(), calls_.end()}, least);
+  period_ = found.period.length;
+  if (period_ < least || calls_.size() < 3 * period_) {
     return;
   }
-  period_ = found.period.length;
-  phase_ = (first_ + found.phase) % period_;
+  position_.emplace(std::move(found.tokens));
+  for (const report::SequenceCall& call : std::exchange(calls_, {})) {
+    last_ = position_->take(call.token).value_or(last_);
+  }
 }
 
 }  // namespace xpurun::launcher

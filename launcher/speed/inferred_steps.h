@@ -26,17 +26,19 @@ class InferredSteps {
   std::optional<base::MonoNs> take_batch(const model::Span& span);
   std::optional<base::MonoNs> take_call(const model::Span& span);
   void find_sequence();
+  void forget();
   bool batches_are_regular() const;
 
   // Batches.
   std::map<Source, uint64_t> loaders_;  // how often each was waited for
   uint64_t since_batch_ = 0;            // hash of the stages since the last batch
   std::deque<uint64_t> shapes_;         // of the latest intervals between batches
-  // Collectives; call n is calls_[n - first_].
+  // Collectives, of which the latest are kept until the sequence is known.
   std::deque<report::SequenceCall> calls_;
-  size_t first_ = 0;
-  size_t period_ = 0;  // 0: not known
-  size_t phase_ = 0;   // n % period_ of the last call of a step
+  size_t learned_ = 0;  // calls since the sequence was another one
+  std::optional<report::CyclePosition> position_;
+  size_t period_ = 0;
+  size_t last_ = 0;  // position of the latest call
   size_t different_ = 0;
   bool placed_ = true;  // the line of each call is known: one that repeats is a step
   bool mpi_ = false;    // only collectives of MPI count, and one that repeats is a step

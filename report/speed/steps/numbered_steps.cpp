@@ -114,8 +114,8 @@ StepEnds from_collectives(const RankRecord& rank) {
     for (const NumberedCall& one : longest) {
       run.push_back(one.call);
     }
-    const CallCycle cycle = find_cycle(run);
-    if (cycle.period.length < 2 || count_of(calls) <= most) {
+    const CallCycle cycle = find_cycle(run, 2);
+    if (cycle.period.length < 2 || cycle.rare_calls || count_of(calls) <= most) {
       out.why = most > 0 ? out.why
                 : cycle.period.length == 1
                     ? base::later("no optimizer was seen, and all collectives are equal")

@@ -233,7 +233,8 @@ StepEnds from_calls(std::vector<SequenceCall> calls, uint32_t thread, size_t lea
   StepEnds out{.thread = thread};
   std::sort(calls.begin(), calls.end(),
             [](const SequenceCall& a, const SequenceCall& b) { return a.begin_ns < b.begin_ns; });
-  const auto [period, phase] = find_cycle(calls);
+  const CallCycle cycle = find_cycle(calls, least);
+  const TokenPeriod& period = cycle.period;
   if (period.length < least) {
     out.why = calls.empty() ? base::later("neither an optimizer, a data loader nor collectives were seen")
               : period.length == 1
@@ -241,9 +242,11 @@ StepEnds from_calls(std::vector<SequenceCall> calls, uint32_t thread, size_t lea
                   : base::later("no optimizer was seen, and the sequence of collectives does not repeat");
     return out;
   }
-  const size_t p = period.length;
-  for (size_t i = phase; i < calls.size(); i += p) {
-    out.boundaries.push_back(calls[i].end_ns);
+  CyclePosition position(cycle.tokens);
+  for (const SequenceCall& call : calls) {
+    if (position.take(call.token) == period.length - 1) {
+      out.boundaries.push_back(call.end_ns);
+    }
   }
   if (out.boundaries.size() <= kLeastSteps) {
     out.why = base::later("the sequence of collectives repeats too few times");

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -17,6 +18,8 @@ constexpr size_t kMostTokens = 65536;
 constexpr size_t kMostCandidates = 24;
 constexpr size_t kMostTimes = 8;
 constexpr double kLeastMatch = 0.95;
+constexpr size_t kRare = 8;        // times rarer than the next kind of call: not made in every step
+constexpr double kLongPause = 1.5;  // times the median: a step ends
 constexpr double kLeastShare = 0.8;  // mean over the kinds of tokens
 
 // Unbiased: the share of comparable positions that are equal; 0 if that holds for frequent tokens only.
@@ -104,21 +107,123 @@ std::string repeating_words(const TokenPeriod& period) {
                                           period.length, 100 * period.match);
 }
 
-CallCycle find_cycle(const std::vector<SequenceCall>& calls) {
+std::optional<size_t> CyclePosition::take(uint64_t token) {
+  const size_t length = cycle_.size();
+  std::optional<size_t> at;
+  for (size_t i = 0; i < length && !at; ++i) {
+    const size_t candidate = (next_ + i) % length;
+    // The expected call, or else the first one that follows the same call.
+    const bool follows = i == 0 || cycle_[(candidate + length - 1) % length] == last_;
+    at = cycle_[candidate] == token && follows ? std::optional(candidate) : std::nullopt;
+  }
+  if (!at) {
+    const auto found = std::find(cycle_.begin(), cycle_.end(), token);
+    if (found == cycle_.end()) {
+      return std::nullopt;
+    }
+    at = static_cast<size_t>(found - cycle_.begin());
+  }
+  next_ = (*at + 1) % length;
+  last_ = token;
+  return at;
+}
+
+namespace {
+
+// The same calls of two neighbouring periods.
+std::vector<uint64_t> one_period(const std::vector<uint64_t>& tokens, size_t length) {
+  for (size_t i = 0; i + 2 * length <= tokens.size(); ++i) {
+    const auto at = tokens.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto after = at + static_cast<std::ptrdiff_t>(length);
+    if (std::equal(at, after, after)) {
+      return {at, after};
+    }
+  }
+  return {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length)};
+}
+
+// The median pause after each call of the cycle.
+std::vector<double> pauses_after(const std::vector<SequenceCall>& calls, const std::vector<uint64_t>& cycle) {
+  std::vector<std::vector<double>> pauses(cycle.size());
+  CyclePosition position(cycle);
+  for (size_t i = 0; i + 1 < calls.size(); ++i) {
+    if (const auto at = position.take(calls[i].token)) {
+      pauses[*at].push_back(static_cast<double>(calls[i + 1].begin_ns - calls[i].end_ns));
+    }
+  }
+  std::vector<double> out;
+  for (std::vector<double>& one : pauses) {
+    out.push_back(median(std::move(one)));
+  }
+  return out;
+}
+
+// The period of the calls without the rarest kinds, whose number is the smallest that shows a period.
+TokenPeriod period_without_rare(const std::vector<uint64_t>& tokens, std::vector<uint64_t>& kept) {
+  std::unordered_map<uint64_t, size_t> counts;
+  for (const uint64_t token : tokens) {
+    ++counts[token];
+  }
+  std::vector<size_t> sorted;
+  for (const auto& [token, count] : counts) {
+    sorted.push_back(count);
+  }
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i + 1 < sorted.size(); ++i) {
+    if (sorted[i + 1] < kRare * sorted[i]) {
+      continue;
+    }
+    kept.clear();
+    std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(kept),
+                 [&](uint64_t token) { return counts[token] > sorted[i]; });
+    if (const TokenPeriod found = find_period(kept); found.length > 0) {
+      return found;
+    }
+  }
+  return {};
+}
+
+// The most frequent number, modulo the length of the cycle, of the calls that end it.
+size_t phase_of(const std::vector<uint64_t>& tokens, const std::vector<uint64_t>& cycle) {
+  std::vector<size_t> counts(cycle.size());
+  CyclePosition position(cycle);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    counts[i % cycle.size()] += position.take(tokens[i]) == cycle.size() - 1 ? 1 : 0;
+  }
+  return static_cast<size_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+}
+
+// Whether the pauses after the calls of a cycle show no place where a step ends.
+bool uniform(const std::vector<double>& pauses) {
+  return *std::max_element(pauses.begin(), pauses.end()) <= kLongPause * median(pauses);
+}
+
+}  // namespace
+
+CallCycle find_cycle(const std::vector<SequenceCall>& calls, size_t least) {
   std::vector<uint64_t> tokens;
   for (const SequenceCall& call : calls) {
     tokens.push_back(call.token);
   }
   CallCycle out{.period = find_period(tokens)};
-  std::vector<std::vector<double>> pauses(out.period.length);
-  for (size_t i = 0; i + 1 < calls.size() && !pauses.empty(); ++i) {
-    pauses[i % pauses.size()].push_back(static_cast<double>(calls[i + 1].begin_ns - calls[i].end_ns));
+  std::vector<uint64_t> cycle = one_period(tokens, out.period.length);
+  std::vector<double> pauses = pauses_after(calls, cycle);
+  const bool short_steps = out.period.length == 0 || (least == 1 && uniform(pauses));
+  if (std::vector<uint64_t> kept; short_steps) {
+    const TokenPeriod found = period_without_rare(tokens, kept);
+    if (found.length >= least && (out.period.length == 0 || kRare * found.length <= out.period.length)) {
+      out.period = found;
+      out.rare_calls = true;
+      cycle = one_period(kept, found.length);
+      pauses = pauses_after(calls, cycle);
+    }
   }
-  std::vector<double> medians;
-  for (std::vector<double>& one : pauses) {
-    medians.push_back(median(std::move(one)));
+  if (out.period.length > 0) {
+    const auto last = std::max_element(pauses.begin(), pauses.end()) - pauses.begin();
+    std::rotate(cycle.begin(), cycle.begin() + last + 1, cycle.end());
+    out.phase = phase_of(tokens, cycle);
+    out.tokens = std::move(cycle);
   }
-  out.phase = static_cast<size_t>(std::max_element(medians.begin(), medians.end()) - medians.begin());
   return out;
 }
 

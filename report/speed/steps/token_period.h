@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace xpurun::report {
@@ -27,11 +29,31 @@ struct SequenceCall {
   uint64_t token = 0;  // equal for alike calls
 };
 
+// The calls of one step.
 struct CallCycle {
   TokenPeriod period;
-  size_t phase = 0;  // call n ends a step if n % period.length is this: the longest pause follows
+  std::vector<uint64_t> tokens;  // of one period; the last one ends a step: the longest pause follows
+  size_t phase = 0;              // call n ends a step if n % period.length is this; only if no call is rare
+  bool rare_calls = false;       // some calls are not part of every step, such as those of an evaluation
 };
-// Of calls in order. The same finds steps in a running job and in a finished one.
-CallCycle find_cycle(const std::vector<SequenceCall>& calls);
+// Of calls in order. The same finds steps in a running job and in a finished one. `least`: the shortest
+// period of a step. Where it is 1, calls that are made in few steps only and without a longer pause before or
+// after them are part of no period.
+CallCycle find_cycle(const std::vector<SequenceCall>& calls, size_t least);
+
+// Follows a sequence of calls through its cycle. A call that is not part of the cycle changes nothing; after
+// a call too few or too many, the next calls show the position.
+class CyclePosition {
+ public:
+  explicit CyclePosition(std::vector<uint64_t> cycle) : cycle_(std::move(cycle)) {}
+
+  // The call's position in the cycle; none: the call is not part of the cycle.
+  std::optional<size_t> take(uint64_t token);
+
+ private:
+  std::vector<uint64_t> cycle_;
+  size_t next_ = 0;
+  uint64_t last_ = 0;
+};
 
 }  // namespace xpurun::report

@@ -1,4 +1,5 @@
 // Steps without a change of the user's code.
+#include "report/speed/primitives/statistics.h"
 #include "report/speed/steps/step_ends.h"
 #include "report/speed/steps/step_records.h"
 #include "report/speed/steps/token_period.h"
@@ -359,6 +360,49 @@ TEST_CASE("spans that contradict themselves do no harm") {
       {.begin_ns = 1'003'000'000, .duration_ns = tests::ms(60), .cpu_ns = 5, .thread = 7});
   CHECK(all_are(lengths(p.ends()), 50));
   CHECK(steps_of(p.input, 10).steps.size() == 19);
+}
+
+TEST_CASE("a collective of few steps is part of no step") {
+  // One or two collectives in each step; in each 50th step a broadcast more.
+  for (const int calls : {1, 2}) {
+    for (const int steps : {120, 400}) {
+      Program p;
+      for (int i = 0; i < steps; ++i) {
+        p.gap(70).span(Stage::communication, 10, 5, 3, 64);
+        if (calls == 2) {
+          p.gap(10).span(Stage::communication, 10, 5, 4, 32);
+        }
+        if (i % 50 == 49) {
+          p.gap(70).span(Stage::communication, 5, 6, 4, 8);
+        }
+      }
+      INFO(calls, " calls, ", steps, " steps");
+      const StepEnds ends = p.ends();
+      CHECK(ends.source == StepSource::collectives);
+      CHECK(ends.boundaries.size() == static_cast<size_t>(steps));
+      CHECK(median(lengths(ends)) == (calls == 1 ? 80 : 100));
+    }
+  }
+  // A step of 40 layers: a pause follows the broadcast only.
+  Program layers;
+  for (int i = 0; i < 400; ++i) {
+    layers.gap(2).span(Stage::communication, 1, 5, 3, 64);
+    if (i % 40 == 39) {
+      layers.gap(2).span(Stage::communication, 1, 6, 4, 8).gap(17);
+    }
+  }
+  CHECK(layers.ends().boundaries.size() == 10);
+  CHECK(all_are(lengths(layers.ends()), 140));
+}
+
+TEST_CASE("the position in a cycle") {
+  CyclePosition one({1, 1, 2});
+  std::vector<std::optional<size_t>> at;
+  for (const uint64_t token : {1, 1, 2, 1, 9, 1, 2, /* too few */ 1, 2, 1, 1, 2, /* too many */ 1, 1, 1, 2}) {
+    at.push_back(one.take(token));
+  }
+  const std::optional<size_t> none;
+  CHECK(at == std::vector<std::optional<size_t>>{0, 1, 2, 0, none, 1, 2, 0, 2, 0, 1, 2, 0, 1, 1, 2});
 }
 
 TEST_CASE("periods of sequences") {
