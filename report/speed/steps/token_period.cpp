@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -18,8 +19,8 @@ constexpr size_t kMostTokens = 65536;
 constexpr size_t kMostCandidates = 24;
 constexpr size_t kMostTimes = 8;
 constexpr double kLeastMatch = 0.95;
-constexpr size_t kRare = 8;        // times rarer than the next kind of call: not made in every step
-constexpr double kLongPause = 1.5;  // times the median: a step ends
+constexpr size_t kRare = 8;          // times rarer than the next kind of call: not made in every step
+constexpr double kLongPause = 1.5;   // times the others: a step ends
 constexpr double kLeastShare = 0.8;  // mean over the kinds of tokens
 
 // Unbiased: the share of comparable positions that are equal; 0 if that holds for frequent tokens only.
@@ -158,8 +159,9 @@ std::vector<double> pauses_after(const std::vector<SequenceCall>& calls, const s
   return out;
 }
 
-// The period of the calls without the rarest kinds, whose number is the smallest that shows a period.
-TokenPeriod period_without_rare(const std::vector<uint64_t>& tokens, std::vector<uint64_t>& kept) {
+// The calls without the kinds that are made at least kRare times less often than the next one: none of them,
+// the rarest, and so on.
+std::vector<std::vector<uint64_t>> without_rare(const std::vector<uint64_t>& tokens) {
   std::unordered_map<uint64_t, size_t> counts;
   for (const uint64_t token : tokens) {
     ++counts[token];
@@ -169,18 +171,14 @@ TokenPeriod period_without_rare(const std::vector<uint64_t>& tokens, std::vector
     sorted.push_back(count);
   }
   std::sort(sorted.begin(), sorted.end());
+  std::vector<std::vector<uint64_t>> out{tokens};
   for (size_t i = 0; i + 1 < sorted.size(); ++i) {
-    if (sorted[i + 1] < kRare * sorted[i]) {
-      continue;
-    }
-    kept.clear();
-    std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(kept),
-                 [&](uint64_t token) { return counts[token] > sorted[i]; });
-    if (const TokenPeriod found = find_period(kept); found.length > 0) {
-      return found;
+    if (sorted[i + 1] >= kRare * sorted[i]) {
+      std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(out.emplace_back()),
+                   [&](uint64_t token) { return counts[token] > sorted[i]; });
     }
   }
-  return {};
+  return out;
 }
 
 // The most frequent number, modulo the length of the cycle, of the calls that end it.
@@ -193,9 +191,11 @@ size_t phase_of(const std::vector<uint64_t>& tokens, const std::vector<uint64_t>
   return static_cast<size_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
 }
 
-// Whether the pauses after the calls of a cycle show no place where a step ends.
-bool uniform(const std::vector<double>& pauses) {
-  return *std::max_element(pauses.begin(), pauses.end()) <= kLongPause * median(pauses);
+// Whether the pauses after the calls of a cycle show no place where a step ends: none is longer than the
+// longest eighth of them.
+bool uniform(std::vector<double> pauses) {
+  std::sort(pauses.begin(), pauses.end(), std::greater<>());
+  return pauses.front() <= kLongPause * pauses[pauses.size() / 8];
 }
 
 }  // namespace
@@ -205,24 +205,25 @@ CallCycle find_cycle(const std::vector<SequenceCall>& calls, size_t least) {
   for (const SequenceCall& call : calls) {
     tokens.push_back(call.token);
   }
-  CallCycle out{.period = find_period(tokens)};
-  std::vector<uint64_t> cycle = one_period(tokens, out.period.length);
-  std::vector<double> pauses = pauses_after(calls, cycle);
-  const bool short_steps = out.period.length == 0 || (least == 1 && uniform(pauses));
-  if (std::vector<uint64_t> kept; short_steps) {
-    const TokenPeriod found = period_without_rare(tokens, kept);
-    if (found.length >= least && (out.period.length == 0 || kRare * found.length <= out.period.length)) {
+  CallCycle out;
+  std::vector<double> pauses;
+  for (const std::vector<uint64_t>& kept : without_rare(tokens)) {
+    const bool known = out.period.length >= least;
+    if (known && (least > 1 || !uniform(pauses))) {
+      break;
+    }
+    const TokenPeriod found = find_period(kept);
+    if (found.length > 0 && (!known || kRare * found.length <= out.period.length)) {
       out.period = found;
-      out.rare_calls = true;
-      cycle = one_period(kept, found.length);
-      pauses = pauses_after(calls, cycle);
+      out.rare_calls = kept.size() < tokens.size();
+      out.tokens = one_period(kept, found.length);
+      pauses = pauses_after(calls, out.tokens);
     }
   }
   if (out.period.length > 0) {
     const auto last = std::max_element(pauses.begin(), pauses.end()) - pauses.begin();
-    std::rotate(cycle.begin(), cycle.begin() + last + 1, cycle.end());
-    out.phase = phase_of(tokens, cycle);
-    out.tokens = std::move(cycle);
+    std::rotate(out.tokens.begin(), out.tokens.begin() + last + 1, out.tokens.end());
+    out.phase = phase_of(tokens, out.tokens);
   }
   return out;
 }

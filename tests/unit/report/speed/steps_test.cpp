@@ -367,6 +367,7 @@ TEST_CASE("a collective of few steps is part of no step") {
   for (const int calls : {1, 2}) {
     for (const int steps : {120, 400}) {
       Program p;
+      p.span(Stage::communication, 1, 6, 4, 1);
       for (int i = 0; i < steps; ++i) {
         p.gap(70).span(Stage::communication, 10, 5, 3, 64);
         if (calls == 2) {
