@@ -296,7 +296,7 @@
     rows = data.rows;
     rows.forEach(function (row) {
       row.look = row.part === "open" ? "open" : row.kind;
-      row.label = row.part === "open" ? xpurun.t("not finished") : row.part === "captured" ? xpurun.t("captured {0}", xpurun.t(row.kind)) : xpurun.t(row.kind);
+      row.label = row.part === "open" ? xpurun.t("not finished") : row.part === "captured" ? xpurun.t("captured {0}", row.word) : row.word;
       row.b = sum(row.b);
       row.ends = ends(row);
     });

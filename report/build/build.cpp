@@ -332,7 +332,7 @@ void add_picture(RunReport& report, const JobRuns& job, base::Language language)
   report.picture = {
       .about = std::move(timeline.about), .json = std::move(timeline.json), .svg = std::move(timeline.svg)};
   for (const TrackKind kind : timeline.kinds) {
-    report.picture.kinds.emplace_back(model::name_of(kind));
+    report.picture.kinds.push_back({std::string(model::name_of(kind)), word_of_row(kind)});
   }
 }
 

@@ -170,10 +170,10 @@ void put_timeline(data& page, const CallsPicture& picture, const PageLimits& lim
   page.set("timeline_svg", picture.svg);
   page.set("timeline_data", any ? data_block(kTimelineDataId, picture.json, Packing::always) : "");
   data kinds{data::type::list};
-  for (const std::string& kind : picture.kinds) {
+  for (const auto& [kind, word] : picture.kinds) {
     data d;
     d.set("kind", kind);
-    d.set("word", tr(kind));
+    d.set("word", word);
     kinds.push_back(d);
   }
   page.set("timeline_kinds", kinds);

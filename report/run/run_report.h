@@ -91,7 +91,11 @@ enum class Subject { run, stacks };
 // The last calls of the ranks, as report/timeline draws them. Empty: no calls were timed.
 struct CallsPicture {
   std::string about;
-  std::vector<std::string> kinds;  // of calls, that are in it
+  struct Kind {
+    std::string name;
+    std::string word;  // for people
+  };
+  std::vector<Kind> kinds;  // of calls, that are in it
   std::string json;
   std::string svg;
 };

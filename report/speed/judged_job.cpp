@@ -2,6 +2,7 @@
 
 #include "report/speed/job_table.h"
 #include "report/speed/pictures.h"
+#include "report/speed/wording.h"
 
 #include <algorithm>
 
@@ -78,7 +79,7 @@ std::string JudgedJob::waiting_place(const Blame& blame) const {
     const RankSteps& rank = job.rank(r);
     const auto calls = static_cast<size_t>(model::Stage::communication);
     const bool in_calls = means[r].stages[model::Stage::communication] >= means[r].wait_s / 2;
-    return out.waits_measured && !inferred && in_calls ? rank.names[calls]
+    return out.waits_measured && !inferred && in_calls ? call_words(rank.names[calls], rank.places[calls])
            : rank.gpu.empty()                          ? base::tr("the backward pass")
                                                        : "";
   }

@@ -267,6 +267,10 @@ std::string time_of_day(int64_t wall_ns) {
   return text.size() >= 19 ? text.substr(11, 8) + " UTC" : text;
 }
 
+std::string call_words(const std::string& call, const std::string& place) {
+  return call.empty() ? "" : call + in_place(place);
+}
+
 std::string late_words(const model::RankSet& ranks, double share) {
   return tr("rank {} keeps the others waiting for {} of the time", ranks.brief(), percent(share));
 }

@@ -57,6 +57,9 @@ std::string next_step(const model::SpeedFinding& finding, JobState state = JobSt
 // One sentence about the run.
 std::string summary_sentence(const model::SpeedReport& report);
 
+// "all_reduce (train.py:40 (main))"; without a place: the call alone
+std::string call_words(const std::string& call, const std::string& place);
+
 // ", by the GPU's clock"; empty: by the host's
 std::string clock_words(const model::SpeedReport& report);
 

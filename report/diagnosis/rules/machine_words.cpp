@@ -117,13 +117,36 @@ const model::Intruder* main_intruder(const model::MachineHistory& history, base:
   return stranger != nullptr ? stranger : most;
 }
 
+namespace {
+
+// "/docker/9f3c5a1e0b7d" for the 64 digits of a container's name: as many as the tools of containers show.
+std::string brief_group(const std::string& group) {
+  constexpr size_t kShown = 12;
+  constexpr size_t kLeastDigits = 32;
+  std::string out;
+  size_t digits = 0;
+  for (const char c : base::sanitize(group)) {
+    const bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    digits = digit ? digits + 1 : 0;
+    out += c;
+    if (digits == kLeastDigits) {
+      out.resize(out.size() - kLeastDigits + kShown);
+    } else if (digits > kLeastDigits) {
+      out.pop_back();
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string intruder_words(const model::Intruder& i) {
   const std::string command = i.command.empty() ? tr("a process") : base::sanitize(i.command);
   const std::string who = i.processes > 1 ? tr("{} processes", i.processes) : tr("pid {}", i.pid);
   switch (i.relation) {
     case model::CpuRelation::stranger:
       return i.group.empty() ? tr("{} ({})", command, who)
-                             : tr("{} ({}, {})", command, who, base::sanitize(i.group));
+                             : tr("{} ({}, {})", command, who, brief_group(i.group));
     case model::CpuRelation::other_rank:
       return tr("rank {} ({} {})", i.owner, command, who);
     case model::CpuRelation::own:

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -32,6 +33,11 @@ constexpr int64_t kOpenShare = 8;
 PagePart part_of(const Call& call) {
   return call.open ? PagePart::open : call.captured ? PagePart::captured : PagePart::timed;
 }
+
+// Calls of a C program over MPI are no Python, but have spans as those of Python programs have.
+constexpr std::array kRowWords = {base::later("program"), base::later("host"), base::later("compute"),
+                                  base::later("communication"), base::later("memory")};
+static_assert(kRowWords.size() == model::kNames<TrackKind>.size());
 
 // The end of the last call that has ended, or the begin of the last one; 0: there is none.
 int64_t last_moment(const Activity& a) {
@@ -180,7 +186,7 @@ class Builder {
     ordered_json rows = ordered_json::array();
     std::unordered_map<uint64_t, size_t> meetings;
     for (const PageRow& row : rows_) {
-      ordered_json j{{"rank", row.rank}, {"kind", model::name_of(row.kind)}};
+      ordered_json j{{"rank", row.rank}, {"kind", model::name_of(row.kind)}, {"word", word_of_row(row.kind)}};
       if (row.part != PagePart::timed) {
         j["part"] = row.part == PagePart::open ? "open" : "captured";
       }
@@ -255,6 +261,10 @@ Activity read_last(TraceSource source, double seconds) {
 }
 
 }  // namespace
+
+std::string word_of_row(TrackKind kind) {
+  return tr(kRowWords[static_cast<size_t>(kind)]);
+}
 
 PageTimeline page_timeline(const std::vector<std::string>& run_dirs, const PageTimelineLimits& limits) {
   TraceInputs inputs = find_inputs(run_dirs);

@@ -26,6 +26,9 @@ struct PageTimeline {
   std::string svg;
 };
 
+// What the calls of a row are, for people.
+std::string word_of_row(TrackKind kind);
+
 // Reads as many of the newest files of each rank below the directories as hold the last seconds. Ranks come
 // one after the other, so memory is bounded. Collectives that had not ended when a dump was made follow the
 // last calls, shortened to the time that is shown.
