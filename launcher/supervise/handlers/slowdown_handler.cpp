@@ -114,8 +114,9 @@ void SlowdownHandler::found_slow_rank(base::Rank rank, double share) {
     return;
   }
   slow_ranks_.insert(rank);
-  if (!timer_.running() || try_until_ > 0 || slower_) {
-    return;  // no captures are wanted, or a slowdown has started one
+  const bool known_by_slowdown = slower_ && alarm_ && alarm_->rank == rank;
+  if (!timer_.running() || try_until_ > 0 || known_by_slowdown) {
+    return;  // no captures are wanted, or one waits that will show the rank
   }
   alarm_ = {.rank = rank};
   auto& known = journal_.manifest().awaited_ranks;
@@ -128,13 +129,14 @@ void SlowdownHandler::found_slow_rank(base::Rank rank, double share) {
     return base::tr("rank {} keeps the others waiting for {} of each step", rank, report::percent(share));
   };
   hooks_.slower(sentence(), slow_ranks_);
-  const bool begun = !captured_longer_ && steps_may_end() && hooks_.capture(capture_s(), kSlowReason);
+  const bool has_capture = captured_longer_ || slower_;
+  const bool begun = !has_capture && steps_may_end() && hooks_.capture(capture_s(), kSlowReason);
   {
     const base::Speaking speaking(options_.language);
     hooks_.say(sentence() +
                (begun ? base::tr("; the next {} are captured", base::human_duration(capture_s())) : ""));
   }
-  if (captured_longer_) {
+  if (has_capture) {
     captured();
   } else if (!begun) {
     try_until_ = loop_.now() + base::s_to_ns(kTryS);
@@ -158,20 +160,29 @@ void SlowdownHandler::no_longer_slow(base::Rank rank) {
 }
 
 void SlowdownHandler::captured() {
-  if (alarm_ && !alarm_->confirmed) {
+  if (unexplained_ || (alarm_ && !alarm_->confirmed)) {
     hooks_.judge();
   }
 }
 
 // More steps may confirm what these do not. Else the rank is no longer slow one day, or the job ends.
 void SlowdownHandler::judged(const model::Verdict& verdict) {
-  if (!alarm_ || alarm_->confirmed) {
+  const bool open_alarm = alarm_ && !alarm_->confirmed;
+  if (!open_alarm && !unexplained_) {
     return;
   }
   const base::Speaking speaking(options_.language);
   if (verdict.kind != model::VerdictKind::slow || verdict.ranks.empty()) {
     judge_again_.after(again_s_, [this] { captured(); });
     again_s_ *= 2;
+    return;
+  }
+  unexplained_ = false;
+  if (!open_alarm) {
+    alarm_ = {.rank = verdict.ranks.lowest(), .confirmed = true};
+    slow_ranks_ = verdict.ranks;
+    hooks_.slower(verdict.headline, slow_ranks_);
+    hooks_.say(base::tr("confirmed: {}", verdict.headline));
   } else if (verdict.ranks.contains(alarm_->rank)) {
     alarm_->confirmed = true;
     hooks_.say(base::tr("confirmed: {}", verdict.headline));
@@ -241,7 +252,8 @@ void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin
     journal_.changed();
   }
   const std::string sentence = report::slower_sentence({}, change, {}, report::RanksCompared::not_compared);
-  slower_ = true;
+  slower_ = unexplained_ = true;
+  again_s_ = kFirstAgainS;
   hooks_.say(sentence);
   hooks_.changed();
   hooks_.slower(sentence, {});
@@ -257,7 +269,7 @@ void SlowdownHandler::became_as_fast(const model::StepChange& change) {
       known.cleared_step = change.step;
     }
   }
-  slower_ = false;
+  slower_ = unexplained_ = false;
   if (alarm_) {
     no_longer_slow(alarm_->rank);
   }

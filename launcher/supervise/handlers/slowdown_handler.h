@@ -103,6 +103,7 @@ class SlowdownHandler {
   base::MonoNs quiet_until_ = 0;   // no rank is spoken of: the latest ones were so by chance
   double quiet_s_ = kFirstQuietS;  // the next such pause
   bool slower_ = false;            // a slowdown was told and is not over
+  bool unexplained_ = false;       // no verdict has said which rank causes it
   base::MonoNs silent_since_ = 0;  // the end of the last step before the silence; 0: there is none
   base::MonoNs look_from_ = 0;     // the capture of the silence is over by then
   bool captured_longer_ = false;   // slow steps of which nothing was told

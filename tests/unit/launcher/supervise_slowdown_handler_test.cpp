@@ -248,6 +248,49 @@ TEST_CASE("slowdown handler: what was said of a rank by chance is taken back") {
   CHECK(s.captures.size() == 2);
 }
 
+TEST_CASE("slowdown handler: the capture of a slowdown names the rank") {
+  SlowdownScene s;
+  s.steps(200, 0.1);
+  s.steps(100, 0.13);
+  REQUIRE(s.captures.size() == 1);
+  s.handler->captured();
+  CHECK(s.judgements == 1);
+  SUBCASE("at once") {
+    s.handler->judged(slow_verdict(1));
+  }
+  SUBCASE("when more steps show the rank") {
+    s.handler->judged({});
+    s.steps(static_cast<int>(SlowdownHandler::kFirstAgainS / 0.13) + 10, 0.13);
+    CHECK(s.judgements == 2);
+    s.handler->judged(slow_verdict(1));
+  }
+  CHECK(s.lines.back() == "confirmed: rank 1 costs 40 % of every step (54 ms), in augment (train.py:6)");
+  CHECK(s.told().back() == "rank 1 costs 40 % of every step (54 ms), in augment (train.py:6)");
+  CHECK(s.handler->slow_ranks() == model::RankSet{1});
+  s.handler->captured();
+  s.handler->found_slow_rank(1, 0.4);  // is known
+  CHECK(s.judgements <= 2);
+  CHECK(s.lines.size() == 2);
+  s.steps(100, 0.1);
+  CHECK(s.lines.back() == "rank 1 no longer keeps the others waiting");
+  CHECK(s.handler->slow_ranks().empty());
+}
+
+TEST_CASE(
+    "slowdown handler: a rank that keeps the others waiting during a slowdown is judged by its capture") {
+  SlowdownScene s;
+  s.steps(200, 0.1);
+  s.steps(100, 0.13);
+  s.handler->captured();
+  s.handler->judged({});
+  s.handler->found_slow_rank(1, 0.4);
+  CHECK(s.lines.back() == "rank 1 keeps the others waiting for 40 % of each step");
+  CHECK(s.captures.size() == 1);
+  CHECK(s.judgements == 2);
+  s.handler->judged(slow_verdict(1));
+  CHECK(s.lines.back() == "confirmed: rank 1 costs 40 % of every step (54 ms), in augment (train.py:6)");
+}
+
 TEST_CASE("slowdown handler: where no steps are known, a slow rank without a capture is not confirmed") {
   SlowdownScene s;
   s.handler->add(0, 1, {});
