@@ -1,5 +1,6 @@
 #include "launcher/supervise/job_start.h"
 
+#include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "launcher/evidence/flight_recorder.h"
@@ -42,6 +43,10 @@ base::Status JobStart::start_command(const std::string& notice_path) {
     command.env = with_flight_recorder(std::move(command.env), setup_.directory + "/flight_recorder");
   }
   parts_.spares.release();
+  // Children of the shell that became xpurun, as in `2> >(tee log)`, and xpurun's own.
+  for (const base::Pid before : base::ProcFs().children(::getpid())) {
+    parts_.table.ignore(before);
+  }
   XPURUN_TRY_ASSIGN(const base::Pid pid, spawn_command(command));
   m.main_pid = pid;
   parts_.table.set_main(pid);

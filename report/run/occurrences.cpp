@@ -97,8 +97,13 @@ void add_machines(const RunReport& report, std::vector<Occurrence>& out) {
 
 std::vector<Occurrence> occurrences_of(const RunReport& report) {
   std::vector<Occurrence> out;
-  for (size_t i = 0; i < std::min(report.kernel.events.size(), kMostOfOneKind); ++i) {
-    const model::KernelEvent& e = report.kernel.events[i];
+  for (const model::KernelEvent& e : report.kernel.events) {
+    if (out.size() == kMostOfOneKind) {
+      break;
+    }
+    if (is_of_another_job(report.run, e)) {
+      continue;
+    }
     out.push_back({.at_s = e.at_s,
                    .text = on_host(report.run, e.node) + kernel_words(e),
                    .of_machine = true,

@@ -52,6 +52,32 @@ class Forwarding(xpurun_test.Case):
         self.assertEqual(p.wait(20), 143)
         self.assertEqual(self.manifest()["outcome"], "interrupted")
 
+    def test_a_signal_that_the_command_ignores(self):
+        code = "import signal, time; signal.signal(2, signal.SIG_IGN); print('ready', flush=True); time.sleep(100)"
+        p = self.start_xpurun("--", PYTHON, "-c", code)
+        self.assertEqual(p.stdout.readline(), "ready\n")
+        p.send_signal(signal.SIGINT)
+        self.assertRegex(p.stderr.readline(), "the command ignores SIGINT: SIGTERM ends it, a second SIGINT within 30 s")
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(20), 143)
+        self.assertRegex(self.verdict()["sentence"], "by SIGTERM after")
+
+
+class Bystanders(xpurun_test.Case):
+    def test_children_of_the_shell_that_became_xpurun(self):
+        """bash replaces itself by the last command of a script, whose children then are those of xpurun."""
+        copy = self.dir / "errors"
+        script = f'exec "$@" 2> >(tee {copy} >&2)'
+        job = [PYTHON, "-c", "import time\ntime.sleep(1000)"]
+        words = [PROGRAM, "--out", self.out, "--hang-timeout", "2", "--on-hang", "kill", "--", *job]
+        env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+        done = subprocess.run(["bash", "-c", script, "bash", *map(str, words)], env=env, stderr=subprocess.PIPE,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 124)
+        self.assertIn("report: ", done.stderr)
+        self.assertEqual(done.stderr, copy.read_text())
+        self.assertNotIn("tee", [p["comm"] for p in self.manifest()["processes"]])
+
 
 STANDS_STILL = """
 import time

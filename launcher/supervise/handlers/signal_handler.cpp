@@ -73,13 +73,15 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
     hooks_.kill_job();
     return;
   }
-  if (first_.signal == 0) {
+  const bool ineffective = command_ignores_first_ && signal.number != first_.signal;
+  if (first_.signal == 0 || ineffective) {
     first_ = {
         .signal = signal.number, .from_terminal = from_terminal, .at_s = base::ns_to_s(now - parts_.started)};
     if (!parts_.job.has_ended()) {
       first_.elsewhere = hooks_.still_elsewhere(kStillS);
       hooks_.look_for_stall();
     }
+    look_for_deaf_command(signal.number);
   }
   parts_.ledger.signal_was_forwarded(signal.number);
   if (signal.number == SIGHUP && from_terminal) {
@@ -94,6 +96,22 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
     const base::Speaking speaking(parts_.options.language);
     hooks_.say(base::tr("interrupted; waiting for the command to end (Ctrl-C before its end kills the job)"));
   }
+}
+
+// A shell without job control lets the commands that it starts in the background ignore SIGINT.
+void SignalHandler::look_for_deaf_command(int signal) {
+  const auto status = base::ProcFs().status(parts_.table.main());
+  command_ignores_first_ = !parts_.job.has_ended() && status && (status->ignored >> (signal - 1) & 1) != 0;
+  if (!command_ignores_first_) {
+    return;
+  }
+  const base::Speaking speaking(parts_.options.language);
+  const std::string name = base::signal_name(signal);
+  hooks_.say(signal == SIGINT ? base::tr("the command ignores {}: SIGTERM ends it, a second SIGINT within {} "
+                                         "kills the job",
+                                         name, base::human_duration(parts_.options.grace_s))
+                              : base::tr("the command ignores {}: two SIGINT within {} kill the job", name,
+                                         base::human_duration(parts_.options.grace_s)));
 }
 
 LateRanks SignalHandler::late_ranks(double since_end_s) {

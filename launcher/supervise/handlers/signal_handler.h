@@ -52,7 +52,7 @@ class SignalHandler {
   void received(const ReceivedSignal& signal);
   // Whether SIGINT, SIGTERM or SIGHUP has come.
   bool was_interrupted() const { return last_interrupt_ != 0; }
-  // The first of them.
+  // The first of them that the command does not ignore; if it ignores all, the latest.
   model::Interrupt first_interrupt() const { return first_; }
   // About ranks that live this long after the command's end: those of a job that the user has ended must not
   // stay behind. They get the grace time if the signal has reached them.
@@ -64,11 +64,13 @@ class SignalHandler {
   void hang_up();
   void stop_with_the_job();
   void tell_late_ranks(bool reached);
+  void look_for_deaf_command(int signal);
 
   Parts parts_;
   Hooks hooks_;
   base::MonoNs last_interrupt_ = 0;
   model::Interrupt first_;
+  bool command_ignores_first_ = false;
   bool told_late_ranks_ = false;
 };
 

@@ -31,15 +31,6 @@ std::string process_words(const KernelEvent& e) {
   return e.pid > 0 ? tr("{} (pid {})", name, e.pid) : name;
 }
 
-// A process that reached the limit of another control group, which takes no memory from this job. Where pids
-// of the kernel's log cannot be compared with the job's, at least one of before the job.
-bool is_of_another_job(const model::RunManifest& run, const KernelEvent& e) {
-  return e.kind == KernelEventKind::oom_kill && e.memory_limit && e.pid > 0 &&
-         (e.host_pid || e.at_s < kClocksDifferS) &&
-         std::none_of(run.processes.begin(), run.processes.end(),
-                      [&](const model::ProcessRecord& p) { return p.pid == e.pid && p.node == e.node; });
-}
-
 bool throttled_by(const GpuDevice& d, ThrottleReason reason) {
   return std::find(d.throttle_reasons.begin(), d.throttle_reasons.end(), reason) != d.throttle_reasons.end();
 }
@@ -171,6 +162,13 @@ void add_machine(const Scene& scene, std::vector<std::string>& out) {
 }
 
 }  // namespace
+
+bool is_of_another_job(const model::RunManifest& run, const KernelEvent& e) {
+  return e.kind == KernelEventKind::oom_kill && e.memory_limit && e.pid > 0 &&
+         (e.host_pid || e.at_s < kClocksDifferS) &&
+         std::none_of(run.processes.begin(), run.processes.end(),
+                      [&](const model::ProcessRecord& p) { return p.pid == e.pid && p.node == e.node; });
+}
 
 std::string kernel_words(const KernelEvent& e) {
   switch (e.kind) {

@@ -225,6 +225,13 @@ TEST_CASE("occurrences: NVML's facts, and processes that the kernel killed, by c
   // The kernel log has the time.
   report.kernel.events.push_back({.kind = model::KernelEventKind::oom_kill, .at_s = 12, .pid = 7});
   CHECK(occurrences_of(report).size() == 1);
+  // The limit of another control group, whose process is none of this job.
+  report.kernel.events.push_back({.kind = model::KernelEventKind::oom_kill,
+                                  .at_s = 13,
+                                  .pid = 8,
+                                  .memory_limit = true,
+                                  .host_pid = true});
+  CHECK(occurrences_of(report).size() == 1);
 }
 
 TEST_CASE("a signal that a process has sent is no crash in the list of what happened") {
