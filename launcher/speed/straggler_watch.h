@@ -11,7 +11,9 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -27,7 +29,8 @@ class StragglerWatch {
     double step_s = -1;
   };
 
-  void add(base::Rank rank, std::span<const model::Span> spans);
+  // `names`: of the groups of spans, by their indexes.
+  void add(base::Rank rank, std::span<const model::Span> spans, const std::vector<std::string>& names);
   // Call from time to time, with the steps of all ranks.
   std::optional<Straggler> look(const std::map<base::Rank, Steps>& steps);
   // The rank that look() has reported, once the others no longer wait for it; kNoRank: none. Forgets it.
@@ -39,7 +42,11 @@ class StragglerWatch {
   struct Sum {
     int64_t waited_ns = 0;  // since the last window
     uint64_t from = 0;      // steps at its begin
+    uint64_t waits = 0;     // passes and calls in which the rank may have waited
+    std::vector<std::pair<base::MonoNs, int64_t>> calls;  // since the last backward pass: begin, wait
   };
+
+  static int64_t waited_in_calls(const Sum& sum, base::MonoNs begin);
 
   std::map<base::Rank, Sum> sums_;
   Suspicion suspicion_;

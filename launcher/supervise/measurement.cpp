@@ -103,7 +103,7 @@ Measurement::Measurement(const Parts& p, const Setup& setup, Hooks hooks)
   python_.looks().on_look([this](const model::MemoryLook& look) { memory_.looked(look); });
   machine_.start();
   python_.on_spans([this](const auto& who, auto spans) {
-    speed_.add(who.rank, who.process, spans);
+    speed_.add(who.rank, who.process, spans, who.names);
     timing_.spans_arrived(who.rank, spans, who.names);
   });
 }

@@ -20,10 +20,11 @@ constexpr double kLeastLonger = 0.08;  // of the steps of a job on GPUs, to capt
 constexpr double kTryS = 60;           // a capture that is under way is over by then
 }  // namespace
 
-void SlowdownHandler::add(base::Rank rank, uint64_t process, std::span<const model::Span> spans) {
+void SlowdownHandler::add(base::Rank rank, uint64_t process, std::span<const model::Span> spans,
+                          const std::vector<std::string>& names) {
   watch_.add(rank, process, spans);
   if (!watch_.uses_gpu()) {
-    stragglers_.add(rank, spans);
+    stragglers_.add(rank, spans, names);
   }
   if (!timer_.running() && (options_.slow_capture_s > 0 || options_.slow_capture_steps > 0)) {
     timer_.after(kLookS, [this] { look_for_silence(); });

@@ -52,7 +52,9 @@ class SlowdownHandler {
   SlowdownHandler(const SlowdownHandler&) = delete;
   SlowdownHandler& operator=(const SlowdownHandler&) = delete;
 
-  void add(base::Rank rank, uint64_t process, std::span<const model::Span> spans);
+  // `names`: of the groups of spans, by their indexes.
+  void add(base::Rank rank, uint64_t process, std::span<const model::Span> spans,
+           const std::vector<std::string>& names);
   // A rank has kept the others waiting from the first steps on.
   void found_slow_rank(base::Rank rank, double share);
   // It does not any more.

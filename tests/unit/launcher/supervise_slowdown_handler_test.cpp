@@ -55,8 +55,8 @@ struct SlowdownScene : test::JobScene {
           Span{.begin_ns = begin, .duration_ns = third, .stage = Stage::forward, .thread = 5},
           Span{.begin_ns = begin + third, .duration_ns = third, .stage = Stage::backward, .thread = 5},
           Span{.begin_ns = begin + 2 * third, .duration_ns = third, .stage = Stage::optimizer, .thread = 5}};
-      handler->add(0, 1, spans);
-      handler->add(1, 1, spans);
+      handler->add(0, 1, spans, {});
+      handler->add(1, 1, spans, {});
     }
   }
 };
@@ -293,7 +293,7 @@ TEST_CASE(
 
 TEST_CASE("slowdown handler: where no steps are known, a slow rank without a capture is not confirmed") {
   SlowdownScene s;
-  s.handler->add(0, 1, {});
+  s.handler->add(0, 1, {}, {});
   s.handler->found_slow_rank(1, 0.4);
   CHECK(s.journal.manifest().awaited_ranks.back().cleared_s == -1);
   s.handler->ended({});
