@@ -121,6 +121,8 @@ std::optional<model::Verdict> met_other_call(const Scene& scene);
 // Ranks that stand in a call which they have not made before, while as many others are in the backward pass
 // of one more step. The calls of a backward pass are recorded for GPUs only.
 std::optional<model::Verdict> left_the_steps(const Scene& scene);
+// A rank that had ended with status 0 when the others began to wait for another process of this host.
+std::optional<model::Verdict> left_before_waits(const Scene& scene);
 
 // rules_crash.cpp
 std::optional<model::Verdict> left_early(const Scene& scene);

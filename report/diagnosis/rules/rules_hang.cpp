@@ -509,6 +509,7 @@ constexpr Rule kHangRules[] = {
     server_is_missing,     //
     all_wait,              //
     held_or_dead,          // no rank waits
+    left_before_waits,     // no rank waits in a known call
     nobody_waits,          //
     recorded,              // no readable dump
 };

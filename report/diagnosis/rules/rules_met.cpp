@@ -1,15 +1,18 @@
 // gloo lets different calls meet, and ends a rank that gets a longer message than it waits for. Which rank
-// dies is chance: what the ranks were in says who has departed. The same where none dies.
+// dies is chance: what the ranks were in says who has departed. The same where none dies, or where a rank has
+// ended and others wait for it without a call that is known.
 #include "common/base/tr.h"
 #include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/collectives/departures.h"
 #include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/holders.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/blame.h"
 #include "report/diagnosis/rules/last_place.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/thread_waits.h"
 
 #include <algorithm>
 
@@ -123,7 +126,43 @@ const model::RankCollectives* calls_of(const Scene& scene, base::Rank rank) {
   return it == all.end() ? nullptr : &*it;
 }
 
+constexpr double kSoonS = 30;
+
+// Only another process of the host ends what the rank stands in: a read of a local connection, the lock that
+// processes share, a file that the rank looks for again and again.
+bool awaits_a_process(const RankView& v) {
+  const std::string& target = v.where.target;
+  return target.starts_with("127.") || target.starts_with("[::1]") ||
+         (v.thread != nullptr && waits_for_shared_lock(*v.thread)) || !polls_words({&v}).empty();
+}
+
 }  // namespace
+
+std::optional<Verdict> left_before_waits(const Scene& scene) {
+  const Views standing = without_idle(scene.in({RankState::stuck, RankState::busy, RankState::silent}));
+  double since_s = -1;
+  for (const RankView* v : standing) {
+    if (!awaits_a_process(*v) || !scene.facts.dump) {
+      return std::nullopt;
+    }
+    since_s = std::max(since_s, scene.facts.dump->at_s - v->seconds);
+  }
+  Views left;
+  for (const RankView* v : scene.in({RankState::dead})) {
+    const Ending* e = scene.ending_of(*v);
+    if (e != nullptr && exited_cleanly(scene, *v) && e->at_s >= since_s - kSoonS) {
+      left.push_back(v);
+    }
+  }
+  if (standing.empty() || left.empty()) {
+    return std::nullopt;
+  }
+  Verdict v = blame(scene, left, {});
+  say(v, tr("{}; {} {} in {}", culprit_clauses(scene, group_culprits(scene, left), 0),
+            scene.names(ranks_of(standing)), pick({"is", "are"}, standing.size()),
+            place(standing.front()->where)));
+  return v;
+}
 
 std::optional<Verdict> left_the_steps(const Scene& scene) {
   Views left;

@@ -209,6 +209,28 @@ TEST_CASE("a rank that exited cleanly while the others wait") {
   CHECK(v.sentence.starts_with("hang: rank 0 left early (exit status 0) 11 s ago; ranks 1-3 wait"));
 }
 
+TEST_CASE("a rank that exited cleanly before another began to wait for a process of the host") {
+  const auto judged = [](const std::string& target, double ended_s) {
+    Job job(2);
+    job.rank(0, in_sleep(), 10).died(1, exited(0), ended_s).ended_as_hang();
+    job.stacks_of(0).threads.front().target = target;
+    return diagnose(job.facts);
+  };
+  const Verdict v = judged("127.0.0.1:47272", 49);
+  CHECK(v.id == "hang.left_early");
+  CHECK(v.level == model::VerdictLevel::confirmed);
+  CHECK(v.ranks == RankSet{1});
+  CHECK_MESSAGE(v.sentence.starts_with("hang: rank 1 left early (exit status 0) 11 s ago; rank 0 is in "
+                                       "load_batch (train.py:31: time.sleep 127.0.0.1:47272)"),
+                v.sentence);
+  // Another host, or an end long before.
+  CHECK(judged("10.0.0.7:443", 49).ranks == RankSet{0});
+  Job early(2);
+  early.rank(0, in_sleep(), 10).died(1, exited(0), 10).ended_as_hang();
+  early.stacks_of(0).threads.front().target = "127.0.0.1:47272";
+  CHECK(diagnose(early.facts).ranks == RankSet{0});
+}
+
 TEST_CASE("ranks that exited cleanly are not culprits if another rank is stuck") {
   Job job(4);
   job.all(in_all_reduce()).died(0, exited(0), 49).rank(2, in_sleep()).hang_dump();
