@@ -2,6 +2,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "common/model/json/json_text.h"
 #include "launcher/output/text_block.h"
 #include "report/diagnosis/diagnose.h"
@@ -74,7 +75,7 @@ std::string place(const model::ProcessRecord& p) {
   const model::CodeLocation at =
       known ? p.place : model::CodeLocation{.function = p.function, .file = p.file, .line = p.line};
   const std::string where =
-      at.empty() ? "-" : fmt::format("{} ({}:{})", at.function, base::base_name(at.file), at.line);
+      at.empty() ? "-" : fmt::format("{} ({}:{})", at.function, model::source_name(at.file), at.line);
   return p.death.happened ? tr("rank {}: pid {}, {}, ended", p.rank, p.pid, base::sanitize(where))
                           : tr("rank {}: pid {}, {}", p.rank, p.pid, base::sanitize(where));
 }

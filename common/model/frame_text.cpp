@@ -6,11 +6,20 @@
 
 namespace xpurun::model {
 
+std::string_view source_name(std::string_view path) {
+  const std::string_view name = base::base_name(path);
+  if (!name.starts_with("__") || name.size() == path.size()) {
+    return name;
+  }
+  const std::string_view folder = path.substr(0, path.size() - name.size() - 1);
+  return folder.empty() ? name : path.substr(folder.size() - base::base_name(folder).size());
+}
+
 std::string short_location(const Frame& f) {
   if (f.file.empty()) {
     return {};
   }
-  const auto name = base::base_name(f.file);
+  const auto name = source_name(f.file);
   return f.line > 0 ? fmt::format("{}:{}", name, f.line) : std::string(name);
 }
 
@@ -42,7 +51,7 @@ std::string line_label(std::string_view function, std::string_view file, int lin
   if (function.empty() || file.empty()) {
     return std::string(function);
   }
-  const std::string_view name = base::base_name(file);
+  const std::string_view name = source_name(file);
   return line > 0 ? fmt::format("{}:{} {}", name, line, function) : fmt::format("{} {}", name, function);
 }
 

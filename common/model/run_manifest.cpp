@@ -90,6 +90,8 @@ void fields(V& visit, H& h) {
   visit.rank("rank", h.rank);
   visit("name", h.name, WhenEmpty::omit);
   visit("status", h.status);
+  visit("lost", h.lost, WhenEmpty::omit);
+  visit("items", h.items, WhenEmpty::omit);
   visit("at_s", h.at_s);
 }
 
@@ -328,6 +330,11 @@ std::optional<HelperDeath> helper_death_from_message(std::string_view text) {
   out.name = name != j.end() && name->is_string()
                  ? base::sanitize(name->get_ref<const std::string&>().substr(0, kLongestName))
                  : "";
+  const auto lost = j.find("lost");
+  out.lost = lost != j.end() && lost->is_string()
+                 ? base::sanitize(lost->get_ref<const std::string&>().substr(0, kLongestName))
+                 : "";
+  out.items = std::max<int64_t>(number("items"), 0);
   out.status = base::WaitStatus(static_cast<int>(code < 0 ? -code : code << 8));
   return out;
 }

@@ -99,8 +99,11 @@ struct HelperDeath {
   base::Rank rank = base::kNoRank;  // of the parent
   std::string name;                 // multiprocessing's: "ForkPoolWorker-2"
   base::WaitStatus status;
-  double at_s = 0;  // when its parent noticed
-  size_t node = 0;  // index into RunManifest::nodes; not kept
+  std::string
+      lost;  // items of a map() of a pool whose results will never come: "5", "4-7"; empty: none known
+  int64_t items = 0;  // of that map()
+  double at_s = 0;    // when its parent noticed
+  size_t node = 0;    // index into RunManifest::nodes; not kept
 };
 
 // The memory control group of the job, as of the latest death of a rank.

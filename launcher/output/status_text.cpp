@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
@@ -40,7 +41,7 @@ std::string culprit_text(const LiveStatus& s, bool with_place) {
   const auto rank = std::find_if(s.ranks.begin(), s.ranks.end(),
                                  [&](const LiveRank& r) { return s.culprits.contains(r.rank); });
   if (one && with_place && rank != s.ranks.end() && !rank->file.empty()) {
-    out += base::sanitize(tr(" ({}:{})", base::base_name(rank->file), rank->line));
+    out += base::sanitize(tr(" ({}:{})", model::source_name(rank->file), rank->line));
   }
   return out;
 }

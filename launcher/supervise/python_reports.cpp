@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace xpurun::launcher {
@@ -73,6 +74,15 @@ bool PythonReports::take_helper_death(base::Pid parent, std::string_view json) {
   death->rank = p != nullptr ? p->record.rank : base::kNoRank;
   death->at_s = parts_.journal.elapsed_s();
   auto& known = parts_.journal.manifest().helper_deaths;
+  const auto told = std::find_if(known.begin(), known.end(), [&](const model::HelperDeath& h) {
+    return h.pid == death->pid && h.parent == parent && h.status == death->status;
+  });
+  if (told != known.end()) {  // what is lost with it is known later
+    told->lost = std::move(death->lost);
+    told->items = death->items;
+    parts_.journal.changed();
+    return true;
+  }
   if (known.size() >= kMost) {
     known.erase(known.begin());
   }

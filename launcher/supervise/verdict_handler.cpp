@@ -7,6 +7,7 @@
 #include "launcher/output/journald.h"
 #include "launcher/output/termination_message.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/title.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/wording.h"
 
@@ -72,6 +73,13 @@ std::string facts_of(const model::Verdict& v) {
     out += fmt::format("|{} {} {}", waiting.ranks.text(), waiting.what, waiting.where.function);
   }
   return out + fmt::format("|{} {}", v.collective.id, v.collective.sequence);
+}
+
+// A traceback among these lines has the line of source.
+bool shows_line(const std::vector<std::string>& lines, const model::CodeLocation& where) {
+  const std::string name = fmt::format("{}\", line {}, in ", base::base_name(where.file), where.line);
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return line.find(name) != std::string::npos; });
 }
 
 }  // namespace
@@ -261,6 +269,15 @@ void VerdictHandler::say_sentence_once(const model::Verdict& verdict, int stall)
   }
 }
 
+void VerdictHandler::say_title_once(const model::Verdict& verdict, int stall) {
+  model::Verdict title = spoken(verdict);
+  title.sentence = report::sentence_lines(title).front();
+  title.headline.clear();
+  if (is_news(verdict, stall)) {
+    hooks_.say_sentence(title);
+  }
+}
+
 void VerdictHandler::report(const model::Verdict& verdict) {
   if (verdict.sentence.empty()) {
     return;
@@ -297,8 +314,8 @@ bool VerdictHandler::must_act(const model::Stall& stall) const {
 
 void VerdictHandler::act(model::Stall& stall, const model::Verdict& verdict) {
   if (parts_.options.on_hang != OnHang::restart) {
-    // The evidence is printed last, after all output of the dying job.
-    say_sentence_once(verdict, stall.n);
+    // The sentence and the evidence are printed last, after all output of the dying job.
+    say_title_once(verdict, stall.n);
     end_the_job(stall);
   } else if (const std::string refused = restart_refused(); !refused.empty()) {
     say_sentence_once(verdict, stall.n);
@@ -409,10 +426,13 @@ void VerdictHandler::print_end() {
   if (!stacks.empty()) {
     words.next = {};
   }
-  for (const std::string& line : reported ? source_lines(run.verdict.where) : std::vector<std::string>()) {
-    hooks_.say("  " + line);
+  const std::vector<std::string> evidence = report::evidence_lines(words, parts_.options.verbosity > 0);
+  if (reported && !shows_line(evidence, run.verdict.where)) {
+    for (const std::string& line : source_lines(run.verdict.where)) {
+      hooks_.say("  " + line);
+    }
   }
-  for (const std::string& line : report::evidence_lines(words, parts_.options.verbosity > 0)) {
+  for (const std::string& line : evidence) {
     hooks_.say("  " + line);
   }
   if (!stacks.empty()) {

@@ -63,6 +63,7 @@ class VerdictHandler {
   void announce(const model::Verdict& verdict, int stall);
   bool is_news(const model::Verdict& verdict, int stall);
   void say_sentence_once(const model::Verdict& verdict, int stall);
+  void say_title_once(const model::Verdict& verdict, int stall);
   model::Stall* stall_of(const model::Verdict& verdict);
   void report(const model::Verdict& verdict);
   void say_place();

@@ -6,6 +6,24 @@
 
 namespace xpurun::launcher {
 
+bool is_users_file(std::string_view file) {
+  return report::owner_of(file) == report::CodeOwner::user;
+}
+
+model::CodeLocation place_in_user_code(const std::vector<stackdump::CodeLine>& innermost_first) {
+  std::vector<model::Frame> frames;
+  for (const stackdump::CodeLine& line : innermost_first) {
+    frames.push_back(
+        {.kind = model::FrameKind::python, .func = line.function, .file = line.file, .line = line.line});
+  }
+  return report::place_of(frames);
+}
+
+bool in_users_code(const std::vector<stackdump::CodeLine>& innermost_first) {
+  const model::CodeLocation where = place_in_user_code(innermost_first);
+  return !where.file.empty() && is_users_file(where.file);
+}
+
 void CommonPlace::add(const std::vector<stackdump::CodeLine>& innermost_first) {
   if (innermost_first.empty()) {
     return;

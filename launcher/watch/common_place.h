@@ -10,6 +10,12 @@
 
 namespace xpurun::launcher {
 
+bool is_users_file(std::string_view file);
+// The place as a verdict names it.
+model::CodeLocation place_in_user_code(const std::vector<stackdump::CodeLine>& innermost_first);
+// That place is in the program's own code.
+bool in_users_code(const std::vector<stackdump::CodeLine>& innermost_first);
+
 class CommonPlace {
  public:
   // `lines` of a Position with all frames; empty: nothing could be read.

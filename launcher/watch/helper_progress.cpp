@@ -14,6 +14,7 @@ constexpr double kWorkShare = 0.1;          // of a core: a working thread or pr
 constexpr double kSomeShare = 0.02;         // above the cost of waking up to check the time
 constexpr double kWorkBytesPerS = 1 << 20;  // files read and written
 constexpr double kSomeBytesPerS = 64 << 10;
+constexpr size_t kPositions = 8;  // that a thread may come back to
 
 }  // namespace
 
@@ -34,8 +35,9 @@ void HelperProgress::judge(Track& track) const {
   // Without a readable position, CPU time is the only sign of progress.
   const bool works = (computes && (moved || !track.has_position)) || bytes_per_s >= kWorkBytesPerS;
   // Each task comes and goes through a pipe, however long it computes at one place.
-  const bool has_tasks = last.io_bytes > first.io_bytes;
-  const bool stirs = moved || share >= kSomeShare || bytes_per_s >= kSomeBytesPerS;
+  const bool has_tasks = last.io_bytes > first.io_bytes && !track.loops;
+  const bool stirs =
+      moved || share >= (track.loops ? kWorkShare : kSomeShare) || bytes_per_s >= kSomeBytesPerS;
   const bool stirred =
       track.helper.bond == HelperBond::thread && track.moved_at != 0 && last.at - track.moved_at < memory_;
   bool working = false;
@@ -60,6 +62,20 @@ void HelperProgress::judge(Track& track) const {
                                          : HelperLife::still;
 }
 
+// A thread that only checks and sleeps comes back to each position, all variables unchanged.
+bool HelperProgress::moves(Track& track, const HelperSample& sample, bool is_new) {
+  const bool differs = sample.position != track.position;
+  const auto before = std::find(track.had.begin(), track.had.end(), sample.position);
+  const bool again = sample.bond == HelperBond::thread && before != track.had.end();
+  if (before == track.had.end()) {
+    track.had.push_back(sample.position);
+    if (track.had.size() > kPositions) {
+      track.had.pop_front();
+    }
+  }
+  return !is_new && differs && !again;
+}
+
 void HelperProgress::update(base::MonoNs now, std::span<const HelperSample> samples) {
   std::erase_if(tracks_, [&](const auto& entry) {
     return std::none_of(samples.begin(), samples.end(),
@@ -68,10 +84,11 @@ void HelperProgress::update(base::MonoNs now, std::span<const HelperSample> samp
   for (const HelperSample& s : samples) {
     const auto [it, is_new] = tracks_.try_emplace(s.key);
     Track& track = it->second;
-    const bool moved = !is_new && s.position != track.position;
+    const bool moved = moves(track, s, is_new);
     track.moved_at = moved ? now : track.moved_at;
     track.helper.bond = s.bond;
     track.has_position = s.has_position;
+    track.loops = s.loops;
     track.position = s.position;
     track.points.push_back({.at = now, .cpu_s = s.cpu_s, .io_bytes = s.io_bytes, .moved = moved});
     if (track.points.size() > kRateWindow) {

@@ -4,7 +4,9 @@
 // on the helper. A helper that the main thread demonstrably waits for (its pid in wait4(), the other end of
 // its pipe), or that multiprocessing has forked, works if it shows any progress. A thread of the same process
 // must change its Python position and also compute: a native thread that spins, or a Python thread that only
-// wakes up now and then, only raises doubt. The same holds for any other process.
+// wakes up now and then, only raises doubt. The same holds for any other process. An event loop that runs no
+// code of the program's has heartbeats whatever the program does: only what it computes counts. A thread that
+// comes back to a position that it has had, with the same variables, has made no progress in between.
 #pragma once
 
 #include "common/base/clock.h"
@@ -36,6 +38,7 @@ struct HelperSample {
   HelperKey key;
   HelperBond bond = HelperBond::other;
   bool has_position = false;  // a Python position could be read
+  bool loops = false;         // in the event loop of a library, without code of the program's
   uint64_t position = 0;      // changes when the helper is seen to make progress
   double cpu_s = 0;           // used so far, including ended children
   uint64_t io_bytes = 0;
@@ -71,12 +74,15 @@ class HelperProgress {
   struct Track {
     Helper helper;
     bool has_position = false;
+    bool loops = false;
     uint64_t position = 0;
     base::MonoNs moved_at = 0;  // 0: never
+    std::deque<uint64_t> had;   // the latest positions, each once
     std::deque<Point> points;
   };
 
   void judge(Track& track) const;
+  static bool moves(Track& track, const HelperSample& sample, bool is_new);
 
   base::MonoNs memory_;
   std::map<HelperKey, Track> tracks_;

@@ -1,7 +1,10 @@
 #include "launcher/watch/helper_watch.h"
 
+#include "common/base/hash.h"
+#include "common/base/os/io.h"
 #include "common/base/os/open_files.h"
 #include "common/base/strings.h"
+#include "launcher/watch/common_place.h"
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/resolve/wait_target.h"
 
@@ -11,6 +14,7 @@
 #include <unistd.h>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -33,6 +37,36 @@ constexpr int kMostAwake =
 constexpr size_t kMostNative = 256;  // threads
 // Threads of libraries that spin while they wait for a GPU or the network.
 constexpr std::array<std::string_view, 4> kSpinning = {"nccl", "NCCL", "cuda", "CUDA"};
+
+// An event loop of a library that runs nothing of the program's.
+bool only_loops(const std::vector<stackdump::CodeLine>& lines) {
+  return !lines.empty() && !in_users_code(lines) &&
+         std::any_of(lines.begin(), lines.end(),
+                     [](const stackdump::CodeLine& line) { return is_of_event_loop(line.file); });
+}
+
+// Received and sent by the process's network, other than within it. Of one process nothing is known; where
+// the host is busy, an event loop may be, too.
+uint64_t network_bytes(const base::ProcFs& proc, base::Pid pid) {
+  constexpr size_t kMostTable = 1 << 16;
+  constexpr size_t kSent = 8;  // column, counted from the received bytes
+  uint64_t out = 0;
+  const std::string text = base::read_file(proc.path(pid, "net/dev"), kMostTable).value_or("");
+  for (const std::string_view line : base::split(text, '\n')) {
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos || base::trim(line.substr(0, colon)) == "lo") {
+      continue;
+    }
+    std::vector<std::string_view> columns = base::split(line.substr(colon + 1), ' ');
+    std::erase_if(columns, [](std::string_view word) { return base::trim(word).empty(); });
+    for (const size_t column : {size_t{0}, kSent}) {
+      out += column < columns.size()
+                 ? static_cast<uint64_t>(std::max<int64_t>(base::parse_int(columns[column]).value_or(0), 0))
+                 : 0;
+    }
+  }
+  return out;
+}
 
 // These processes and all below them.
 std::unordered_set<base::Pid> trees_of(const std::set<base::Pid>& roots,
@@ -156,7 +190,7 @@ bool HelperWatch::runs_alone(stackdump::PositionReader* reader) {
 }
 
 void HelperWatch::sample_threads(stackdump::PositionReader& reader, std::vector<HelperSample>& out) const {
-  const auto threads = reader.other_threads(kMostThreads);
+  const auto threads = reader.other_threads(kMostThreads, is_users_file);
   if (!threads) {
     return;
   }
@@ -164,7 +198,9 @@ void HelperWatch::sample_threads(stackdump::PositionReader& reader, std::vector<
     HelperSample s{.key = {.pid = rank_, .tid = static_cast<base::Tid>(t.native_id)},
                    .bond = HelperBond::thread,
                    .has_position = true,
-                   .position = t.fingerprint};
+                   .loops = only_loops(t.lines)};
+    s.position = s.loops ? 0 : t.fingerprint;
+    s.io_bytes = s.loops ? network_bytes(proc_, rank_) : 0;
     const auto stat = proc_.thread_stat(rank_, s.key.tid);
     if (s.key.tid == 0 || !stat) {
       // Before 3.11, CPython does not record the kernel thread id, so the CPU time of a Python thread is
@@ -212,16 +248,33 @@ void HelperWatch::read_position(base::MonoNs now, Child& child) const {
   if (!child.reader) {
     return;
   }
-  if (auto position = child.reader->read()) {
+  if (auto position = child.reader->read(is_users_file)) {
     const bool known = child.position.has_python;
     child.position = std::move(*position);
-    const bool moves = child.loop.moves(now, child.position, proc_.main_run_time(child.process.pid));
+    child.user_place = place_in_user_code(child.position.lines);
+    child.loops = only_loops(child.position.lines);
+    const bool main_moves = child.loop.moves(now, child.position, proc_.main_run_time(child.process.pid));
+    const bool moves = child.loops ? threads_move(child) : main_moves;
     child.moves += moves && known ? 1 : 0;
   } else {
     child.reader.reset();
     child.loop.forget();
     child.position = {};
   }
+}
+
+// A worker of dask or Ray runs its tasks in threads, and a loop beside them.
+bool HelperWatch::threads_move(Child& child) {
+  const auto threads = child.reader->other_threads(kMostThreads, is_users_file);
+  if (!threads) {
+    return false;
+  }
+  uint64_t all = 0;
+  for (const stackdump::ThreadPosition& t : *threads) {
+    all = in_users_code(t.lines) ? base::hash_words(all, {t.fingerprint}) : all;
+  }
+  const auto before = std::exchange(child.threads, all);
+  return before && *before != all;
 }
 
 bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
@@ -264,7 +317,8 @@ bool HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
     const base::ProcIo io = proc_.io(process->pid);
     out.push_back({.key = {.pid = process->pid},
                    .bond = bond,
-                   .has_position = child.position.has_python,
+                   .has_position = child.position.has_python && !child.loops,
+                   .loops = child.loops,
                    .position = child.moves,
                    .cpu_s = base::ticks_to_s(stat->utime_ticks + stat->stime_ticks + stat->children_ticks),
                    .io_bytes = io.read_chars + io.write_chars});
@@ -364,11 +418,12 @@ void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
     listens_ = listens(proc_, rank_, sockets_);
     wakes_itself_ = sockets_.size() == 1 && wakes_itself(proc_, rank_, *sockets_.begin());
   }
+  const bool is_own = wait.own && (wait.sockets.empty() ? !wait.endless : wakes_itself_);
   WaitReason reason = wait_reason(frames, {.kernel = wait.kind,
                                            .wakes = woken,
                                            .has_helpers = !processes.empty(),
                                            .listens = listens_,
-                                           .alone = wait.endless && wakes_itself_ && runs_alone(reader)});
+                                           .alone = is_own && runs_alone(reader)});
   const bool awake = wait.kind == KernelWaitKind::none && reason.target == WaitTarget::nobody;
   awake_ = awake ? awake_ + 1 : 0;
   const bool says_nothing = awake && awake_ <= kMostAwake && !reasons_.empty();
@@ -389,6 +444,16 @@ void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
   if (!says_nothing) {
     vote(reason);
   }
+}
+
+std::map<base::Pid, model::CodeLocation> HelperWatch::places() const {
+  std::map<base::Pid, model::CodeLocation> out;
+  for (const auto& [pid, child] : children_) {
+    if (!child.user_place.file.empty() && is_users_file(child.user_place.file)) {
+      out.emplace(pid, child.user_place);
+    }
+  }
+  return out;
 }
 
 std::vector<model::HelperObservation> HelperWatch::observe(base::MonoNs now) const {

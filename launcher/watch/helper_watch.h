@@ -50,6 +50,9 @@ class HelperWatch {
   // The most significant processes, at most kMostObserved.
   std::vector<model::HelperObservation> observe(base::MonoNs now) const;
 
+  // The lines of the user's code that the processes were in at the last sample.
+  std::map<base::Pid, model::CodeLocation> places() const;
+
   static constexpr size_t kMostObserved = 4;
 
  private:
@@ -58,7 +61,10 @@ class HelperWatch {
     base::MonoNs next_open = 0;
     stackdump::Position position;
     TightLoop loop;
-    uint64_t moves = 0;  // samples that showed progress
+    model::CodeLocation user_place;   // empty: none
+    bool loops = false;               // HelperSample::loops, of its main thread
+    std::optional<uint64_t> threads;  // positions of its other threads in the program's code
+    uint64_t moves = 0;               // samples that showed progress
     TransferWatch transfers;
     bool reads_input = false;        // at the last sample
     stackdump::KernelView waits_in;  // of a program without Python that is awaited, as of its present call
@@ -79,6 +85,7 @@ class HelperWatch {
                         std::vector<HelperSample>& out);
   void sample_native_threads(std::vector<HelperSample>& out) const;
   void read_position(base::MonoNs now, Child& child) const;
+  static bool threads_move(Child& child);
   void note_transfer(Child& child) const;
   void name_call(Child& child) const;
   bool is_quiet(const Descendant& process) const;

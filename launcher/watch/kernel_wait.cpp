@@ -128,7 +128,13 @@ KernelWait wait_for_events(const base::ProcFs& proc, base::Pid pid, const base::
   const uint64_t limit = call.arguments[3];  // milliseconds, or a pointer
   const bool endless = call.number == SYS_epoll_pwait2 ? limit == 0 : static_cast<int32_t>(limit) < 0;
   KernelWait out{.kind = KernelWaitKind::events, .sockets = wait_for(proc, pid, fds).sockets};
-  out.endless = endless && fds.size() == 1 && out.sockets.size() == 1;
+  const auto counts = std::count_if(fds.begin(), fds.end(), [&](int fd) {
+    const std::string target = target_of(proc, pid, std::to_string(fd));
+    return target == "anon_inode:[eventfd]" || target == "anon_inode:[timerfd]";
+  });
+  out.endless = endless;
+  out.own = !fds.empty() && out.sockets.size() <= 1 &&
+            static_cast<size_t>(counts) + out.sockets.size() == fds.size();
   return out;
 }
 

@@ -35,7 +35,8 @@ struct KernelWait {
   base::Pid child = 0;            // child: the pid that the thread waits for; 0: any
   std::set<std::string> pipes;    // pipes, output, input: "pipe:[123]", as in /proc/PID/fd
   std::set<std::string> sockets;  // of poll, select and epoll: "socket:[123]"
-  bool endless = false;           // epoll: without a time limit, and for a single socket
+  bool endless = false;           // epoll: without a time limit
+  bool own = false;               // epoll: for counters and timers of the process, and for one socket at most
 };
 
 KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid);

@@ -10,6 +10,7 @@
 #include "stackdump/resolve/position.h"
 
 #include <functional>
+#include <map>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -62,6 +63,8 @@ class RankProbe {
   virtual const stackdump::Position& position() const = 0;
   // The line of the user's code at that position, as a verdict names it.
   virtual const model::CodeLocation& user_place() const = 0;
+  // The lines of the user's code that its processes were last seen in.
+  virtual std::map<base::Pid, model::CodeLocation> helper_places() const { return {}; }
   // Runs the server of a multiprocessing.Manager.
   virtual bool is_manager() const { return false; }
   // Memory in RAM at the last sample; 0: not known.

@@ -45,16 +45,6 @@ bool reads_standard_input(std::string_view syscall) {
   return of_editor || (base::kind_of(call) == base::CallKind::receive && base::descriptor_of(call) == 0);
 }
 
-// The place as a verdict names it.
-model::CodeLocation place_in_user_code(const std::vector<stackdump::CodeLine>& innermost_first) {
-  std::vector<model::Frame> frames;
-  for (const stackdump::CodeLine& line : innermost_first) {
-    frames.push_back(
-        {.kind = model::FrameKind::python, .func = line.function, .file = line.file, .line = line.line});
-  }
-  return report::place_of(frames);
-}
-
 }  // namespace
 
 RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double hang_timeout_s,
@@ -172,9 +162,8 @@ bool RankWatch::sample_position(base::MonoNs now) {
     return sample_without_python();
   }
   // A torn read of changing frames also fails here. The next poll tries again.
-  auto position = reader_->read(
-      [](std::string_view file) { return report::owner_of(file) == report::CodeOwner::user; },
-      whole_stack_ ? stackdump::PositionReader::Lines::all : stackdump::PositionReader::Lines::to_user);
+  auto position = reader_->read(is_users_file, whole_stack_ ? stackdump::PositionReader::Lines::all
+                                                            : stackdump::PositionReader::Lines::to_user);
   if (!position) {
     // The program has called exec, is ending, or is changing its frames right now.
     base::log_debug("rank {} (pid {}): {}", rank_, pid_, base::to_line(position.error()));

@@ -22,6 +22,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -63,6 +64,7 @@ class RankWatch final : public RankProbe {
   StillSigns signs() const override;
   const stackdump::Position& position() const override { return position_; }
   const model::CodeLocation& user_place() const override { return user_place_; }
+  std::map<base::Pid, model::CodeLocation> helper_places() const override { return helpers_.places(); }
   bool is_manager() const override;
   int64_t rss_bytes() const override { return rss_bytes_; }
   model::RankObservation observe(base::MonoNs now) const override;

@@ -29,10 +29,8 @@ std::vector<model::Frame> frames_of(const std::vector<stackdump::CodeName>& name
 }
 
 bool in_event_loop(const std::vector<stackdump::CodeName>& names) {
-  return std::any_of(names.begin(), names.end(), [](const stackdump::CodeName& name) {
-    return std::any_of(kEventLoops.begin(), kEventLoops.end(),
-                       [&](std::string_view piece) { return name.file.find(piece) != std::string::npos; });
-  });
+  return std::any_of(names.begin(), names.end(),
+                     [](const stackdump::CodeName& name) { return is_of_event_loop(name.file); });
 }
 
 // A barrier or an event of multiprocessing: used between ranks that multiprocessing started, but also between
@@ -76,6 +74,11 @@ WaitReason by_kernel(const std::vector<stackdump::CodeName>& names, const WaitSi
 }
 
 }  // namespace
+
+bool is_of_event_loop(std::string_view file) {
+  return std::any_of(kEventLoops.begin(), kEventLoops.end(),
+                     [&](std::string_view piece) { return file.find(piece) != std::string_view::npos; });
+}
 
 WaitReason wait_reason(const std::vector<stackdump::CodeName>& innermost_first, const WaitSigns& signs) {
   const auto wait = report::find_wait(frames_of(innermost_first), {.idle = true});

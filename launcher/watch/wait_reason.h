@@ -7,6 +7,7 @@
 #include "launcher/watch/wait_target.h"
 #include "stackdump/resolve/position.h"
 
+#include <string_view>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -17,13 +18,16 @@ struct WaitReason {
   friend bool operator==(const WaitReason&, const WaitReason&) = default;
 };
 
+// A file of a library whose event loop may wait for any time.
+bool is_of_event_loop(std::string_view file);
+
 struct WaitSigns {
   KernelWaitKind kernel = KernelWaitKind::none;
   bool wakes = false;        // wakes repeatedly without progress, as in a loop with a sleep
   bool has_helpers = false;  // has its own child processes
   bool listens = false;      // for connections, among others
-  bool alone = false;  // an event loop that only the process itself could wake up, in which no other thread
-                       // runs Python
+  bool alone = false;  // an event loop that only the process itself could wake up, by its timers at most, in
+                       // which no other thread runs Python
 };
 WaitReason wait_reason(const std::vector<stackdump::CodeName>& innermost_first, const WaitSigns& signs);
 

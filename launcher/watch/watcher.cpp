@@ -228,6 +228,11 @@ void Watcher::sample_ranks(base::MonoNs now) {
     probe->among_others(probes_.size() > 1);
     probe->sample(now, [&, below = pid] { return parts_.table.descendants_of(below); });
     note_position(*probe, pid);
+    for (auto& [helper, place] : probe->helper_places()) {
+      if (TrackedProcess* p = parts_.table.find(helper)) {
+        p->record.place = place;
+      }
+    }
     managers += probe->is_manager() ? 1 : 0;
     if (TrackedProcess* p = parts_.table.find(pid)) {
       p->record.rss_bytes = probe->rss_bytes();

@@ -44,7 +44,7 @@ def _hidden(code):
 
 def _hook(os, here, settings):
     from _io import open as open_file
-    from posix import getpid
+    from posix import getpid, getppid
     import _thread
     import atexit
 
@@ -84,6 +84,18 @@ def _hook(os, here, settings):
             except BaseException:
                 pass
 
+    def hook_quitters(tell):
+        """exit() and quit() of module `site`, which raise SystemExit."""
+        quitter = type(getattr(sys.modules["builtins"], "exit", None))
+        if quitter.__module__ == "_sitebuiltins":
+            real = quitter.__call__
+
+            def __call__(self, code=None):
+                tell("sys_exit", code)
+                real(self, code)
+
+            quitter.__call__ = __call__
+
     first = getpid()
     is_rank = settings["is_rank"]
 
@@ -93,13 +105,21 @@ def _hook(os, here, settings):
         return (not is_rank and "RANK" in os.environ and
                 caller.f_globals.get("__name__") != "multiprocessing.popen_fork")
 
+    def is_process(caller):
+        """A process of multiprocessing whose program ends it: multiprocessing ends each process by such a call. A
+        child that such a process forks has the same variables and another parent."""
+        parent = getattr(sys.modules.get("multiprocessing.process"), "_parent_process", None)
+        return (getattr(parent, "_pid", None) == getppid() and
+                not str(caller.f_globals.get("__name__")).startswith("multiprocessing."))
+
     def tell_exit(kind, status):
         caller = sys._getframe(2)
 
         def report():
-            if getpid() != first and not is_forked_rank(caller):
+            whole = is_forked_rank(caller) or is_process(caller)
+            if getpid() != first and not whole:
                 return
-            if (status is not None and status != 0) or is_rank:
+            if (status is not None and status != 0) or is_rank or whole:
                 part("xpurun_exceptions")["tell_exit"](kind, status, caller)
 
         insist(report)
@@ -138,7 +158,7 @@ def _hook(os, here, settings):
 
     def _exit(status):
         # Each page that a forked child touches is copied: as little as possible happens here.
-        if is_rank and getpid() != first:
+        if is_rank and getpid() != first and not is_process(sys._getframe(1)):
             real_os_exit(status)
         tell_exit("os_exit", status)
         real_os_exit(status)
@@ -175,6 +195,7 @@ def _hook(os, here, settings):
             if getattr(threading, name, None) is default_thread_hook:
                 setattr(threading, name, thread_excepthook)
     sys.exit = Exit
+    hook_quitters(tell_exit)
     os._exit = _exit
     posix._exit = _exit
     atexit.register(at_exit)

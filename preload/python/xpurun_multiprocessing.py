@@ -63,6 +63,8 @@ def tell_helper(popen, code):
         exceptions = part("xpurun_exceptions")
         record = {"schema": "xpurun.helper/1", "pid": popen.pid, "name": exceptions["cut"](name, 200), "code": code}
         exceptions["send"](exceptions["to_json"](record).encode("utf-8", "replace"))
+        if "multiprocessing.pool" in sys.modules:
+            part("xpurun_swallowed")["note_death"](record, sys._getframe(2))
     except BaseException:
         pass
 

@@ -54,6 +54,52 @@ def hook_futures(module):
 def hook_pool(module):
     for kind in (module.ApplyResult, module.MapResult):
         hook_result(kind)
+    real = module.MapResult.__init__
+
+    def __init__(self, *args, **kwargs):
+        real(self, *args, **kwargs)
+        if self._number_left:
+            self._value = [MISSING] * len(self._value)  # until all results are there
+
+    named_as(__init__, real)
+    module.MapResult.__init__ = __init__
+
+
+MISSING = object()
+MOST_RANGES = 4
+deaths = {}  # of processes of pools: by id of the results of the pool, the last record and the number
+
+
+def note_death(record, frame):
+    """The results that a pool waits for stand in the frame that looks after its processes."""
+    while frame is not None and frame.f_code.co_name != "_handle_workers":
+        frame = frame.f_back
+    if frame is None:
+        return
+    cache = frame.f_locals["cache"]
+    deaths[id(cache)] = [record, deaths.get(id(cache), (None, 0))[1] + 1]
+    for result in list(cache.values()):
+        tell_lost(result)
+
+
+def tell_lost(result):
+    """Each process had one part of a map(): once as many are left as processes have died, these are lost."""
+    record, count = deaths[id(result._cache)]
+    left = getattr(result, "_number_left", 0)
+    if not 0 < left <= count or not isinstance(result._value, list):
+        return
+    missing = [i for i, value in enumerate(result._value) if value is MISSING]
+    ranges = []
+    for i in missing:
+        if ranges and ranges[-1][1] == i - 1:
+            ranges[-1][1] = i
+        else:
+            ranges.append([i, i])
+    text = ",".join(str(a) if a == b else "%d-%d" % (a, b) for a, b in ranges[:MOST_RANGES])
+    if len(ranges) > MOST_RANGES:
+        text += ",..."
+    exceptions = part("xpurun_exceptions")
+    exceptions["send"](exceptions["to_json"]({**record, "lost": text, "items": len(result._value)}).encode())
 
 
 def hook_result(kind):
@@ -62,7 +108,12 @@ def hook_result(kind):
     def _set(self, i, result):
         if not result[0] and not self._error_callback and not self._event._cond._waiters:
             tell("kept", result[1])
-        return real(self, i, result)
+        real(self, i, result)
+        if deaths and id(self._cache) in deaths:
+            try:
+                tell_lost(self)
+            except Exception:
+                pass
 
     named_as(_set, real)
     kind._set = _set

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "common/model/secrets/redact.h"
 #include "report/build/job_file.h"
 
@@ -114,10 +115,10 @@ bool may_follow_device_assert(const model::Verdict& verdict) {
 
 // "; assertion `index < size` of the kernel indexSelect failed (Indexing.cu:1292)" goes into the sentence.
 void name_device_assert(model::Verdict& verdict, const model::DeviceAssert& failed) {
-  say(verdict,
-      tr("{}; assertion `{}` of the kernel {} failed ({}:{})", verdict.headline,
-         base::elide_middle(failed.condition, kConditionColumns),
-         base::elide_middle(failed.function, kConditionColumns), base::base_name(failed.file), failed.line));
+  say(verdict, tr("{}; assertion `{}` of the kernel {} failed ({}:{})", verdict.headline,
+                  base::elide_middle(failed.condition, kConditionColumns),
+                  base::elide_middle(failed.function, kConditionColumns), model::source_name(failed.file),
+                  failed.line));
 }
 
 }  // namespace

@@ -285,6 +285,32 @@ std::string call_at_line(const CalledBy& row) {
   return at.empty() ? call_text(row) : fmt::format("{} ({})", call_text(row), at);
 }
 
+bool are_ends_of_a_message(const CalledBy& a, const CalledBy& b) {
+  const CallOperation one = model::operation_of(a.op);
+  const CallOperation other = model::operation_of(b.op);
+  const bool opposite = (one == CallOperation::send && other == CallOperation::recv) ||
+                        (one == CallOperation::recv && other == CallOperation::send);
+  return opposite && a.peer >= 0 && b.peer >= 0 && b.ranks.contains(a.peer) && a.ranks.contains(b.peer);
+}
+
+std::pair<CalledBy, CalledBy> differing_parts(CalledBy a, CalledBy b) {
+  const bool comparable = a.op == b.op || are_ends_of_a_message(a, b);
+  const auto drop = [&](auto CalledBy::*field, const auto& nothing) {
+    if (!comparable || a.*field == b.*field) {
+      a.*field = b.*field = nothing;
+    }
+  };
+  if (!comparable || a.dtype == b.dtype) {  // the type stands behind the count
+    drop(&CalledBy::count, uint64_t{0});
+  }
+  drop(&CalledBy::reduce, std::string());
+  drop(&CalledBy::root, -1);
+  drop(&CalledBy::tag, 0);
+  drop(&CalledBy::group_ranks, std::string());
+  drop(&CalledBy::sizes, std::string());
+  return {std::move(a), std::move(b)};
+}
+
 std::string group_text(const VerdictCollective& c) {
   if (!c.name.empty()) {
     return quoted(c.name);

@@ -5,6 +5,7 @@
 #include "report/diagnosis/wording.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace xpurun::report {
@@ -13,6 +14,11 @@ namespace xpurun::report {
 std::string call_text(const model::CalledBy& row);
 // call_text() with the line: "all_reduce of 4096 float32 (train.py:33)"
 std::string call_at_line(const model::CalledBy& row);
+// Both calls without the details that they share, and, if their operations differ, without the details of the
+// tensors: what stays is what a reader has to compare.
+std::pair<model::CalledBy, model::CalledBy> differing_parts(model::CalledBy a, model::CalledBy b);
+// A send and the recv that its peer made.
+bool are_ends_of_a_message(const model::CalledBy& a, const model::CalledBy& b);
 // 'group "default"', or the group's ranks if it has no name.
 std::string group_text(const model::VerdictCollective& collective);
 // 'call 29 of group "default"'

@@ -3,9 +3,11 @@
 #include "common/base/os/system_call.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/holders.h"
+#include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -108,24 +110,29 @@ bool takes_lock(const model::CodeLocation& where) {
   return where.callee.ends_with(".acquire") || where.callee.ends_with(".__enter__");
 }
 
+// Another process of the rank may say why it waits: of workers of dask, the one that has a task.
+bool says_little(const model::CodeLocation& where) {
+  return takes_lock(where) || owner_of(where.file) != CodeOwner::user;
+}
+
 // Without any observation of the helpers, their stacks give a position but no duration.
 std::optional<HelperPlace> helper_by_stacks(const Scene& scene, const RankView& v) {
-  std::optional<HelperPlace> at_lock;
+  std::optional<HelperPlace> at_least;
   for (const model::ProcessStacks& s : scene.facts.stacks) {
     const bool helper = s.role == model::ProcessRole::worker || s.role == model::ProcessRole::child;
     if (!helper || s.rank != v.rank || s.main_thread() == nullptr || s.main_thread()->frames.empty()) {
       continue;
     }
     auto where = place_as_seen(&s, {});
-    const bool lock = takes_lock(where);
-    if (!where.function.empty() && (!lock || !at_lock)) {
-      at_lock = HelperPlace{.pid = s.pid, .where = std::move(where), .stacks = &s};
-      if (!lock) {
-        return at_lock;
+    const bool little = says_little(where);
+    if (!where.function.empty() && (!little || !at_least)) {
+      at_least = HelperPlace{.pid = s.pid, .where = std::move(where), .stacks = &s};
+      if (!little) {
+        return at_least;
       }
     }
   }
-  return at_lock;
+  return at_least;
 }
 
 // The job would be ended for a confirmed hang, and --busy-timeouts is off.
@@ -172,6 +179,10 @@ bool awaits_event(const RankView& v) {
           std::any_of(v.stacks->tasks.begin(), v.stacks->tasks.end(), in_event));
 }
 
+bool checks_only(const RankView& v) {
+  return v.thread != nullptr && v.stacks != nullptr && loop_waits(*v.thread) && only_checks(*v.stacks);
+}
+
 }  // namespace
 
 bool waits_for_own_pool(const RankView& v) {
@@ -182,7 +193,7 @@ bool waits_for_own_pool(const RankView& v) {
 bool idles(const RankView& v) {
   const bool still = v.state == RankState::stuck || v.state == RankState::silent;
   return still && v.seen != nullptr && !waits_for_own_pool(v) &&
-         (v.seen->outside != OutsideWait::none || awaits_event(v));
+         (v.seen->outside != OutsideWait::none || awaits_event(v) || checks_only(v));
 }
 
 // A task that waits for a lock waits for another task.
@@ -339,7 +350,7 @@ std::string thread_clause(const RankView& v) {
     }
     if (const Import import = awaited_import(*v.stacks, t); import.thread == v.thread) {
       out += tr("; its {} waits in {} for the end of the import of {}, in which the rank waits",
-                thread_words(t), place(where), base::sanitize(base::base_name(import.module->file)));
+                thread_words(t), place(where), base::sanitize(model::source_name(import.module->file)));
       continue;
     }
     out += wait ? tr("; its {} waits for a {} in {}", thread_words(t), tr(wait->what), place(where))
@@ -402,14 +413,18 @@ std::string lost_helper_clause(const Scene& scene, const RankView& v) {
   if (lost->exception != nullptr) {
     how = raised_words(*lost->exception);
   } else {
-    Ending end{.known = true};
-    end.signal = lost->death->status.signal();
-    end.exit_code = lost->death->status.exited() ? lost->death->status.exit_code() : end.exit_code;
-    how = how_it_ended(end);
+    how = helper_end_words(scene, *lost->death);
   }
-  return tr(
+  const std::string place_and_time = tr(
       "; its {} (pid {}) {} {}", lost->name.empty() ? tr("process") : lost->name, lost->pid, how,
       moment_words(scene.facts.run, lost->exception != nullptr ? lost->exception->at_s : lost->death->at_s));
+  if (lost->death == nullptr || lost->death->lost.empty()) {
+    return place_and_time;
+  }
+  const bool several = lost->death->lost.find_first_of(",-") != std::string::npos;
+  const std::string items = base::sanitize(lost->death->lost);
+  return place_and_time + (several ? tr("; with it, items {} of {} are lost", items, lost->death->items)
+                                   : tr("; with it, item {} of {} is lost", items, lost->death->items));
 }
 
 namespace {
@@ -439,19 +454,19 @@ std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v)
     return std::nullopt;
   }
   const bool local = v.waits_locally();
-  std::optional<HelperPlace> at_lock;
+  std::optional<HelperPlace> at_least;
   for (const HelperObservation& h : v.seen->helpers) {
     if ((!local && !h.awaited) || waits_for_another(v.seen->helpers, h)) {
       continue;
     }
     const model::ProcessStacks* stacks = stacks_of(scene, v, h.pid);
     if (auto where = place_as_seen(stacks, h); !where.function.empty()) {
-      const bool lock = takes_lock(where);
+      const bool little = says_little(where);
       HelperPlace here{.pid = h.pid, .where = std::move(where), .still_s = h.still_s, .stacks = stacks};
-      if (!lock) {
+      if (!little) {
         return here;
       }
-      at_lock = at_lock ? std::move(at_lock) : std::move(here);
+      at_least = at_least ? std::move(at_least) : std::move(here);
     }
     if (h.awaited && !h.python && !h.name.empty()) {
       return HelperPlace{.pid = h.pid,
@@ -464,7 +479,7 @@ std::optional<HelperPlace> awaited_helper(const Scene& scene, const RankView& v)
     }
   }
   // Only a few processes are observed.
-  return at_lock || !local ? std::move(at_lock) : helper_by_stacks(scene, v);
+  return at_least || !local ? std::move(at_least) : helper_by_stacks(scene, v);
 }
 
 std::string helper_clause(const Scene& scene, const RankView& v) {

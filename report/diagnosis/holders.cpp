@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "report/diagnosis/waits/async_waits.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
@@ -134,7 +135,13 @@ std::string mutex_words(const ProcessStacks& p, const ThreadStack& t) {
 std::string thread_lock_words(const RankView& v) {
   if (const Import import = awaited_import(*v.stacks, *v.thread); import.thread != nullptr) {
     return tr(": {} is importing {}, in {}", thread_words(*import.thread),
-              base::sanitize(base::base_name(import.module->file)), place(place_of(import.thread->frames)));
+              base::sanitize(model::source_name(import.module->file)),
+              place(place_of(import.thread->frames)));
+  }
+  if (const ThreadStack* out = v.waits_locally() ? locked_out_by(*v.stacks, *v.thread) : nullptr) {
+    return tr("{}: {} waits in {} for a lock that {} holds meanwhile",
+              is_deadlock(*v.stacks, *v.thread, *out) ? tr(": deadlock") : "", thread_words(*out),
+              place(place_of(out->frames)), thread_words(*v.thread));
   }
   const ThreadStack* owner = v.thread->lock.kind == "lock" && acquires_lock(*v.thread)
                                  ? thread_of(*v.stacks, v.thread->lock.tid)
@@ -375,7 +382,7 @@ std::string import_advice(const RankView& v) {
     const Import import = awaited_import(*v.stacks, t);
     if (import.thread != nullptr && (&t == v.thread || import.thread == v.thread)) {
       return tr("wait for nothing while a module is imported: move that part of {} into a function",
-                base::sanitize(base::base_name(import.module->file)));
+                base::sanitize(model::source_name(import.module->file)));
     }
   }
   return {};
@@ -405,6 +412,10 @@ std::string holder_advice(const Scene& scene, const RankView& v, const ProcessSt
            : mutex_owner(*v.stacks, *owner) == v.thread
                ? tr("take the locks in the same order in all threads")
                : tr("find out why {} does not unlock the mutex", thread_words(*owner));
+  }
+  if (v.thread != nullptr && v.stacks != nullptr && v.waits_locally() &&
+      locked_out_by(*v.stacks, *v.thread) != nullptr) {
+    return tr("give the lock back before the wait for the other thread");
   }
   if (v.holds_its_own_lock()) {
     return tr("give the lock back before it is taken again, or make it a threading.RLock");

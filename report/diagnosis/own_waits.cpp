@@ -2,7 +2,9 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/stacks/frozen.h"
 #include "report/diagnosis/helpers.h"
+#include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -78,7 +80,11 @@ bool in_pool(const std::vector<model::Frame>& frames, size_t innermost) {
 std::string end_of(const Scene& scene, const ProcessRecord& p) {
   const auto ending = std::find_if(scene.endings.begin(), scene.endings.end(),
                                    [&p](const Ending& e) { return e.process == &p; });
-  return tr("pid {} {}", p.pid, ending == scene.endings.end() ? tr("ended") : how_it_ended(*ending));
+  if (ending == scene.endings.end()) {
+    return tr("pid {} {}", p.pid, tr("ended"));
+  }
+  const std::string call = exit_call_words(*ending);
+  return tr("pid {} {}", p.pid, call.empty() ? how_it_ended(*ending) : call);
 }
 
 }  // namespace
@@ -165,6 +171,17 @@ model::NextStep own_wait_advice(const Scene& scene, const RankView& v) {
     return {.text = tr("give the program its input, or none: subprocess.run(..., stdin=subprocess.DEVNULL)")};
   }
   return {};
+}
+
+model::NextStep thaw_advice(const model::ThreadStack& thread) {
+  const std::string group = base::sanitize(thread.target);
+  const bool first_version = thread.wchan == model::kRefrigerator;
+  return {.text = tr("thaw the control group, or find out who has frozen it (docker pause, systemctl freeze, "
+                     "the scheduler)"),
+          .command =
+              first_version
+                  ? "echo THAWED > " + base::shell_quote("/sys/fs/cgroup/freezer" + group + "/freezer.state")
+                  : "echo 0 > " + base::shell_quote("/sys/fs/cgroup" + group + "/cgroup.freeze")};
 }
 
 }  // namespace xpurun::report

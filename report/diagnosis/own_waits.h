@@ -24,4 +24,7 @@ std::string lost_task_clause(const Scene& scene, const RankView& v);
 // What to do about these, and about a prompt. Empty: none of these.
 model::NextStep own_wait_advice(const Scene& scene, const RankView& v);
 
+// For a process that its control group keeps frozen.
+model::NextStep thaw_advice(const model::ThreadStack& thread);
+
 }  // namespace xpurun::report

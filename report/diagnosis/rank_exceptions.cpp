@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/holders.h"
@@ -195,10 +196,43 @@ void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<
     if (!handled->frames.empty()) {
       const model::PythonFrame& f = handled->frames.front();
       out.back() +=
-          tr(", caught in {} ({})", base::sanitize(f.function), base::sanitize(base::base_name(f.file)));
+          tr(", caught in {} ({})", base::sanitize(f.function), base::sanitize(model::source_name(f.file)));
     }
     return;
   }
+}
+
+std::string exit_call_words(const Ending& e) {
+  if (!e.known || e.signal != 0 || e.raised()) {
+    return {};
+  }
+  if (e.exception != nullptr) {
+    return exit_words(*e.exception);
+  }
+  const bool by_mpi = e.notice != nullptr;
+  return by_mpi || e.process->place.empty()
+             ? std::string()
+             : tr("{}, last seen in {}", how_it_ended(e), place(e.process->place));
+}
+
+std::string helper_end_words(const Scene& scene, const model::HelperDeath& death) {
+  const model::RunManifest& run = scene.facts.run;
+  const auto record = std::find_if(run.processes.rbegin(), run.processes.rend(),
+                                   [&](const auto& p) { return p.pid == death.pid; });
+  const model::ProcessRecord unseen;
+  Ending end{.process = record == run.processes.rend() ? &unseen : &*record, .known = true};
+  end.signal = death.status.signal();
+  end.exit_code = death.status.exited() ? death.status.exit_code() : end.exit_code;
+  const auto call = std::find_if(run.exceptions.rbegin(), run.exceptions.rend(), [&](const auto& x) {
+    return x.pid == death.pid && end.signal == 0 && x.code == end.exit_code && !x.chain.empty() &&
+           (x.kind == model::ExceptionKind::sys_exit || x.kind == model::ExceptionKind::os_exit);
+  });
+  end.exception = call == run.exceptions.rend() ? nullptr : &*call;
+  const std::string words = exit_call_words(end);
+  const std::string how = words.empty() ? how_it_ended(end) : words;
+  return end.signal == 0 || end.process->place.empty()
+             ? how
+             : tr("{}, last seen in {},", how, place(end.process->place));
 }
 
 }  // namespace xpurun::report

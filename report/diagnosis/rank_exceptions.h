@@ -30,4 +30,12 @@ const model::PythonException* unseen_exception(const Scene& scene);
 // Adds the origin of the exception that a culprit of a hang is handling.
 void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<std::string>& out);
 
+// "called sys.exit(0) at train.py:12 (in main)"; of a process that exited without such a call, "exited with
+// status 3, last seen in main (train.py:12)" if its last position is known. Empty for any other end.
+std::string exit_call_words(const Ending& e);
+
+// How a process of multiprocessing has ended, as its parent has seen it: with the call by which the process
+// ended itself, and its last position.
+std::string helper_end_words(const Scene& scene, const model::HelperDeath& death);
+
 }  // namespace xpurun::report

@@ -81,8 +81,32 @@ std::string doing(RankState state, size_t n, const std::string& at) {
   }
 }
 
+struct TwoCalls {
+  std::string first;
+  std::string second;
+};
+
+// Two calls in words, with fewer and fewer details: what differs goes last.
+std::vector<TwoCalls> compared(const CalledBy& a, const CalledBy& b) {
+  std::vector<TwoCalls> out = {{call_at_line(a), call_at_line(b)}};
+  const auto [x, y] = differing_parts(a, b);
+  out.push_back({call_at_line(x), call_at_line(y)});
+  if (call_text(x) != call_text(y)) {  // else they differ by the line alone
+    out.push_back({call_at_line(x), call_text(y)});
+    out.push_back({call_text(x), call_text(y)});
+  }
+  return out;
+}
+
 Choices of_departure(const Verdict& v) {
   const model::VerdictCollective& c = v.collective;
+  const auto both = [&](const std::function<std::string(const TwoCalls&)>& text) {
+    Choices out;
+    for (const TwoCalls& calls : compared(c.departing, c.expected)) {
+      out.push_back(text(calls));
+    }
+    return out;
+  };
   const std::string call = call_at_line(c.departing);
   switch (c.departure) {
     case model::Departure::extra:
@@ -90,12 +114,13 @@ Choices of_departure(const Verdict& v) {
     case model::Departure::skipped:
       return {tr("{} left out {}", who(v), call)};
     case model::Departure::other:
-      return call_text(c.departing) == call_text(c.expected)
-                 ? Choices{tr("{} called {}, not {}", who(v), call, call_at_line(c.expected))}
-                 : Choices{tr("{} called {}, not {}", who(v), call, call_at_line(c.expected)),
-                           tr("{} called {}, not {}", who(v), call, call_text(c.expected))};
+      return both([&](const TwoCalls& calls) {
+        return tr("{} called {}, not {}", who(v), calls.first, calls.second);
+      });
     case model::Departure::order:
-      return {tr("{} called {} before {}", who(v), call, call_at_line(c.expected))};
+      return both([&](const TwoCalls& calls) {
+        return tr("{} called {} before {}", who(v), calls.first, calls.second);
+      });
     case model::Departure::none:
       break;
   }
@@ -114,22 +139,32 @@ Choices of_calls(const Verdict& v) {
   if (sides.size() < kSides) {
     return {};
   }
-  return {tr("{} called {}, {} {}", rank_words(sides[0]->ranks), call_at_line(*sides[0]),
-             rank_words(sides[1]->ranks), call_at_line(*sides[1])),
-          tr("{} called {}, {} {}", rank_words(sides[0]->ranks), call_text(*sides[0]),
-             rank_words(sides[1]->ranks), call_text(*sides[1]))};
+  Choices out;
+  for (const TwoCalls& calls : compared(*sides[0], *sides[1])) {
+    out.push_back(tr("{} called {}, {} {}", rank_words(sides[0]->ranks), calls.first,
+                     rank_words(sides[1]->ranks), calls.second));
+  }
+  return out;
+}
+
+// The verdict accuses ranks of a call that does not fit the other ranks'.
+bool is_about_calls(const Verdict& v) {
+  if (!v.collective.present() || v.ranks.empty()) {
+    return false;
+  }
+  const std::vector<CalledBy>& calls = v.collective.calls;
+  return v.id == kHangMismatch || v.id == kHangMismatchSize || v.id == kHangMismatchType ||
+         v.id == kHangMismatchRoot || v.id == kCrashMismatch || v.id == kExitMismatch ||
+         v.id == kMismatchSilent ||
+         (v.id == kHangP2p && calls.size() > 1 && are_ends_of_a_message(calls[0], calls[1]));
+}
+
+Choices of_calls_or_departure(const Verdict& v) {
+  return v.collective.departure != model::Departure::none ? of_departure(v) : of_calls(v);
 }
 
 Choices of_hang(const Verdict& v) {
-  const bool calls = v.id == kHangMismatch || v.id == kHangMismatchSize || v.id == kHangMismatchType ||
-                     v.id == kHangMismatchRoot;
-  if (v.ranks.empty()) {
-    return {};
-  }
-  if (calls && v.collective.present()) {
-    return v.collective.departure != model::Departure::none ? of_departure(v) : of_calls(v);
-  }
-  if (v.where.empty()) {
+  if (v.ranks.empty() || v.where.empty()) {
     return {};
   }
   const bool holds =
@@ -185,9 +220,6 @@ Choices of_exception(const Verdict& v, const std::string& what) {
 Choices of_end(const Verdict& v) {
   if (v.ranks.empty()) {
     return {};
-  }
-  if (v.id == kCrashMismatch || v.id == kExitMismatch) {
-    return v.collective.departure != model::Departure::none ? of_departure(v) : of_calls(v);
   }
   model::PythonException own;
   own.chain.push_back({.type = v.exception.type, .message = v.exception.message});
@@ -265,6 +297,9 @@ std::string cut(const std::string& text) {
 }
 
 Choices choices(const Verdict& v) {
+  if (is_about_calls(v)) {
+    return of_calls_or_departure(v);
+  }
   switch (v.kind) {
     case VerdictKind::hang:
       return of_hang(v);
@@ -288,10 +323,17 @@ Choices choices(const Verdict& v) {
 
 std::string first_that_fits(const Verdict& v, const Choices& texts) {
   const std::string since = when(v);
+  // What differs between two calls is worth more than the time of day.
+  const bool may_lack_time = is_about_calls(v);
   for (const std::string& text : texts) {
-    std::string title = base::tidied(text + since);
-    if (base::display_width(title) <= kTitleColumns) {
-      return title;
+    for (const std::string& time : {since, std::string()}) {
+      std::string title = base::tidied(text + time);
+      if (base::display_width(title) <= kTitleColumns) {
+        return title;
+      }
+      if (!may_lack_time) {
+        break;
+      }
     }
   }
   return cut(base::sanitize(v.headline.empty() ? v.sentence : v.headline));
@@ -325,7 +367,8 @@ std::string place_in_title(const Verdict& v, std::string_view title) {
 }
 
 std::vector<std::string> sentence_lines(const Verdict& v) {
-  if (v.title.empty() || v.headline.empty() || base::display_width(v.sentence) <= kTitleColumns) {
+  const bool is_cut = v.headline.starts_with(v.title) || v.title.ends_with("…");  // of the headline
+  if (v.title.empty() || v.headline.empty() || base::display_width(v.sentence) <= kTitleColumns || is_cut) {
     return {v.sentence};
   }
   const std::string title =

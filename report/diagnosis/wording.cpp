@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 
 #include <fmt/format.h>
 
@@ -61,7 +62,7 @@ std::string short_place(const CodeLocation& where) {
   if (where.file.empty()) {
     return {};
   }
-  const std::string name = base::sanitize(base::base_name(where.file));
+  const std::string name = base::sanitize(model::source_name(where.file));
   return where.line > 0 ? fmt::format("{}:{}", name, where.line) : name;
 }
 

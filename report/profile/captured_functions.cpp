@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "report/profile/function_stacks.h"
 #include "report/speed/primitives/statistics.h"
 
@@ -351,7 +352,7 @@ std::string_view capture_reason(std::string_view reason) {
 }
 
 std::string place_of(const model::CapturedFunction& f) {
-  const std::string file(base::base_name(f.file));
+  const std::string file(model::source_name(f.file));
   return f.line > 0 ? fmt::format("{} ({}:{})", f.function, file, f.line)
                     : fmt::format("{} ({})", f.function, file);
 }

@@ -1,5 +1,6 @@
 // The profile as files of other tools.
 #include "common/base/strings.h"
+#include "common/model/frame_text.h"
 #include "common/model/json/json_text.h"
 #include "report/flamegraph/palette.h"
 #include "report/profile/profile.h"
@@ -18,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 std::string label_of(const ProfileFrame& frame) {
   return frame.file.empty() ? frame.function
-                            : fmt::format("{} ({})", frame.function, base::base_name(frame.file));
+                            : fmt::format("{} ({})", frame.function, model::source_name(frame.file));
 }
 
 Json frame_list(const Profile& profile) {

@@ -1,6 +1,7 @@
 // The profile as a flame graph.
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "report/flamegraph/svg.h"
 #include "report/profile/profile.h"
 
@@ -26,7 +27,7 @@ struct Node {
 
 std::string box_label(const ProfileFrame& frame) {
   return frame.file.empty() ? frame.function
-                            : fmt::format("{} ({})", frame.function, base::base_name(frame.file));
+                            : fmt::format("{} ({})", frame.function, model::source_name(frame.file));
 }
 
 // Of all tracks, or of those with these ranks.

@@ -1,5 +1,6 @@
 // The profile as tables of text.
 #include "common/base/strings.h"
+#include "common/model/frame_text.h"
 #include "report/profile/profile.h"
 
 #include <fmt/format.h>
@@ -23,8 +24,8 @@ double share(uint64_t part, uint64_t whole) {
 
 std::string name_of(const FunctionShare& f) {
   return f.file.empty() ? f.function
-         : f.line > 0   ? fmt::format("{} ({}:{})", f.function, base::base_name(f.file), f.line)
-                        : fmt::format("{} ({})", f.function, base::base_name(f.file));
+         : f.line > 0   ? fmt::format("{} ({}:{})", f.function, model::source_name(f.file), f.line)
+                        : fmt::format("{} ({})", f.function, model::source_name(f.file));
 }
 
 std::string heading(const Profile& p) {

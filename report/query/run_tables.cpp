@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/model/evidence/gpu_health.h"
 #include "common/model/evidence/machine.h"
+#include "common/model/frame_text.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "report/diagnosis/memory/held.h"
@@ -269,7 +270,7 @@ std::string stack_text(const model::MemoryLook& look, const model::MemoryHolder&
   std::vector<std::string> out;
   for (auto it = holder.site.rbegin(); it != holder.site.rend(); ++it) {
     const model::MemoryPlace& place = look.places[*it];
-    out.push_back(fmt::format("{} ({}:{})", place.function, base::base_name(place.file), place.line));
+    out.push_back(fmt::format("{} ({}:{})", place.function, model::source_name(place.file), place.line));
   }
   return base::join(out, ";");
 }
@@ -291,7 +292,7 @@ void add_memory(Database& database, const std::string& directory) {
           {rank_value(look.rank), why, holder.device, std::string(model::name_of(holder.category)),
            text_or_null(holder.name),
            place == nullptr ? SqlValue()
-                            : SqlValue(fmt::format("{}:{}", base::base_name(place->file), place->line)),
+                            : SqlValue(fmt::format("{}:{}", model::source_name(place->file), place->line)),
            text_or_null(stack_text(look, holder)), holder.bytes, holder.count,
            look.steps > 0 ? SqlValue(holder.grown) : SqlValue(), static_cast<int64_t>(holder.stream)});
     }

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "common/model/rank_set.h"
 #include "report/flamegraph/palette.h"
 #include "report/render/json.h"
@@ -64,7 +65,7 @@ std::string lines_of(const json& list) {
 }
 
 std::string place_of(const json& where) {
-  const std::string file(base::base_name(text_of(where, "file")));
+  const std::string file(model::source_name(text_of(where, "file")));
   const int64_t line = number_of(where, "line", 0);
   return line > 0 ? fmt::format("{}:{}", file, line) : file;
 }

@@ -19,7 +19,7 @@ using kainjow::mustache::data;
 namespace {
 
 std::string place_of(const std::string& file, int line) {
-  const std::string name(base::base_name(file));
+  const std::string name(model::source_name(file));
   return line > 0 ? fmt::format("{}:{}", name, line) : name;
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "common/model/json_fields.h"
 #include "common/model/rank_set.h"
 #include "report/flamegraph/palette.h"
@@ -80,7 +81,7 @@ SeverityLook look_of(Severity severity) {
 void put_source(Writer& w, const json& report) {
   for (const json& e : list_of(report, "source")) {
     const int64_t marked = number_of(e, "line", 0);
-    w.heading(fmt::format("{}:{}", base::base_name(text_of(e, "file")), marked));
+    w.heading(fmt::format("{}:{}", model::source_name(text_of(e, "file")), marked));
     for (const json& l : list_of(e, "lines")) {
       const int64_t number = number_of(l, "number", 0);
       w.unbroken(2, fmt::format("{} {:>4}  {}", number == marked ? ">" : " ", number, text_of(l, "text")));

@@ -1,5 +1,6 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/rank_view.h"
 #include "report/diagnosis/wording.h"
@@ -29,7 +30,7 @@ RankRow& row(Rows& rows, base::Rank rank) {
 }
 
 std::string place_text(const std::string& file, int line) {
-  const std::string name(base::base_name(file));
+  const std::string name(model::source_name(file));
   return line > 0 && !name.empty() ? fmt::format("{}:{}", name, line) : name;
 }
 

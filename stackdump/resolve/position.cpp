@@ -259,7 +259,8 @@ base::Result<Position> PositionReader::read(const std::function<bool(std::string
   return out;
 }
 
-base::Result<std::vector<ThreadPosition>> PositionReader::other_threads(size_t most) {
+base::Result<std::vector<ThreadPosition>> PositionReader::other_threads(
+    size_t most, const std::function<bool(std::string_view)>& is_user) {
   State& s = *state_;
   const Offsets& o = s.runtime.offsets;
   XPURUN_TRY_ASSIGN(const PyThread main, s.read_main());
@@ -275,6 +276,9 @@ base::Result<std::vector<ThreadPosition>> PositionReader::other_threads(size_t m
       const PyThread t = read_py_thread(s.memory, o, thread, std::as_bytes(std::span(*raw)));
       if (!t.groups.empty()) {
         out.push_back({.native_id = t.native_id, .fingerprint = s.fingerprint_of(t)});
+        if (is_user) {
+          out.back().lines = s.lines_of(t, is_user, Lines::to_user);
+        }
       }
     }
     thread = s.memory.value<uint64_t>(thread + o.thread_next).value_or(0);

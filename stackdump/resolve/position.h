@@ -47,6 +47,7 @@ struct Position {
 struct ThreadPosition {
   uint64_t native_id = 0;  // in the process's own PID namespace; 0 before 3.11
   uint64_t fingerprint = 0;
+  std::vector<CodeLine> lines = {};  // as of Position, if they are wanted
 };
 
 // A Python function by the name in its code object: qualified from 3.11 on.
@@ -69,8 +70,10 @@ class PositionReader {
   // empty. Names are cached, so that every call has to give the same answer.
   base::Result<Position> read(const std::function<bool(std::string_view file)>& is_user = {},
                               Lines lines = Lines::to_user);
-  // The positions of at most `most` other threads that run Python. Fails like read().
-  base::Result<std::vector<ThreadPosition>> other_threads(size_t most);
+  // The positions of at most `most` other threads that run Python. `is_user`: as of read(). Fails like
+  // read().
+  base::Result<std::vector<ThreadPosition>> other_threads(
+      size_t most, const std::function<bool(std::string_view file)>& is_user = {});
   // The main thread's innermost Python frames, innermost first, at most `most` of them. Fails like read().
   base::Result<std::vector<CodeName>> innermost(size_t most);
   // Where this interpreter keeps what is read here.

@@ -150,12 +150,49 @@ signal.signal(signal.SIGALRM, show)
 signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)
 update()
 """
+# The main thread waits for a thread that wants the lock of the main thread.
+JOINED = """
+import threading
+lock = threading.Lock()
+def save():
+    with lock:
+        pass
+def finish(thread):
+    with lock:
+        thread.start()
+        thread.join()
+finish(threading.Thread(target=save, name="saver"))
+"""
+# What a library does beside the program: an event loop in a thread, as dask's client has one, and a monitor.
+BEATS = """
+import asyncio, threading, time
+def work(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+async def beat():
+    while True:
+        work(0.0005)
+        await asyncio.sleep(0.01)
+def monitor():
+    while True:
+        work(0.0002)
+        time.sleep(0.05)
+threading.Thread(target=asyncio.run, args=(beat(),), daemon=True).start()
+threading.Thread(target=monitor, daemon=True).start()
+"""
+WAITS_BESIDE_BEATS = """
+import threading, beats
+def wait_for_answer():
+    threading.Event().wait()
+wait_for_answer()
+"""
 
 
 class HangInside(xpurun_test.Case):
-    def hang(self, script):
-        result = self.run_xpurun("--hang-timeout", 2, "--on-hang", "kill", "--", PYTHON, "-c", script,
-                                 env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+    def hang(self, script, timeout=2, **env):
+        result = self.run_xpurun("--hang-timeout", timeout, "--on-hang", "kill", "--", PYTHON, "-c", script,
+                                 env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", **env))
         verdict = self.verdict()
         detail = json.dumps(verdict, indent=1) + result.stderr
         self.assertEqual(result.returncode, 124, detail)
@@ -181,7 +218,8 @@ class HangInside(xpurun_test.Case):
     def test_the_producers_of_a_queue_have_ended(self):
         verdict, detail = self.hang(PRODUCERS)
         self.assertRegex(verdict["sentence"], r"for a queue in .*; all 2 processes that it had started have "
-                                              r"ended: (pid \d+ exited with status [03](, |$)){2}", detail)
+                                              r"ended: (pid \d+ called sys\.exit\([03]\) at "
+                                              r"<string>:\d+ \(in \w+\)(, |$)){2}", detail)
 
     @unittest.skipIf(sys.version_info < (3, 11), "the holder is known from CPython 3.11 on")
     def test_the_thread_that_holds_the_lock(self):
@@ -196,11 +234,28 @@ class HangInside(xpurun_test.Case):
         self.assertIn("RLock", verdict["next_text"], detail)
 
     @unittest.skipIf(sys.version_info < (3, 11), "the holder is known from CPython 3.11 on")
+    def test_a_thread_that_is_joined_under_the_lock_that_it_wants(self):
+        verdict, detail = self.hang(JOINED)
+        self.assertEqual(verdict["level"], "confirmed", detail)
+        self.assertRegex(verdict["sentence"], r"waiting for a thread in finish \(<string>:10: Thread\.join\) for "
+                                              r"\d+ s: deadlock: thread \d+ \(saver\) waits in save \(<string>:5.*\) "
+                                              r"for a lock that thread \d+ \(MainThread\) holds", detail)
+        self.assertLess(self.manifest()["stalls"][0]["verdict_s"], 6, detail)  # at once, not after three timeouts
+
+    @unittest.skipIf(sys.version_info < (3, 11), "the holder is known from CPython 3.11 on")
     def test_a_signal_that_comes_again_while_its_handler_waits(self):
         verdict, detail = self.hang(REPEATED)
         self.assertRegex(verdict["sentence"], r"for a lock in show .*, in a signal handler that has interrupted "
                                               r"update .*: it waits for a lock that it holds itself", detail)
         self.assertIn("take no lock in a signal handler", verdict["next_text"], detail)
+
+    def test_heartbeats_of_a_library_are_no_progress(self):
+        library = self.dir / "site-packages"
+        library.mkdir()
+        (library / "beats.py").write_text(BEATS)
+        verdict, detail = self.hang(WAITS_BESIDE_BEATS, timeout=1, PYTHONPATH=str(library))
+        self.assertEqual(verdict["level"], "confirmed", detail)
+        self.assertRegex(verdict["sentence"], r"in wait_for_answer \(<string>:4: Event\.wait\) for \d+ s", detail)
 
     def test_a_prompt_and_a_program_that_read_the_standard_input(self):
         """What nobody answers may rightly wait for a person, so these are stalls at most."""

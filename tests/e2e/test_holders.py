@@ -59,9 +59,10 @@ if __name__ == "__main__":
 """
 
 POOL = """
-import multiprocessing as mp, os, signal
+import multiprocessing as mp, os, signal, time
 def tokenize(i):
     if i == 5:
+        time.sleep(1)
         os.kill(os.getpid(), signal.SIGKILL)
     return i
 def main():
@@ -435,8 +436,9 @@ class Holders(xpurun_test.Case):
 
     def test_a_worker_of_a_pool_that_was_killed(self):
         verdict, detail = self.hang(POOL)
-        self.assertRegex(verdict["sentence"], r"in main \(train\.py:9: Pool\.map\) for \d+ s; its ForkPoolWorker-\d+ "
-                                              r"\(pid \d+\) was killed by SIGKILL at ", detail)
+        self.assertRegex(verdict["sentence"], r"in main \(train\.py:10: Pool\.map\) for \d+ s; its ForkPoolWorker-\d+ "
+                                              r"\(pid \d+\) was killed by SIGKILL, last seen in tokenize "
+                                              r"\(train\.py:5\b.*\), at .*; with it, item 5 of 20 is lost", detail)
         self.assertNotIn("resource_tracker", detail)
 
     def test_the_initializer_of_an_executor_that_raises(self):

@@ -111,6 +111,53 @@ class Ends(xpurun_test.Case):
         self.assertNotIn("hunter2", json.dumps(exceptions))
 
 
+# One of two ranks ends its program in the middle.
+LEAVES = """
+import multiprocessing as mp, os, sys, time
+def finish(how):
+    if how == "exit":
+        sys.exit(0)
+    if how == "quit":
+        exit(3)
+    if how == "os":
+        os._exit(0)
+    raise SystemExit(3)
+def train(rank, barrier, how):
+    for step in range(20):
+        time.sleep(0.1)
+        if rank == 1 and step == 15:
+            finish(how)
+        barrier.wait()
+if __name__ == "__main__":
+    barrier = mp.Barrier(2)
+    ranks = [mp.Process(target=train, args=(r, barrier, sys.argv[1])) for r in range(2)]
+    [r.start() for r in ranks]; [r.join() for r in ranks]
+"""
+
+
+class Leaves(xpurun_test.Case):
+    """Who has left the others, with which status, and at which line."""
+
+    def test_the_line_of_the_exit(self):
+        script = self.dir / "train.py"
+        script.write_text(LEAVES)
+        told = {"exit": r"left early \(called sys\.exit\(0\) at train\.py:5 \(in finish\)\) ",
+                "quit": r"called sys\.exit\(3\) at train\.py:7 \(in finish\) ",
+                "os": r"left early \(called os\._exit\(0\) at train\.py:9 \(in finish\)\) ",
+                "raise": r"exited with status 3, last seen in train \(train\.py:1\d"}
+        runs = {how: self.start_xpurun("--out", self.dir / how, "--hang-timeout", 2, "--on-hang", "kill", "--", PYTHON,
+                                       script, how, out=False) for how in told}
+        for how, run in runs.items():
+            with self.subTest(how):
+                said = run.communicate(timeout=60)[1]
+                self.out = self.dir / how
+                verdict = self.verdict()
+                detail = json.dumps(verdict, indent=1) + said
+                self.assertEqual((run.returncode, verdict["kind"], verdict["ranks"]), (124, "hang", [1]), detail)
+                self.assertRegex(verdict["sentence"], "rank 1 " + told[how] + r".*s ago; rank 0 waits for it", detail)
+                self.assertEqual(verdict["where"]["function"], "train" if how == "raise" else "finish", detail)
+
+
 # A launcher that starts a rank on request, and sees its end before xpurun can find the rank.
 LAUNCHER = """
 import os, pathlib, subprocess, sys, time

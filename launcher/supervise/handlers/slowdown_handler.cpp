@@ -71,9 +71,11 @@ void SlowdownHandler::look_for_silence() {
   }
   if (silent_s && hooks_.capture(capture_s(), kSilenceReason)) {
     const base::Speaking speaking(options_.language);
-    hooks_.say(base::tr("no step has ended for {}, usually {} each; the next {} are captured",
-                        base::human_duration(*silent_s), report::short_seconds(seen.step_s),
-                        base::human_duration(capture_s())));
+    // The loop of the steps may be over, and its program go on.
+    const int64_t ended_wall_ns = base::wall_ns() - (loop_.now() - seen.last_end);
+    hooks_.say(base::tr("the last step ended {} ago, at {}; steps usually take {}; the next {} are captured",
+                        base::human_duration(*silent_s), report::time_of_day(ended_wall_ns),
+                        report::short_seconds(seen.step_s), base::human_duration(capture_s())));
   }
 }
 

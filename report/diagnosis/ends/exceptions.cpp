@@ -3,6 +3,7 @@
 #include "common/base/output/opening_words.h"
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/wait_patterns.h"
@@ -95,7 +96,7 @@ std::string at_place(const model::CodeLocation& where) {
   if (where.file.empty()) {
     return "";
   }
-  const std::string file = base::sanitize(base::base_name(where.file));
+  const std::string file = base::sanitize(model::source_name(where.file));
   return tr(" at {}:{} (in {})", file, where.line, base::sanitize(where.function));
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "report/diagnosis/waits/code_place.h"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ constexpr std::array<std::string_view, 17> kCategoryWords = {
 };
 
 std::string place_text(const MemoryPlace& place) {
-  const std::string file(base::base_name(place.file));
+  const std::string file(model::source_name(place.file));
   const std::string at = place.line > 0 ? fmt::format("{}:{}", file, place.line) : file;
   return place.function.empty() ? at : fmt::format("{} ({})", at, place.function);
 }

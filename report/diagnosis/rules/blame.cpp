@@ -2,7 +2,6 @@
 
 #include "common/base/strings.h"
 #include "common/base/tr.h"
-#include "common/model/stacks/frozen.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/holders.h"
@@ -10,6 +9,7 @@
 #include "report/diagnosis/memory/page_faults.h"
 #include "report/diagnosis/own_waits.h"
 #include "report/diagnosis/rank_exceptions.h"
+#include "report/diagnosis/rules/last_place.h"
 #include "report/diagnosis/rules/storage.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/async_waits.h"
@@ -55,17 +55,19 @@ base::WaitStatus status_of(const RankView& v) {
 }
 
 std::string death_words(const Scene& scene, const RankView& v) {
+  const Ending* e = scene.ending_of(v);
+  const std::string call = e != nullptr && e->signal == 0 ? exit_call_words(*e) : std::string();
   if (exited_cleanly(scene, v)) {
-    return tr("left early (exit status 0)");
+    return tr("left early ({})", call.empty() ? tr("exit status 0") : call);
   }
-  if (const Ending* e = scene.ending_of(v)) {
-    return how_it_ended(*e);
+  if (e != nullptr) {
+    return call.empty() ? how_it_ended(*e) : call;
   }
   const base::WaitStatus status = status_of(v);
-  Ending e{.known = status.known()};
-  e.signal = status.signal();
-  e.exit_code = status.exited() ? status.exit_code() : e.exit_code;
-  return how_it_ended(e);
+  Ending seen{.known = status.known()};
+  seen.signal = status.signal();
+  seen.exit_code = status.exited() ? status.exit_code() : seen.exit_code;
+  return how_it_ended(seen);
 }
 
 constexpr size_t kMostLockWaits = 2;
@@ -265,6 +267,12 @@ std::string lock_title(const Scene& scene, const RankView& v, const std::string&
                ? tr("tasks of {} wait for each other's locks", who)
                : std::string();
   }
+  if (const model::ThreadStack* out = v.thread != nullptr && v.stacks != nullptr && v.waits_locally()
+                                          ? locked_out_by(*v.stacks, *v.thread)
+                                          : nullptr;
+      out != nullptr) {
+    return tr("{} waits for {}, which waits for a lock that the rank holds", who, thread_words(*out));
+  }
   const auto helper = awaited_helper(scene, v);
   const bool forked = helper && helper->stacks != nullptr && !fork_words(scene, *helper->stacks).empty();
   return forked ? tr("a process of {} waits for a lock that was held when it was forked", who)
@@ -298,17 +306,6 @@ std::string title_words(const Scene& scene, const Group& group) {
 void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
   const std::string waits = waiting_clause(v.waiting, v.ranks.size());
   say(v, culprit_clauses(scene, groups, waited) + (waits.empty() ? "" : tr("; ") + waits));
-}
-
-model::NextStep thaw_advice(const model::ThreadStack& thread) {
-  const std::string group = base::sanitize(thread.target);
-  const bool first_version = thread.wchan == model::kRefrigerator;
-  return {.text = tr("thaw the control group, or find out who has frozen it (docker pause, systemctl freeze, "
-                     "the scheduler)"),
-          .command =
-              first_version
-                  ? "echo THAWED > " + base::shell_quote("/sys/fs/cgroup/freezer" + group + "/freezer.state")
-                  : "echo 0 > " + base::shell_quote("/sys/fs/cgroup" + group + "/cgroup.freeze")};
 }
 
 model::NextStep advice(const Scene& scene, const Group& group) {
@@ -559,6 +556,9 @@ Verdict begin_hang(const Scene& scene, const Blamed& finding, const std::vector<
       const Ending* e = scene.ending_of(first);
       v.signal = e != nullptr ? e->signal : status.signal();
       v.exit_code = e != nullptr ? e->exit_code : status.exit_code();
+      if (e != nullptr && (v.where.empty() || e->exception != nullptr)) {
+        v.where = where_it_ended(scene, *e);
+      }
     }
   }
   v.waiting = waiting_groups(waiting);

@@ -7,6 +7,7 @@
 #include "report/diagnosis/ends/origin.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/memory/memory_words.h"
+#include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/waits/code_place.h"
 
@@ -100,6 +101,9 @@ CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
     return handled != nullptr ? place_of({.chain = {*handled}}) : place_of(*e.exception);
   }
   const ThreadStack* t = crashed_thread(scene, e);
+  if (t == nullptr && !exit_call_words(e).empty()) {
+    return e.process->place;
+  }
   if (t == nullptr) {
     return place_of_last_call(scene.facts.collectives, e.process->rank);
   }

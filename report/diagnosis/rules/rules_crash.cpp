@@ -7,6 +7,7 @@
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/memory/killed.h"
 #include "report/diagnosis/memory/memory_words.h"
+#include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/rules/last_place.h"
 #include "report/diagnosis/rules/machine_words.h"
@@ -329,7 +330,8 @@ void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank || !e.known ? id_alone(e) : kExitLauncher;
   v.confidence = e.known ? Confidence::high : Confidence::low;
   // The call that ended the process says more than its status.
-  std::string how = e.exception != nullptr ? exit_words(*e.exception) : how_it_ended(e);
+  std::string how = exit_call_words(e);
+  how = how.empty() ? how_it_ended(e) : how;
   const std::string mpi = mpi_words(e, v.where);
   if (!mpi.empty() && e.exit_code < 0) {
     how = tr("was ended");
@@ -455,13 +457,13 @@ std::optional<Verdict> left_early(const Scene& scene) {
   v.exit_code = 0;
   v.confidence = left.at_once ? Confidence::medium : Confidence::low;
   const double later_s = failure->at_s - first.at_s;
-  const bool reported = left.ranks.size() == 1 && first.exception != nullptr && !first.raised();
+  const std::string call = left.ranks.size() == 1 ? exit_call_words(first) : std::string();
   const std::string lost = lost_peer_words(*failure);
-  std::string headline = tr("{} left early ({}) {}; {} {} {}", scene.names(left.ranks),
-                            reported ? exit_words(*first.exception) : tr("exit status 0"),
-                            after_words(scene.facts.run, first.at_s), scene.names({failure->process->rank}),
-                            lost.empty() ? how_it_ended(*failure) : lost,
-                            later_s < 0.05 ? tr("at once") : tr("{} later", base::human_duration(later_s)));
+  std::string headline =
+      tr("{} left early ({}) {}; {} {} {}", scene.names(left.ranks),
+         call.empty() ? tr("exit status 0") : call, after_words(scene.facts.run, first.at_s),
+         scene.names({failure->process->rank}), lost.empty() ? how_it_ended(*failure) : lost,
+         later_s < 0.05 ? tr("at once") : tr("{} later", base::human_duration(later_s)));
   const auto& [ended, failed] = aftermath_of(scene, *failure);
   if (!failed.empty()) {
     headline += tr(", then {} failed", rank_words(failed));

@@ -330,6 +330,14 @@ bool shared_by_processes(const RankView& v) {
   return v.thread == nullptr || in_multiprocessing(v.thread->frames);
 }
 
+// The rank waits for a thread that waits for a lock of the rank's.
+bool waits_for_locked_out(const RankView& v) {
+  const model::ThreadStack* out = v.waits_locally() && v.stacks != nullptr && v.thread != nullptr
+                                      ? locked_out_by(*v.stacks, *v.thread)
+                                      : nullptr;
+  return out != nullptr && is_deadlock(*v.stacks, *v.thread, *out);
+}
+
 // Ranks that acquire a lock of their own process, in which nothing moves: no other rank can end such a wait.
 // A wait for an event, a queue or a thread may be that of a server, whose threads wait for other ranks.
 Views locked_out(const Views& living) {
@@ -337,7 +345,8 @@ Views locked_out(const Views& living) {
   std::copy_if(living.begin(), living.end(), std::back_inserter(out), [](const RankView* v) {
     const bool acquires =
         std::find(v->in_acquire.begin(), v->in_acquire.end(), v->thread) != v->in_acquire.end();
-    return v->state == RankState::stuck && acquires && v->gil_holder == nullptr && v->seen != nullptr &&
+    return v->state == RankState::stuck && (acquires || waits_for_locked_out(*v)) &&
+           v->gil_holder == nullptr && v->seen != nullptr &&
            v->seen->helper_life == model::HelperLife::still && !shared_by_processes(*v);
   });
   return out;

@@ -3,6 +3,8 @@
 #include "report/diagnosis/waits/code_place.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <tuple>
 
 namespace xpurun::report {
@@ -145,6 +147,31 @@ std::vector<const AsyncTask*> last_tasks(const model::ProcessStacks& process) {
   };
   std::sort(out.begin(), out.end(), [&](const AsyncTask* a, const AsyncTask* b) { return key(a) < key(b); });
   return out;
+}
+
+namespace {
+
+bool sleeps(const AsyncTask& task) {
+  const Frame& inner = task.frames.front();
+  return last_component(inner.func) == "sleep" &&
+         (inner.file.ends_with("/asyncio/tasks.py") || inner.file.find("/gevent/") != std::string::npos ||
+          inner.file.find("/eventlet/") != std::string::npos);
+}
+
+// A greenlet that waits for the end of others, as that of the program itself does if nothing else is known.
+bool joins(const AsyncTask& task) {
+  constexpr std::array<std::string_view, 5> kJoins = {"joinall", "join", "waitall", "wait_on_objects", "get"};
+  const std::string_view called = last_component(task.frames.front().callee);
+  const bool known = std::find(kJoins.begin(), kJoins.end(), called) != kJoins.end();
+  return task.object == "greenlet" && (known || (called.empty() && task.frames.back().func == "<module>"));
+}
+
+}  // namespace
+
+bool only_checks(const model::ProcessStacks& process) {
+  const auto tasks = last_tasks(process);
+  return std::any_of(tasks.begin(), tasks.end(), [](const auto* t) { return sleeps(*t); }) &&
+         std::all_of(tasks.begin(), tasks.end(), [](const auto* t) { return sleeps(*t) || joins(*t); });
 }
 
 }  // namespace xpurun::report

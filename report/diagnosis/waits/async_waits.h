@@ -42,4 +42,8 @@ bool in_lock_circle(const model::ProcessStacks& process, const model::AsyncTask&
 // lock that others wait for, or await each other, come first, those that wait for such a lock last.
 std::vector<const model::AsyncTask*> last_tasks(const model::ProcessStacks& process);
 
+// The tasks of the process only check something now and then, or wait for such tasks: what they look for may
+// come.
+bool only_checks(const model::ProcessStacks& process);
+
 }  // namespace xpurun::report

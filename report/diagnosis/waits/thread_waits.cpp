@@ -216,6 +216,35 @@ Import awaited_import(const ProcessStacks& process, const ThreadStack& waiter) {
   return {};
 }
 
+namespace {
+
+// The waiting thread has the object that the other one knows: of a join, the thread itself.
+bool knows_awaited(const ThreadStack& waiter, const ThreadStack& other) {
+  return std::find(waiter.sharers.begin(), waiter.sharers.end(), other.tid) != waiter.sharers.end();
+}
+
+}  // namespace
+
+const ThreadStack* locked_out_by(const ProcessStacks& process, const ThreadStack& waiter) {
+  const ThreadStack* out = nullptr;
+  for (const ThreadStack& t : process.threads) {
+    const bool wants = &t != &waiter && t.lock.kind == "lock" && t.lock.tid == waiter.tid && acquires_lock(t);
+    if (wants && (out == nullptr || knows_awaited(waiter, t))) {
+      out = &t;
+    }
+  }
+  return acquires_lock(waiter) ? nullptr : out;
+}
+
+bool is_deadlock(const ProcessStacks& process, const ThreadStack& waiter, const ThreadStack& locked_out) {
+  const auto others =
+      std::count_if(process.threads.begin(), process.threads.end(), [&](const ThreadStack& t) {
+        return &t != &waiter && std::any_of(t.frames.begin(), t.frames.end(),
+                                            [](const Frame& f) { return f.kind == FrameKind::python; });
+      });
+  return others == 1 || (knows_awaited(waiter, locked_out) && waiter.sharers.size() == 1);
+}
+
 std::vector<Frame> interrupted_frames(const ThreadStack& thread) {
   // The outermost: a handler may have interrupted itself.
   const auto outer = std::find_if(thread.frames.rbegin(), thread.frames.rend(), [](const Frame& f) {

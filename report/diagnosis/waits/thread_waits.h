@@ -51,6 +51,14 @@ struct Import {
 // What the thread waits for, if it waits until another thread has imported a module; empty otherwise.
 Import awaited_import(const model::ProcessStacks& process, const model::ThreadStack& waiter);
 
+// A thread that waits for a Python lock which `waiter` holds while it waits for something of its process,
+// first of all for the end of that thread; null: none.
+const model::ThreadStack* locked_out_by(const model::ProcessStacks& process,
+                                        const model::ThreadStack& waiter);
+// Nothing but that thread could end the wait of `waiter`.
+bool is_deadlock(const model::ProcessStacks& process, const model::ThreadStack& waiter,
+                 const model::ThreadStack& locked_out);
+
 // The frames that a signal handler of Python has interrupted; empty outside of one.
 std::vector<model::Frame> interrupted_frames(const model::ThreadStack& thread);
 

@@ -235,6 +235,29 @@ TEST_CASE("a worker of a pool that has died is named, the resource tracker never
       v.sentence.ends_with("(out of memory: the kernel killed it at the memory limit of its control group)"));
   CHECK(v.next.text.find("give the job more memory") == 0);
   job.facts.kernel.events.clear();
+  // Its last position, and what is lost with it.
+  model::ProcessRecord record{.pid = 812, .role = model::ProcessRole::worker, .rank = 0};
+  record.place = {.function = "tokenize", .file = "/home/u/words.py", .line = 7};
+  job.facts.run.processes.push_back(record);
+  job.facts.run.helper_deaths.front().lost = "5";
+  job.facts.run.helper_deaths.front().items = 20;
+  v = diagnose(job.facts);
+  CHECK(v.sentence.find("was killed by SIGKILL, last seen in tokenize (words.py:7), at ") !=
+        std::string::npos);
+  CHECK(v.sentence.ends_with("; with it, item 5 of 20 is lost"));
+  job.facts.run.helper_deaths.front().lost = "4-7";
+  CHECK(diagnose(job.facts).sentence.ends_with("; with it, items 4-7 of 20 are lost"));
+  // The call by which it ended itself.
+  job.facts.run.helper_deaths.front().status = base::WaitStatus::of_exit(0);
+  model::PythonException call{
+      .kind = model::ExceptionKind::sys_exit, .pid = 812, .rank = 0, .at_s = 3, .code = 0};
+  call.chain.push_back({.type = "SystemExit"});
+  call.chain.front().frames = {{.file = "/home/u/words.py", .line = 9, .function = "tokenize"}};
+  job.facts.run.exceptions = {call};
+  CHECK(diagnose(job.facts).sentence.find("(pid 812) called sys.exit(0) at words.py:9 (in tokenize) at ") !=
+        std::string::npos);
+  job.facts.run.exceptions.clear();
+  job.facts.run.processes.pop_back();
   // A death after the dump, or of another process's child, is not the reason.
   job.facts.run.helper_deaths = {killed(0, 1000)};
   CHECK(diagnose(job.facts).sentence.find("812") == std::string::npos);
@@ -421,6 +444,23 @@ TEST_CASE("the tasks of an event loop, and code that blocks one") {
   CHECK(v.where.line == 8);
   CHECK(v.sentence.find("in sync (train.py:8) for 10 s; its task Greenlet-3 waits in refresh (train.py:12), "
                         "Greenlet-1 in <module> (train.py:20)") != std::string::npos);
+
+  // Greenlets that only check something now and then may be right to do so; one that waits for others is not.
+  greenlets = {{.id = 1,
+                .name = "Greenlet-1",
+                .object = "greenlet",
+                .frames = {py("<module>", "/home/u/train.py", 20, "gevent.joinall")}},
+               {.id = 2,
+                .name = "Greenlet-2",
+                .object = "greenlet",
+                .frames = {py("sleep", "/usr/lib/python3/dist-packages/gevent/hub.py", 159),
+                           py("poll", "/home/u/train.py", 8)}}};
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
+  greenlets.push_back({.id = 3,
+                       .name = "Greenlet-3",
+                       .object = "greenlet",
+                       .frames = {py("consume", "/home/u/train.py", 12, "done.wait")}});
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
 
   Job blocked(1);
   blocked.rank(0, {py("Future.result", "/usr/lib/python3.11/concurrent/futures/_base.py", 451),

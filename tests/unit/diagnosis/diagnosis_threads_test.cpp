@@ -253,6 +253,31 @@ TEST_CASE("a rank that joins a thread is told with what the thread waits for") {
   CHECK(v.sentence.find("106") == std::string::npos);
 }
 
+TEST_CASE("a rank that waits for a thread under a lock that the thread wants is a deadlock") {
+  Job job(1);
+  job.rank(0, {py("Thread.join", "/usr/lib/python3.11/threading.py", 1112),
+               py("finish", kTrainFile, 64, "Thread.join")});
+  const base::Tid main = job.stacks_of(0).threads.front().tid;
+  add_thread(job, 0, 105, "saver", acquires("save", 62, "")).lock = {.kind = "lock", .tid = main};
+  job.hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.kind == model::VerdictKind::hang);
+  CHECK(v.level == model::VerdictLevel::confirmed);
+  const std::string holder = "thread " + std::to_string(main);
+  CHECK(
+      v.sentence.find("waiting for a thread in finish (train.py:64: Thread.join) for 10 s: deadlock: thread "
+                      "105 (saver) waits in save (train.py:62) for a lock that " +
+                      holder) != std::string::npos);
+  CHECK(v.next.text == "give the lock back before the wait for the other thread");
+  // Another thread may be the one that the rank waits for.
+  add_thread(job, 0, 106, "loader", {py("load", kTrainFile, 70, "read")});
+  const Verdict other = diagnose(job.facts);
+  CHECK(other.sentence.find("deadlock") == std::string::npos);
+  CHECK(other.sentence.find("thread 105 (saver) waits in save") != std::string::npos);
+  job.stacks_of(0).threads.front().sharers = {105};
+  CHECK(diagnose(job.facts).sentence.find("deadlock: thread 105 (saver)") != std::string::npos);
+}
+
 TEST_CASE("a rank that waits for a future is told with what the thread does") {
   Job job(1);
   job.rank(0, {py("Future.result", "/usr/lib/python3.11/concurrent/futures/_base.py", 451),

@@ -149,12 +149,93 @@ TEST_CASE("titles of calls, ends and slow ranks") {
   CHECK(title_of(none) == "all 4 ranks finished normally in 23 s");
 }
 
+TEST_CASE("a title about calls loses what the calls share before what differs") {
+  Verdict v = stuck();
+  v.id = report::kHangMismatchSize;
+  v.collective.id = "c";
+  const model::CodeLocation line = {.function = "step", .file = "pipeline_stages.py", .line = 1512};
+  v.collective.calls = {{.ranks = {0},
+                         .sequence = 5,
+                         .op = "all_reduce",
+                         .count = 1048576,
+                         .dtype = "bfloat16",
+                         .reduce = "max",
+                         .where = line},
+                        {.ranks = {1, 2, 3},
+                         .sequence = 5,
+                         .op = "all_reduce",
+                         .count = 2097152,
+                         .dtype = "bfloat16",
+                         .reduce = "max",
+                         .where = line}};
+  CHECK(title_of(v) ==
+        "rank 0 called all_reduce of 1048576 bfloat16 (pipeline_stages.py:1512), "
+        "ranks 1-3 all_reduce of 2097152 bfloat16");
+  v.collective.calls[1].count = 1048576;
+  v.collective.calls[1].dtype = "float32";
+  CHECK(title_of(v) ==
+        "rank 0 called all_reduce of 1048576 bfloat16 (pipeline_stages.py:1512), "
+        "ranks 1-3 all_reduce of 1048576 float32");
+  v.collective.calls[1].op = "barrier";
+  CHECK(title_of(v) ==
+        "rank 0 called all_reduce (pipeline_stages.py:1512), "
+        "ranks 1-3 barrier (pipeline_stages.py:1512) since 21:45:28 UTC");
+}
+
+TEST_CASE("the title of a message whose ends differ has the tags") {
+  Verdict v = stuck();
+  v.id = report::kHangP2p;
+  v.collective.id = "c";
+  const model::CodeLocation line = {.function = "exchange", .file = "halo_exchange.py", .line = 118};
+  v.collective.calls = {
+      {.ranks = {0}, .op = "send", .count = 1048576, .dtype = "float32", .peer = 1, .tag = 70, .where = line},
+      {.ranks = {1},
+       .op = "recv",
+       .count = 1048576,
+       .dtype = "float32",
+       .peer = 0,
+       .tag = 71,
+       .where = line}};
+  say(v,
+      "a send and its recv differ: rank 0 called send of 1048576 float32 to rank 1 with tag 70 "
+      "(halo_exchange.py:118), rank 1 called recv of 1048576 float32 from rank 0 with tag 71 "
+      "(halo_exchange.py:118)");
+  CHECK(title_of(v) ==
+        "rank 0 called send to rank 1 with tag 70 (halo_exchange.py:118), "
+        "rank 1 recv from rank 0 with tag 71 since 21:45:28 UTC");
+  v.collective.calls[0].peer = 2;  // not the other end
+  CHECK(title_of(v).starts_with("a send and its recv differ"));
+}
+
+TEST_CASE("the title of a call that a rank used to make otherwise has what differs") {
+  Verdict v = stuck();
+  v.id = report::kHangMismatchRoot;
+  v.collective.id = "c";
+  v.collective.departure = model::Departure::other;
+  const model::CodeLocation line = {.function = "share", .file = "share_the_weights.py", .line = 31};
+  v.collective.departing = {
+      .op = "broadcast", .count = 16777216, .dtype = "float32", .root = 3, .where = line};
+  v.collective.expected = {
+      .op = "broadcast", .count = 16777216, .dtype = "float32", .root = 0, .where = line};
+  CHECK(title_of(v) ==
+        "rank 1 called broadcast from root 3 (share_the_weights.py:31), not broadcast from root 0 "
+        "(share_the_weights.py:31)");
+}
+
 TEST_CASE("a terminal shows the title where the sentence is long") {
   Verdict v = stuck();
   v.title = title_of(v);
   CHECK(report::sentence_lines(v) == std::vector<std::string>{v.sentence});
   say(v, v.headline + " in backward (all_reduce) at train.py:148");
   CHECK(report::sentence_lines(v) == std::vector<std::string>{"hang: " + v.title, "  " + v.headline});
+  // A title that is the beginning of the sentence would only be said twice.
+  say(v,
+      "rank 1 called sys.exit(3) at train.py:7 (in finish) 2 s ago; rank 0 waits for it in multiprocessing "
+      "wait "
+      "(train.py:16), which needs all ranks");
+  v.where = {};
+  v.title = title_of(v);
+  CHECK(report::sentence_lines(v) == std::vector<std::string>{v.sentence});
 }
 
 TEST_CASE("a title in Chinese") {

@@ -46,6 +46,15 @@ HelperSample computes(int t) {
 HelperSample spins_in_one_place(int t) {
   return {.has_position = true, .position = 1, .cpu_s = 1.0 * t};
 }
+// The loop of a client of dask: it reads files of /proc and computes a little, and no code of the program
+// runs.
+HelperSample beats(int t) {
+  return {.loops = true, .cpu_s = 0.05 * t, .io_bytes = 16384U * static_cast<unsigned>(t)};
+}
+// A thread that checks, sleeps, and comes back with the same variables.
+HelperSample checks_and_sleeps(int t) {
+  return {.has_position = true, .position = t % 3 == 0 ? 4U : 5U, .cpu_s = 0.001 * t};
+}
 HelperSample program_that_works(int t) {
   return {.cpu_s = 0.5 * t};
 }
@@ -67,6 +76,32 @@ TEST_CASE("a helper of any kind without progress is still") {
     CHECK(life_of(bond, asleep) == HelperLife::still);
     CHECK(life_of(bond, program_that_looks_at_the_clock) == HelperLife::still);
   }
+}
+
+TEST_CASE("heartbeats of an event loop are no progress; what it computes may be some") {
+  for (const HelperBond bond :
+       {HelperBond::thread, HelperBond::awaited, HelperBond::pool, HelperBond::other}) {
+    CHECK(life_of(bond, beats) == HelperLife::still);
+  }
+  const At busy = [](int t) { return HelperSample{.loops = true, .cpu_s = 0.5 * t}; };
+  CHECK(life_of(HelperBond::thread, busy) == HelperLife::stirring);
+  CHECK(life_of(HelperBond::pool, busy) == HelperLife::working);
+  // Code of the program that runs in the loop, or in a thread beside the loop, moves the position.
+  const At moves = [](int t) { return HelperSample{.loops = true, .position = place(t)}; };
+  CHECK(life_of(HelperBond::pool, moves) == HelperLife::working);
+  CHECK(life_of(HelperBond::thread, moves) == HelperLife::stirring);
+}
+
+TEST_CASE("a thread that comes back to the same variables has made no progress") {
+  HelperProgress progress(5 * kSecondNs);
+  for (int t = 0; t < 20; ++t) {
+    HelperSample s = checks_and_sleeps(t);
+    s.key = {.pid = 7, .tid = 8};
+    s.bond = HelperBond::thread;
+    progress.update(t * kSecondNs, std::vector{s});
+  }
+  CHECK(progress.life() == HelperLife::still);
+  CHECK(life_of(HelperBond::pool, checks_and_sleeps) == HelperLife::working);  // its position counts moves
 }
 
 TEST_CASE("a thread works if its position changes and it computes; a heartbeat only stirs") {
