@@ -25,8 +25,9 @@ class MemoryUsersWatch {
   // `job`: xpurun.
   explicit MemoryUsersWatch(base::Pid job) : job_(job) {}
 
-  // To be called after the time that it returns, in ms, or earlier. `wall_ns`: kept with the looks.
-  int turn(const HostFiles& host, const std::vector<WatchedRank>& ranks, base::MonoNs now, int64_t wall_ns);
+  // To be called after the time that it returns, in ms, or earlier. `known`: the ranks; until there is one,
+  // the command that xpurun has started is looked at. `wall_ns`: kept with the looks.
+  int turn(const HostFiles& host, const std::vector<WatchedRank>& known, base::MonoNs now, int64_t wall_ns);
   // The looks since the call before.
   std::vector<model::MemoryUsers> take() { return std::exchange(looks_, {}); }
 
@@ -34,6 +35,8 @@ class MemoryUsersWatch {
   struct Known {
     base::Rank rank = base::kNoRank;
     int64_t first_bytes = 0;
+    base::Pid parent = 0;          // that it has memory in common with
+    int64_t copied = 0;            // by the processes that it has forked, at the last look
     std::set<uint64_t> inherited;  // begins of mappings that the process had in common with its parent
   };
 
@@ -42,8 +45,10 @@ class MemoryUsersWatch {
   void look(const HostFiles& host, const ControlGroup& group, const GroupMemory& use, int64_t wall_ns);
   void name_roles(const base::ProcFs& proc, std::vector<model::MemoryUser>& users);
   void read_maps(const base::ProcFs& proc, model::MemoryUsers& look);
+  void keep_copies_of_dead(const base::ProcFs& proc, model::MemoryUsers& look);
 
   base::Pid job_ = 0;
+  bool had_ranks_ = false;
   std::vector<WatchedRank> ranks_;
   std::vector<ControlGroup> groups_;        // with a limit; without a directory: the host
   std::map<std::string, int64_t> fullest_;  // by group
