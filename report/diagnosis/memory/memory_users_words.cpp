@@ -289,7 +289,7 @@ const MemoryUsers* users_of_memory(const model::RunManifest& run, const model::M
       return user.pid == process.pid || (rank != base::kNoRank && user.rank == rank);
     });
     const bool around =
-        is_launcher || users.group.empty() || group == users.group || group.starts_with(users.group + "/");
+        of_launcher || users.group.empty() || group == users.group || group.starts_with(users.group + "/");
     if ((has || around) && seconds_in(run, users.wall_ns) <= until_s + kLookEndsS &&
         (best == nullptr || users.group.size() > best->group.size())) {
       best = &users;
