@@ -20,7 +20,10 @@ constexpr int kBusyMs = 200;   // and once there is little
 constexpr base::MonoNs kGroupsNs = 5'000'000'000;
 constexpr double kMuchUsed = 0.5;
 constexpr double kFuller = 1.02;  // than at the look before
-constexpr int64_t kCostFactor = 4;
+constexpr double kNearlyFull = 0.85;
+// Of the CPU time of a look, until the next one: while there is room, and once there is little.
+constexpr int64_t kCostFactor = 40;
+constexpr int64_t kCostFactorFull = 4;
 constexpr size_t kMostUsers = 32;  // several ranks, each with the workers of its data loader
 constexpr size_t kMostMaps = 32;   // processes whose mappings are read
 constexpr size_t kMostMembers = 4096;
@@ -188,13 +191,13 @@ int MemoryUsersWatch::turn(const HostFiles& host, const std::vector<WatchedRank>
       continue;
     }
     wait_ms = kBusyMs;
-    int64_t& fullest = fullest_[group.directory];
-    if (static_cast<double>(used) >= kFuller * static_cast<double>(fullest)) {
+    Fullest& last = fullest_[group.directory];
+    const bool nearly = static_cast<double>(used) >= kNearlyFull * static_cast<double>(group.limit_bytes);
+    const bool rested = now - last.looked >= last.cost_ns * (nearly ? kCostFactorFull : kCostFactor);
+    if (rested && static_cast<double>(used) >= kFuller * static_cast<double>(last.bytes)) {
       const base::MonoNs begin = base::thread_cpu_ns();  // a busy host makes a look long, but no dearer
       look(host, group, *use, wall_ns);
-      fullest = used;
-      const int64_t cost_ms = (base::thread_cpu_ns() - begin) / 1'000'000;
-      wait_ms = std::max(wait_ms, static_cast<int>(std::min<int64_t>(kCostFactor * cost_ms, 10'000)));
+      last = {.bytes = used, .looked = now, .cost_ns = base::thread_cpu_ns() - begin};
     }
   }
   next_ = now + int64_t{wait_ms} * 1'000'000;

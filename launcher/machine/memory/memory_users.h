@@ -40,6 +40,13 @@ class MemoryUsersWatch {
     std::set<uint64_t> inherited;  // begins of mappings that the process had in common with its parent
   };
 
+  // The last look at a group.
+  struct Fullest {
+    int64_t bytes = 0;
+    base::MonoNs looked = 0;
+    int64_t cost_ns = 0;
+  };
+
   void begin(const HostFiles& host);
   void find_groups(const HostFiles& host);
   void look(const HostFiles& host, const ControlGroup& group, const GroupMemory& use, int64_t wall_ns);
@@ -51,7 +58,7 @@ class MemoryUsersWatch {
   bool had_ranks_ = false;
   std::vector<WatchedRank> ranks_;
   std::vector<ControlGroup> groups_;        // with a limit; without a directory: the host
-  std::map<std::string, int64_t> fullest_;  // by group
+  std::map<std::string, Fullest> fullest_;  // by group
   std::map<base::Pid, Known> known_;
   std::optional<MemoryFiles> files_before_;  // those that were there when the ranks began
   base::MonoNs next_ = 0;
