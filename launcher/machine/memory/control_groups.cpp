@@ -128,8 +128,10 @@ std::string control_group_path(std::string_view cgroup, std::string_view control
 std::optional<ControlGroup> memory_control_group(const HostFiles& host, base::Pid pid) {
   auto group = counting_group(host, pid);
   // The root of the first version is the whole host, if it is not that of a container.
-  return group && is_root(*group) && !group->unified && group->limit_bytes >= kNoLimit ? std::nullopt
-                                                                                       : std::move(group);
+  return group && is_root(*group) && !group->unified &&
+                 (group->limit_bytes <= 0 || group->limit_bytes >= kNoLimit)
+             ? std::nullopt
+             : std::move(group);
 }
 
 std::optional<ControlGroup> limiting_group(const HostFiles& host, base::Pid pid, int64_t memory) {

@@ -16,8 +16,10 @@ using model::UserRole;
 namespace {
 
 constexpr int kRestMs = 2000;  // between two looks at the numbers, while there is room
+constexpr int kSomeMs = 1100;  // with less room: it may be gone within two seconds
 constexpr int kBusyMs = 200;   // and once there is little
 constexpr base::MonoNs kGroupsNs = 5'000'000'000;
+constexpr double kSomeUsed = 0.15;
 constexpr double kMuchUsed = 0.5;
 constexpr double kFuller = 1.02;  // than at the look before
 constexpr double kNearlyFull = 0.85;
@@ -187,13 +189,15 @@ int MemoryUsersWatch::turn(const HostFiles& host, const std::vector<WatchedRank>
   for (const ControlGroup& group : groups_) {
     const auto use = group.directory.empty() ? std::optional(use_of_host(host)) : group_memory(host, group);
     const int64_t used = use ? use->processes + use->shared : 0;
-    if (static_cast<double>(used) < kMuchUsed * static_cast<double>(group.limit_bytes)) {
+    const double part = static_cast<double>(used) / static_cast<double>(group.limit_bytes);
+    if (part < kMuchUsed) {
+      wait_ms = part < kSomeUsed ? wait_ms : std::min(wait_ms, kSomeMs);
       continue;
     }
     wait_ms = kBusyMs;
     Fullest& last = fullest_[group.directory];
-    const bool nearly = static_cast<double>(used) >= kNearlyFull * static_cast<double>(group.limit_bytes);
-    const bool rested = now - last.looked >= last.cost_ns * (nearly ? kCostFactorFull : kCostFactor);
+    const int64_t factor = part < kNearlyFull ? kCostFactor : kCostFactorFull;
+    const bool rested = now - last.looked >= last.cost_ns * factor;
     if (rested && static_cast<double>(used) >= kFuller * static_cast<double>(last.bytes)) {
       const base::MonoNs begin = base::thread_cpu_ns();  // a busy host makes a look long, but no dearer
       look(host, group, *use, wall_ns);
