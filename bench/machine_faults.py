@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Faults of the machine below a job, injected as far as this machine allows, and healthy runs.
 
-usage: bench/machine_faults.py XPURUN [--only WORD] [--healthy N]
+usage: bench/machine_faults.py XPURUN [--only WORD] [--part alone|calm] [--healthy N]
 
 Two ranks compute a little and sleep; then a fault is made: another program on the CPU of one rank, a CPU limit, too
-few CPUs, a file system that is slow, full or dead, memory that no line of the rank fills, a frozen control group. Each
-line of the table says whether the run's findings or verdict (or the counters of `xpurun query`, where no finding is
-meant to exist) name the cause, the object and the rank. Afterwards N healthy runs (default 20), which must have no
-finding about the machine. Needs two CPUs; FUSE, cgroups and tmpfs only
-as root. Faults of links, PCIe, interrupts and frequency have no injection here: `unit_machine` makes these with
-fabricated files.
+few CPUs, a file system that is slow, full or dead, memory that no line of the rank fills, a frozen control group. Then
+those that no program can make, by files of /sys and /proc and a stand-in for NVML that the job sees instead of the
+kernel's (machine_fakes.py): links, adapters, GPUs, interrupts, frequency, pressure. Each line of the table says whether
+the run's findings or verdict (or the counters of `xpurun query`, where no finding is meant to exist) name the cause,
+the object and the rank. Afterwards N healthy runs (default 20), which must have no finding about the machine. Needs two
+CPUs; FUSE, cgroups, tmpfs and the files of the kernel only as root.
 """
 
 import argparse
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -22,9 +23,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
+import machine_fakes
+
 SECONDS = 22
+CALM_AT_ONCE = 4  # jobs that take nothing from each other
 SYSTEM_PYTHON = "/usr/bin/python3"  # has python3-fusepy
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -41,7 +46,7 @@ def spin(seconds):
 if kind == "crowd" and hit:
     for _ in range(3):
         threading.Thread(target=os.system, args=("sleep 100",), daemon=True).start()
-if kind in ("limit", "memory", "segment", "map", "copies", "thrash") and hit:
+if kind in ("limit", "memory", "segment", "map", "copies", "thrash", "cache") and hit or kind == "loaders":
     open(place + "/tasks", "w").write(str(os.getpid()))
     time.sleep(3)  # until xpurun has seen the rank
 if kind == "segment" and hit:
@@ -49,8 +54,8 @@ if kind == "segment" and hit:
 if kind == "map" and hit:
     import mmap
     private = mmap.mmap(os.open(DATA, os.O_RDWR), 0, access=mmap.ACCESS_COPY)
-if kind == "copies" and hit:
-    rows = [{"id": str(n), "tags": [str(n)]} for n in range(250000)]
+if kind == "copies" and hit or kind == "loaders":
+    rows = [{"id": str(n), "tags": [str(n)]} for n in range(250000 if kind == "copies" else 160000)]
     for worker in range(3):
         if os.fork() == 0:
             for i, row in enumerate(rows):
@@ -65,7 +70,7 @@ end = time.monotonic() + SECONDS
 n = 0
 while time.monotonic() < end:
     n += 1
-    busy = {"hog": 0.02, "limit": 0.02, "crowd": 0.02}.get(kind, 0.001)
+    busy = {"hog": 0.02, "limit": 0.02, "crowd": 0.02, "late": 0.02}.get(kind, 0.001)
     spin(busy)
     if kind == "read" and hit:
         with open(place + "/data", "rb", buffering=0) as f:
@@ -90,13 +95,31 @@ while time.monotonic() < end:
     elif kind == "thrash" and hit:
         for at in range(0, len(cache), 1 << 14):
             cache[at]
+    elif kind == "cache" and hit:
+        with open(DATA, "ab", buffering=0) as f:
+            f.write(b"x" * (4 << 20))
+    elif kind == "late" and n == 200:
+        os.sched_setaffinity(0, {1})
     elif kind == "full" and hit and n == 200:
         f = open(place + "/checkpoint", "wb")
         f.write(b"x" * (39 << 20)); f.flush()
     elif kind == "inodes" and hit and n == 200:
         for i in range(99):
             open(place + f"/{i}", "w").close()
-    time.sleep(0.002 if kind in ("hog", "limit", "crowd") else 0.02)
+    time.sleep(0.002 if kind in ("hog", "limit", "crowd", "late") else 0.02)
+"""
+
+# Fills the memory of a control group by programs that it starts, before there is a rank.
+LAUNCHER = r"""
+import subprocess, sys, time
+open(sys.argv[1] + "/tasks", "w").write("0")
+side = "import time; time.sleep({}); held = [b'x' * (1 << 20) for n in range(65)]; time.sleep(60)"
+beside = [subprocess.Popen([sys.executable, "-c", side.format(4 + n)]) for n in range(3)]
+held = []
+while True:
+    time.sleep(0.02)
+    if len(held) < 110:
+        held.append(b"y" * (1 << 20))
 """
 
 # Keeps a CPU busy, as a program whose name does not look like the ranks'.
@@ -240,17 +263,23 @@ def control_group(controller, *settings):
 
 
 class Run:
-    """One job of two ranks; what its run directory says."""
+    """One job of two ranks; what its run directory says. `after` is called 4 s after the begin, `each` every second
+    with the seconds since then."""
 
-    def __init__(self, xpurun, work, kind, place="", cpus="", env=None, after=None, hang_timeout=600):
+    def __init__(self, xpurun, work, kind, place="", cpus="", env=None, after=None, hang_timeout=600, job=None,
+                 inside=(), each=None):
         self.xpurun, self.dir = xpurun, work / "run"
         script = work / "rank.py"
         script.write_text(f"SECONDS = {SECONDS}\nDATA = {str(work / 'big')!r}\n" + RANK)
-        job = " ".join(f"RANK={r} LOCAL_RANK={r} WORLD_SIZE=2 {sys.executable} {script} &" for r in (0, 1)) + " wait"
-        command = [xpurun, "--out", self.dir, "--hang-timeout", hang_timeout, "--", "bash", "-c", job]
+        job = job or " ".join(f"RANK={r} LOCAL_RANK={r} WORLD_SIZE=2 {sys.executable} {script} &"
+                              for r in (0, 1)) + " wait"
+        command = [*inside, xpurun, "--out", self.dir, "--hang-timeout", hang_timeout, "--", "bash", "-c", job]
         p = subprocess.Popen(list(map(str, command)), start_new_session=True, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL,
                              env={**os.environ, "KIND": kind, "PLACE": str(place), "CPUS": cpus, **(env or {})})
+        ended = threading.Event()
+        if each is not None:
+            threading.Thread(target=each, args=(time.monotonic(), ended), daemon=True).start()
         try:
             if after is not None:
                 time.sleep(4)
@@ -259,6 +288,7 @@ class Run:
         except subprocess.TimeoutExpired:
             os.killpg(p.pid, signal.SIGKILL)
             p.wait()
+        ended.set()
         run_quietly(xpurun, "report", str(self.dir))
         self.sentence = json.loads((self.dir / "verdict.json").read_text())["sentence"]
         self.findings = json.loads((self.dir / "report.json").read_text())["findings"]
@@ -281,6 +311,8 @@ def main():
     parser.add_argument("xpurun")
     parser.add_argument("--only", default="")
     parser.add_argument("--healthy", type=int, default=20)
+    parser.add_argument("--part", choices=("alone", "calm", "all"), default="all",
+                        help="those that take CPUs or memory, those that do not")
     args = parser.parse_args()
     xpurun = os.path.abspath(args.xpurun)
 
@@ -334,7 +366,6 @@ def main():
 
                 def later():
                     pathlib.Path(f"{root}.stall").unlink(missing_ok=True)
-                import threading
                 threading.Timer(SECONDS - 4, later).start()
             run = Run(xpurun, work, "read", place=where, after=stall)
             return run, run.says("machine.storage_wait", "rank 1", str(where), "fuse")
@@ -349,8 +380,8 @@ def main():
             run = Run(xpurun, work, "inodes", place=where, env={"TMPDIR": str(where)})
             return run, run.says("machine.inodes", str(where))
 
-    def filled(work, kind, *words):
-        with control_group("memory", ("memory.limit_in_bytes", 300 << 20)) as group:
+    def filled(work, kind, mib, *words):
+        with control_group("memory", ("memory.limit_in_bytes", mib << 20)) as group:
             run = Run(xpurun, work, kind, place=group)
             return run, ("killed it at the memory limit" in run.sentence, all(w in run.sentence for w in words))
 
@@ -361,18 +392,20 @@ def main():
             return run, run.says("machine.oom_kills", f"(pid {other.pid})", "rank 1")
 
     def segment(work):
-        return filled(work, "segment", "/memfd:batches", "of rank 1")
+        return filled(work, "segment", 300, "/memfd:batches", "of rank 1")
 
     def private_map(work):
         (work / "big").write_bytes(b"x" * (400 << 20))
-        return filled(work, "map", "of rank 1 were changed pages of", "/big")
+        return filled(work, "map", 300, "of rank 1 were changed pages of", "/big")
 
     def copies(work):
-        return filled(work, "copies", "were copies of pages that rank 1 shares with 3 processes")
+        return filled(work, "copies", 260, "were copies of pages that rank 1 shares with 3 processes")
 
     def thrash(work):
-        (work / "big").write_bytes(os.urandom(160 << 20))
-        os.sync()
+        with open(work / "big", "wb") as f:
+            f.write(os.urandom(160 << 20))
+            os.fsync(f.fileno())
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # else the pages count elsewhere
         with control_group("memory", ("memory.limit_in_bytes", 48 << 20)) as group:
             run = Run(xpurun, work, "thrash", place=group)
             rows = run.query("SELECT rank, object, last - first AS n, fact FROM machine WHERE fact IN "
@@ -383,7 +416,6 @@ def main():
     def frozen(work):
         with control_group("freezer") as group:
             def freeze():
-                import threading
                 pids = subprocess.run(["pgrep", "-f", str(work / "rank.py")], capture_output=True, text=True).stdout
                 for pid in pids.split():
                     env = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -396,6 +428,59 @@ def main():
             return run, ("frozen with control group" in text, "rank 1 has been frozen with control group "
                          "/xpurun-faults" in text)
 
+    def cache(work):
+        with control_group("memory", ("memory.limit_in_bytes", 100 << 20)) as group:
+            run = Run(xpurun, work, "cache", place=group)
+            rows = run.query("SELECT rank, object, fact, last FROM machine WHERE fact IN ('rank_written', "
+                             "'memory_limit')")
+            written = {r["rank"]: r["last"] for r in rows if r["fact"] == "rank_written"}
+            return run, (any(r["fact"] == "memory_limit" and r["object"].endswith("/xpurun-faults") for r in rows),
+                         written.get(1, 0) > 10 * max(written.get(0, 0), 1 << 20) and "ended" not in run.sentence)
+
+    def loaders(work):
+        with control_group("memory", ("memory.limit_in_bytes", 330 << 20)) as group:
+            run = Run(xpurun, work, "loaders", place=group)
+            return run, ("killed it at the memory limit" in run.sentence,
+                         "were copies of pages that ranks 0-1 share with" in run.sentence)
+
+    def launcher(work):
+        with control_group("memory", ("memory.limit_in_bytes", 300 << 20)) as group:
+            script = work / "launcher.py"
+            script.write_text(LAUNCHER)
+            run = Run(xpurun, work, "healthy", job=f"exec {sys.executable} {script} {group}")
+            return run, ("killed it at the memory limit" in run.sentence,
+                         all(w in run.sentence for w in ("processes that rank 0 has started held",
+                                                         "of the 300 MiB of control group")))
+
+    def late(work):
+        run = Run(xpurun, work, "late", cpus="0,1")
+        return run, run.says("cpu.shared_core", "ranks 0-1", "number 1")
+
+    def on_host(change, env, finding, words):
+        def case(work):
+            if not machine_fakes.can_fake():
+                raise Cannot("no mount namespaces")
+            host = machine_fakes.FakeHost(work)
+            change(host, 0)
+            run = Run(xpurun, work, "healthy", env=env, inside=host.command(),
+                      each=lambda begin, ended: machine_fakes.keep_changing(change, host, begin, ended))
+            return run, run.says(finding, *words)
+        return case
+
+    def on_gpu(lines, finding, words):
+        def case(work):
+            if not machine_fakes.can_fake():
+                raise Cannot("no mount namespaces")
+            host = machine_fakes.FakeHost(work)
+            machine_fakes.add_gpus(host)
+            state, build = work / "state", pathlib.Path(xpurun).parents[1]
+            healthy = "0 gpus 2\n1 rows_corrected 5\n"
+            state.write_text(healthy)
+            run = Run(xpurun, work, "", env=machine_fakes.gpu_environment(build, state), inside=host.command(),
+                      job=machine_fakes.gpu_job(build, SECONDS), after=lambda: state.write_text(f"{healthy}{lines}\n"))
+            return run, run.says(finding, *words)
+        return case
+
     cases = [("another program on the CPU of rank 1", hog), ("many short processes on the CPU of rank 1", storm),
              ("CPU limit of rank 1's cgroup", limit), ("more OpenMP threads than CPUs", crowd),
              ("two ranks pinned to one CPU", shared), ("major page faults in rank 1", faults),
@@ -403,32 +488,43 @@ def main():
              ("dead FUSE server", dead), ("full file system", full), ("no inodes left", inodes),
              ("a process that is no rank fills the memory", hoard), ("shared memory of rank 1 fills it", segment),
              ("changed pages of a private map fill it", private_map), ("copies on write fill it", copies),
-             ("rank 1 reads at its memory limit", thrash), ("rank 1 in a frozen control group", frozen)]
-    right = tried = 0
+             ("rank 1 reads at its memory limit", thrash), ("rank 1 in a frozen control group", frozen),
+             ("files that rank 1 writes fill the page cache", cache), ("copies in the loaders of both ranks", loaders),
+             ("the launcher is killed at the limit", launcher), ("both ranks pinned to one CPU later", late)]
+    calm = [(name, on_host(*rest)) for name, *rest in machine_fakes.HOST_FAULTS]
+    calm += [(name, on_gpu(*rest)) for name, *rest in machine_fakes.GPU_FAULTS]
     print(f"{'fault':45} {'cause':6} {'object and rank':16} other findings")
-    for name, case in cases:
-        if args.only not in name:
-            continue
+
+    def judge(one):
+        name, case = one
         with tempfile.TemporaryDirectory() as work:
             try:
                 run, (cause, thing) = case(pathlib.Path(work))
             except Cannot as e:
-                print(f"{name:45} not possible here: {e}")
-                continue
-            tried += 1
-            right += cause and thing
+                print(f"{name:45} not possible here: {e}", flush=True)
+                return None
             other = ", ".join(sorted({f["id"] for f in run.machine()}))
             print(f"{name:45} {'yes' if cause else 'NO':6} {'yes' if thing else 'NO':16} {other}", flush=True)
             if not (cause and thing) and os.environ.get("KEEP"):
-                shutil.copytree(run.dir, pathlib.Path(os.environ["KEEP"]) / case.__name__, dirs_exist_ok=True)
-    print(f"{right} of {tried} right")
-    false = 0
-    for n in range(args.healthy):
+                kept = pathlib.Path(os.environ["KEEP"]) / name.replace(" ", "_").replace("'", "")
+                shutil.copytree(run.dir, kept, dirs_exist_ok=True)
+            return bool(cause and thing)
+
+    def healthy(number):
         with tempfile.TemporaryDirectory() as work:
             run = Run(xpurun, pathlib.Path(work), "healthy")
-            false += len(run.machine())
             for f in run.machine():
-                print(f"healthy run {n}: {f['id']}: {f['title']}", flush=True)
+                print(f"healthy run {number}: {f['id']}: {f['title']}", flush=True)
+            return len(run.machine())
+
+    # What takes CPUs or memory runs alone.
+    cases, calm = (cases if args.part != "calm" else []), (calm if args.part != "alone" else [])
+    results = [judge(one) for one in cases if args.only in one[0]]
+    with concurrent.futures.ThreadPoolExecutor(CALM_AT_ONCE) as pool:
+        results += pool.map(judge, [one for one in calm if args.only in one[0]])
+        tried, right = sum(r is not None for r in results), sum(r is True for r in results)
+        print(f"{right} of {tried} right", flush=True)
+        false = sum(pool.map(healthy, range(args.healthy)))
     print(f"{args.healthy} healthy runs: {false} findings")
     return 0 if right == tried and false == 0 else 1
 

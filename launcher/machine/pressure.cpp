@@ -106,6 +106,11 @@ void InterruptReader::read(const HostFiles& host, const std::vector<int>& cpus, 
   uint64_t most = 0;
   std::map<std::string, uint64_t> now;
   const std::string interrupts = host.proc_text("interrupts");
+  if (interrupts.empty()) {
+    out.missing.push_back(host.missing(host.proc_path("interrupts"))
+                              .value_or(model::MissingSource{.source = host.proc_path("interrupts"),
+                                                             .reason = "empty or masked"}));
+  }
   for (const std::string_view line : base::split(interrupts, '\n')) {
     // " 41:  12  7 ... PCI-MSI 524288-edge  mlx5_comp3": a number per CPU, then words
     const size_t colon = line.find(':');

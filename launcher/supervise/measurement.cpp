@@ -204,7 +204,7 @@ SlowdownHandler::Hooks Measurement::speed_hooks() {
 MemoryWatch::Hooks Measurement::memory_hooks() {
   return {
       .steps = [this](base::Rank rank) { return steps().rank(rank).steps; },
-      .room = [] { return read_memory_room(base::ProcFs(), ::getpid()); },
+      .room = [] { return read_memory_room(HostFiles(), ::getpid()); },
       .grows = [this](
                    const std::string& sentence,
                    const model::RankSet& ranks) { parts_.notifier.events().memory_grows(sentence, ranks); },

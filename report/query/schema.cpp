@@ -130,21 +130,25 @@ constexpr TableColumns kColumns[] = {
      "the work that ended last and that began then; what Python did, the call of CUDA in the middle"},
 };
 
+// Of a row of machine: the first step that the time touches.
+constexpr std::string_view kFirstStep =
+    R"((SELECT min(steps.step) FROM steps WHERE (machine.rank IS NULL OR steps.rank = machine.rank)
+    AND steps.begin_s <= machine.until_s AND steps.begin_s + steps.seconds >= machine.begin_s) AS step)";
+
 // Parts of machine.
 constexpr std::string_view kViews = R"(
-CREATE VIEW io AS SELECT * FROM machine WHERE fact IN ('space', 'inodes', 'mount_silent', 'storage_wait',
+CREATE VIEW io AS SELECT machine.*, {0} FROM machine WHERE fact IN ('space', 'inodes', 'mount_silent', 'storage_wait',
   'io_pressure', 'rank_read', 'rank_written', 'rank_io_calls', 'rank_page_faults', 'mount_read', 'mount_written', 'mount_operations',
   'mount_time');
-CREATE VIEW cpu AS SELECT * FROM machine WHERE fact IN ('no_cpu', 'throttled', 'cpu_pressure', 'interrupts', 'stolen',
+CREATE VIEW cpu AS SELECT machine.*, {0} FROM machine WHERE fact IN ('no_cpu', 'throttled', 'cpu_pressure', 'interrupts', 'stolen',
   'cpu_throttled', 'cpu_limited');
-CREATE VIEW links AS SELECT * FROM machine WHERE fact IN ('link_downed', 'link_recoveries', 'symbol_errors',
+CREATE VIEW links AS SELECT machine.*, {0} FROM machine WHERE fact IN ('link_downed', 'link_recoveries', 'symbol_errors',
   'receive_errors', 'retransmissions', 'congestion', 'carrier_changes', 'packet_errors', 'packets_dropped',
   'tcp_retransmissions', 'tcp_segments', 'pcie_corrected', 'pcie_uncorrected', 'pcie_narrow', 'pcie_slow',
   'port_down', 'pause_frames', 'paused', 'port_discards', 'nvlink_recoveries', 'nvlink_replays', 'nvlink_crc',
   'nvlink_down', 'gpu_pcie_replays');
 CREATE VIEW gpu_health AS SELECT machine.*, gpus.name, gpus.serial, gpus.uuid,
-  (SELECT min(steps.step) FROM steps WHERE (machine.rank IS NULL OR steps.rank = machine.rank)
-    AND steps.begin_s <= machine.until_s AND steps.begin_s + steps.seconds >= machine.begin_s) AS step
+  {0}
   FROM machine LEFT JOIN gpus ON gpus.host = machine.host
     AND (machine.object = gpus.gpu OR machine.object LIKE gpus.gpu || ' %')
   WHERE machine.object LIKE 'GPU %';
@@ -175,7 +179,7 @@ std::string create_tables() {
     out += columns.typed;
     table = columns.table;
   }
-  return out + ");\n" + std::string(kViews);
+  return out + ");\n" + fmt::format(fmt::runtime(kViews), kFirstStep);
 }
 
 }  // namespace xpurun::report

@@ -116,8 +116,23 @@ struct Item {
   double since_s = 0;
   int64_t times = 0;
   double amount = 0;
-  base::Pid intruder = 0;  // who had the CPUs of a rank; 0: nobody, or not known
+  base::Pid intruder = 0;           // who had the CPUs of a rank; 0: nobody, or not known
+  std::vector<std::string> others;  // who had much of them beside it
 };
+
+// Strangers that had much of the CPUs of the rank beside the main one.
+std::vector<std::string> other_intruders(const MachineHistory& machine, base::Rank rank,
+                                         const model::Intruder* main) {
+  constexpr double kMuch = 0.2;
+  std::vector<std::string> out;
+  for (const model::Intruder& one : machine.intruders) {
+    if (one.rank == rank && &one != main && is_stranger(one) && one.share() >= kMuch) {
+      out.push_back(tr("{} had {:.0f} % of the CPUs of rank {}", intruder_words(one),
+                       std::min(100 * one.share(), 100.0), rank));
+    }
+  }
+  return out;
+}
 
 Item item_of(const RunReport& report, size_t node, const MachineSeries& s,
              const std::vector<MachineSpell>& spells) {
@@ -130,6 +145,7 @@ Item item_of(const RunReport& report, size_t node, const MachineSeries& s,
   if (s.fact == MachineFact::no_cpu) {
     const model::Intruder* intruder = main_intruder(report.machines[node], s.rank);
     out.intruder = intruder == nullptr ? 0 : intruder->pid;
+    out.others = other_intruders(report.machines[node], s.rank, intruder);
   }
   return out;
 }
@@ -167,6 +183,7 @@ void add_facts(const RunReport& report, std::vector<Finding>& out) {
       const std::string since = moment_words(report.run, items[i].since_s);
       f.evidence.push_back(i == 0 ? tr("first seen {}", since)
                                   : tr("{}, first seen {}", items[i].words, since));
+      f.evidence.insert(f.evidence.end(), items[i].others.begin(), items[i].others.end());
     }
     if (items.size() > kMostObjects) {
       f.evidence.push_back(tr("and {} more", items.size() - kMostObjects));

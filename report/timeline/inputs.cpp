@@ -10,6 +10,7 @@
 #include "report/events/files/record_files.h"
 #include "report/events/foreign/foreign_record.h"
 #include "report/timeline/counters/counters.h"
+#include "report/timeline/counters/host_counters.h"
 #include "report/timeline/span_activity.h"
 #include "report/timeline/untimed_calls.h"
 
@@ -150,6 +151,7 @@ class SourceReader {
     const fs::path ranks = fs::path(path).parent_path().parent_path();
     if (ranks.filename() == "ranks" && hosts_.insert(ranks.string()).second) {
       add_intruders(out_, (ranks.parent_path() / model::kMachineFile).string());
+      add_host_counters(out_, ranks.parent_path().string());
     }
   }
   void head(const model::EventFileHeader& h) {

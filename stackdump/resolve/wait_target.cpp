@@ -331,8 +331,25 @@ std::string frozen_group(std::string_view cgroup) {
   return out;
 }
 
+bool is_held_by_freezer(std::string_view cgroup, const std::string& freezer) {
+  for (const std::string_view line : base::split(cgroup, '\n')) {
+    const auto parts = base::split(line, ':');
+    if (parts.size() >= 3 && parts[1].find("freezer") != std::string_view::npos) {
+      const std::string_view group = line.substr(parts[0].size() + parts[1].size() + 2);
+      const auto state = base::read_file_start(fmt::format("{}{}/freezer.state", freezer, group), 64);
+      return state && base::trim(*state) == "FROZEN";
+    }
+  }
+  return false;
+}
+
 void name_wait(base::Pid pid, RemoteMemory& memory, const ProcMaps& maps, KernelView& view,
                const base::ProcFs& proc) {
+  // Since Linux 6.1, a thread that sleeps is frozen where it is, in state D.
+  const auto stat = proc.stat(pid);
+  if (stat && stat->state == 'D' && is_held_by_freezer(proc.text(pid, "cgroup"))) {
+    view.wchan = model::kRefrigerator;
+  }
   if (model::is_frozen(view.wchan)) {
     view.target = frozen_group(proc.text(pid, "cgroup"));
     return;

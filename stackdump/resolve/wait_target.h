@@ -35,6 +35,8 @@ model::LockHolder lock_on_file(base::Pid pid, int fd);
 
 // The control group that can be frozen, in the text of /proc/PID/cgroup.
 std::string frozen_group(std::string_view cgroup);
+// That of the first version, by the file that says so below the mount point of the freezer.
+bool is_held_by_freezer(std::string_view cgroup, const std::string& freezer = "/sys/fs/cgroup/freezer");
 
 // The bytes of a sockaddr for people: "10.0.0.7:443", "/run/worker.sock"; empty if unknown.
 std::string address_words(const std::string& bytes);

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 import xpurun_test
-from xpurun_test import PYTHON
+from xpurun_test import PROGRAM, PYTHON
 
 # Shares one CPU with the hog for as long as the file "on" is there.
 RANK = """
@@ -109,6 +109,17 @@ def can_read_kernel_log():
             return True
     except OSError:
         return False
+
+
+# As in a container: another user, whose /proc shows no process of others, has masks, and no control groups.
+MASKED = """
+set -e
+mount -t proc -o hidepid=2 proc /proc
+mount -t tmpfs -o ro tmpfs /proc/pressure
+mount -t tmpfs -o ro tmpfs /sys/fs/cgroup
+for file in interrupts kmsg; do mount --bind /dev/null /proc/$file; done
+exec setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --inh-caps=-all "$@"
+"""
 
 
 class Machine(xpurun_test.Case):
@@ -218,6 +229,31 @@ class Machine(xpurun_test.Case):
             return json.loads((self.out / "machine.json").read_text()).get("intruders", [])
         except FileNotFoundError:
             return []
+
+    def test_nobody_below_a_masked_proc(self):
+        enter = ["unshare", "-m", "--propagation", "private", "bash", "-c", MASKED, "masked"]
+        if os.geteuid() != 0 or subprocess.run([*enter, "true"], capture_output=True).returncode != 0:
+            self.skipTest("cannot mask /proc here")
+        os.chmod(self.dir, 0o777)
+        job = [PYTHON, "-c", "import os, time; time.sleep(4); os.read(os.pipe()[0], 1)"]
+        command = self.command("--hang-timeout", "6", "--hang-idle", "--on-hang", "kill", "--", *job)
+        done = subprocess.run([*enter, *command],
+                              capture_output=True, text=True, timeout=120, cwd=self.dir,
+                              env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", HOME=str(self.dir)))
+        verdict = json.loads((self.out / "verdict.json").read_text())
+        self.assertEqual(verdict["ranks"], [0], done.stderr)
+        self.assertRegex(verdict["sentence"], r"^hang: rank 0 has been in <module>")
+        unseen = [line for line in verdict["evidence"] if line.startswith("not seen of the host: ")]
+        self.assertEqual(len(unseen), 1, verdict["evidence"])
+        self.assertIn("/proc/interrupts (empty or masked)", unseen[0])
+        self.assertIn("/proc/pressure/cpu (No such file or directory)", unseen[0])
+        missing = "the kernel's messages are missing: "
+        self.assertTrue([line for line in verdict["evidence"] if line.startswith(missing)])
+        doctor = subprocess.run([*enter, PROGRAM, "doctor"], capture_output=True, text=True, timeout=120,
+                                cwd=self.dir, env=self.env(HOME=str(self.dir)))
+        self.assertIn("hidepid=invisible", doctor.stdout)
+        self.assertIn("mount -o remount,hidepid=0 /proc", doctor.stdout)
+        self.assertIn("sysctl kernel.dmesg_restrict=0", doctor.stdout)
 
     def test_an_intruder_is_told_from_the_job(self):
         if len(os.sched_getaffinity(0)) < 2:

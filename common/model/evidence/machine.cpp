@@ -222,7 +222,10 @@ void MachineHistory::add(const MachineReading& reading, int64_t wall_ns) {
     }
     const uint64_t crowded = it->pid == place.pid ? it->crowded : 0;
     const uint64_t seen = it->pid == place.pid ? it->readings : 0;
+    const bool moved = it->pid == place.pid && it->cpus != place.cpus;
+    const int64_t since_ns = moved ? wall_ns : it->pid == place.pid ? it->since_wall_ns : 0;
     *it = place;
+    it->since_wall_ns = since_ns;
     it->readings = seen + 1;
     const auto allowed = static_cast<int>(cpus_in(place.cpus).size());
     it->crowded = crowded + (allowed > 0 && place.runnable > allowed ? 1 : 0);
@@ -290,6 +293,7 @@ void fields(V& visit, P& p) {
   visit("memory_group", p.memory_group, WhenEmpty::omit);
   visit("readings", p.readings, WhenEmpty::omit);
   visit("crowded", p.crowded, WhenEmpty::omit);
+  visit("since_wall_ns", p.since_wall_ns, WhenEmpty::omit);
 }
 
 template <typename V, Self<Intruder> I>

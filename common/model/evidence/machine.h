@@ -172,9 +172,10 @@ struct RankPlace {
   std::string gpu_cpus;  // those near the GPU; empty: not known, or all
   std::string nic;       // the only one that NCCL may use: "mlx5_0"; empty: not known
   std::string nic_cpus;
-  std::string memory_group;  // control group of its memory: "/job"
-  uint64_t readings = 0;     // so far
-  uint64_t crowded = 0;      // readings with more runnable threads than allowed CPUs
+  std::string memory_group;   // control group of its memory: "/job"
+  uint64_t readings = 0;      // so far
+  uint64_t crowded = 0;       // readings with more runnable threads than allowed CPUs
+  int64_t since_wall_ns = 0;  // when these CPUs were first seen after others; 0: always
 };
 
 // What a process is to a rank whose CPUs it had.

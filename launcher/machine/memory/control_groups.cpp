@@ -15,21 +15,29 @@ using model::MachineFact;
 namespace {
 
 constexpr size_t kMostGroups = 16;
+constexpr int64_t kNoLimit = int64_t{1} << 60;
 
 // How a version of the control groups says whose memory it is.
 struct GroupFiles {
   std::string_view mount;
   std::string_view events;
   std::string_view limit;
+  std::string_view used;
   std::string_view reached;    // in the file of events; empty: a file of its own
   std::string_view processes;  // lines of memory.stat
   std::string_view files;      // shared memory included
   std::string_view shared;
 };
-constexpr GroupFiles kUnified = {"fs/cgroup", "memory.events", "memory.max", "max", "anon", "file", "shmem"};
-constexpr GroupFiles kFirst = {
-    "fs/cgroup/memory", "memory.oom_control", "memory.limit_in_bytes", "", "total_rss",
-    "total_cache",      "total_shmem"};
+constexpr GroupFiles kUnified = {"fs/cgroup", "memory.events", "memory.max", "memory.current",
+                                 "max",       "anon",          "file",       "shmem"};
+constexpr GroupFiles kFirst = {"fs/cgroup/memory",
+                               "memory.oom_control",
+                               "memory.limit_in_bytes",
+                               "memory.usage_in_bytes",
+                               "",
+                               "total_rss",
+                               "total_cache",
+                               "total_shmem"};
 constexpr std::string_view kHybridMount = "fs/cgroup/unified";
 
 const GroupFiles& files_of(const ControlGroup& group) {
@@ -67,8 +75,41 @@ int64_t limit_of(const HostFiles& host, const ControlGroup& group) {
   return std::max<int64_t>(base::parse_int(text).value_or(0), 0);
 }
 
+int64_t used_of(const HostFiles& host, const ControlGroup& group) {
+  const std::string text = host.sys_text(fmt::format("{}/{}", group.directory, files_of(group).used));
+  return base::parse_int(text).value_or(0);
+}
+
 std::string below(std::string_view mount, std::string_view path) {
   return std::string(mount) + (path == "/" ? std::string() : std::string(path));
+}
+
+bool is_root(const ControlGroup& group) {
+  return group.path == "/";
+}
+
+// The group of `pid` that counts its own deaths.
+std::optional<ControlGroup> counting_group(const HostFiles& host, base::Pid pid) {
+  const std::string cgroup = pid > 0 ? host.proc().text(pid, "cgroup") : std::string();
+  std::vector<ControlGroup> candidates;
+  if (const std::string path = control_group_path(cgroup, ""); !path.empty()) {
+    for (const std::string_view mount : {kUnified.mount, kHybridMount}) {
+      candidates.push_back({.path = path, .directory = below(mount, path), .unified = true});
+    }
+  }
+  if (const std::string path = control_group_path(cgroup, "memory"); !path.empty()) {
+    candidates.push_back({.path = path, .directory = below(kFirst.mount, path)});
+    // A container may see its own part of the groups only, under the name that the host has for it.
+    candidates.push_back({.path = "/", .directory = std::string(kFirst.mount)});
+  }
+  // The root of a container's groups has memory.events, that of a host has not.
+  const auto it = std::find_if(candidates.begin(), candidates.end(),
+                               [&](const ControlGroup& group) { return oom_kills(host, group).has_value(); });
+  if (it == candidates.end()) {
+    return std::nullopt;
+  }
+  it->limit_bytes = limit_of(host, *it);
+  return std::move(*it);
 }
 
 }  // namespace
@@ -85,25 +126,12 @@ std::string control_group_path(std::string_view cgroup, std::string_view control
 }
 
 std::optional<ControlGroup> memory_control_group(const HostFiles& host, base::Pid pid) {
-  const std::string cgroup = pid > 0 ? host.proc().text(pid, "cgroup") : std::string();
-  std::vector<ControlGroup> candidates;
-  if (const std::string path = control_group_path(cgroup, ""); !path.empty()) {
-    for (const std::string_view mount : {kUnified.mount, kHybridMount}) {
-      candidates.push_back({.path = path, .directory = below(mount, path), .unified = true});
-    }
-  }
-  // The root of the first version is the whole host.
-  if (const std::string path = control_group_path(cgroup, "memory"); path.size() > 1) {
-    candidates.push_back({.path = path, .directory = below(kFirst.mount, path)});
-  }
-  // The root of a container's groups has memory.events, that of a host has not.
-  const auto it = std::find_if(candidates.begin(), candidates.end(),
-                               [&](const ControlGroup& group) { return oom_kills(host, group).has_value(); });
-  if (it == candidates.end()) {
-    return std::nullopt;
-  }
-  it->limit_bytes = limit_of(host, *it);
-  return std::move(*it);
+  auto group = counting_group(host, pid);
+  // The root of the first version is the whole host, if it is not that of a container.
+  return group && is_root(*group) && !group->unified &&
+                 (group->limit_bytes <= 0 || group->limit_bytes >= kNoLimit)
+             ? std::nullopt
+             : std::move(group);
 }
 
 std::optional<ControlGroup> limiting_group(const HostFiles& host, base::Pid pid, int64_t memory) {
@@ -139,7 +167,7 @@ std::optional<GroupMemory> group_memory(const HostFiles& host, const ControlGrou
       .processes = *processes, .cache = std::max<int64_t>(*cached - *shared, 0), .shared = *shared};
 }
 
-HostMemory host_memory(const HostFiles& host) {
+MemoryOfHost host_memory(const HostFiles& host) {
   const std::string text = host.proc_text("meminfo");
   // "MemTotal:       24656756 kB"
   const auto bytes = [&](std::string_view name) -> int64_t {
@@ -152,6 +180,34 @@ HostMemory host_memory(const HostFiles& host) {
     return 0;
   };
   return {.total = bytes("MemTotal:"), .available = bytes("MemAvailable:"), .shared = bytes("Shmem:")};
+}
+
+model::MemoryGroup read_memory_group(const HostFiles& host, base::Pid pid) {
+  const auto group = counting_group(host, pid);
+  if (!group) {
+    return {};
+  }
+  return {.path = host.sys_path(group->directory),
+          .oom_kills = oom_kills(host, *group).value_or(0),
+          .limit_bytes = group->limit_bytes < kNoLimit ? group->limit_bytes : 0,
+          .used_bytes = used_of(host, *group)};
+}
+
+std::optional<MemoryRoom> read_memory_room(const HostFiles& host, base::Pid pid) {
+  std::optional<MemoryRoom> room;
+  const MemoryOfHost memory = host_memory(host);
+  if (memory.total > 0) {
+    room =
+        MemoryRoom{.group = {}, .limit_bytes = memory.total, .used_bytes = memory.total - memory.available};
+  }
+  const auto group = limiting_group(host, pid, memory.total);
+  if (!group || group->limit_bytes >= kNoLimit) {
+    return room;
+  }
+  const MemoryRoom own{.group = host.sys_path(group->directory),
+                       .limit_bytes = group->limit_bytes,
+                       .used_bytes = used_of(host, *group)};
+  return !room || own.left_bytes() < room->left_bytes() ? std::optional(own) : room;
 }
 
 void read_group_memory(const HostFiles& host, const std::vector<WatchedRank>& ranks,

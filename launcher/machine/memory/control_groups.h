@@ -1,6 +1,7 @@
 // The memory of control groups, and of the host.
 #pragma once
 
+#include "common/model/run_manifest.h"
 #include "launcher/machine/cpu/watched_rank.h"
 #include "launcher/machine/host/host_files.h"
 
@@ -36,12 +37,28 @@ struct GroupMemory {
 // Nothing if the kernel does not count it.
 std::optional<GroupMemory> group_memory(const HostFiles& host, const ControlGroup& group);
 
-struct HostMemory {
+struct MemoryOfHost {
   int64_t total = 0;
   int64_t available = 0;
   int64_t shared = 0;
 };
-HostMemory host_memory(const HostFiles& host);
+MemoryOfHost host_memory(const HostFiles& host);
+
+// What the group of a process says without the kernel log, which a container may not read. `oom_kills` counts
+// from the creation of the group. Empty if the group or its counter cannot be read.
+model::MemoryGroup read_memory_group(const HostFiles& host, base::Pid pid);
+
+// Memory that the processes of a host may still take.
+struct MemoryRoom {
+  std::string group;  // path of the control group whose limit is the nearest; empty: the host's own
+  int64_t limit_bytes = 0;
+  int64_t used_bytes = 0;
+
+  int64_t left_bytes() const { return limit_bytes - used_bytes; }
+};
+// Of the group of `pid` (or the one around it that limits it) or of the host, whichever has less left.
+// Nothing if neither can be read.
+std::optional<MemoryRoom> read_memory_room(const HostFiles& host, base::Pid pid);
 
 // The memory of the control groups of the ranks, and what the kernel killed in them.
 void read_group_memory(const HostFiles& host, const std::vector<WatchedRank>& ranks,

@@ -16,13 +16,18 @@ using model::UserRole;
 namespace {
 
 constexpr int kRestMs = 2000;  // between two looks at the numbers, while there is room
+constexpr int kSomeMs = 1100;  // with less room: it may be gone within two seconds
 constexpr int kBusyMs = 200;   // and once there is little
 constexpr base::MonoNs kGroupsNs = 5'000'000'000;
+constexpr double kSomeUsed = 0.15;
 constexpr double kMuchUsed = 0.5;
 constexpr double kFuller = 1.02;  // than at the look before
-constexpr int64_t kCostFactor = 4;
-constexpr size_t kMostUsers = 12;
-constexpr size_t kMostMaps = 8;  // processes whose mappings are read
+constexpr double kNearlyFull = 0.85;
+// Of the CPU time of a look, until the next one: while there is room, and once there is little.
+constexpr int64_t kCostFactor = 40;
+constexpr int64_t kCostFactorFull = 4;
+constexpr size_t kMostUsers = 32;  // several ranks, each with the workers of its data loader
+constexpr size_t kMostMaps = 32;   // processes whose mappings are read
 constexpr size_t kMostMembers = 4096;
 constexpr int64_t kLeastMapped = int64_t{16} << 20;
 constexpr int kMostAncestors = 64;  // ancestors
@@ -74,7 +79,7 @@ std::vector<base::Pid> members_of(const HostFiles& host, const ControlGroup& gro
 }
 
 GroupMemory use_of_host(const HostFiles& host) {
-  const HostMemory memory = host_memory(host);
+  const MemoryOfHost memory = host_memory(host);
   return {.processes = memory.total - memory.available - memory.shared, .shared = memory.shared};
 }
 
@@ -116,6 +121,17 @@ int64_t inherited_bytes(const Maps& own, const Maps& parent, std::set<uint64_t>&
   return out;
 }
 
+// The command that xpurun has started, as a process of no rank. Empty: it has ended.
+std::vector<WatchedRank> command_of_job(const base::ProcFs& proc, base::Pid job) {
+  const std::string own = proc.exe(job);
+  for (const base::Pid child : proc.children(job)) {
+    if (proc.exe(child) != own) {  // a helper is xpurun itself
+      return {{.pid = child}};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 void MemoryUsersWatch::find_groups(const HostFiles& host) {
@@ -141,10 +157,13 @@ void MemoryUsersWatch::begin(const HostFiles& host) {
   files_before_->add_mounts(host.proc(), ranks_.front().pid);
 }
 
-int MemoryUsersWatch::turn(const HostFiles& host, const std::vector<WatchedRank>& ranks, base::MonoNs now,
+int MemoryUsersWatch::turn(const HostFiles& host, const std::vector<WatchedRank>& known, base::MonoNs now,
                            int64_t wall_ns) {
+  had_ranks_ = had_ranks_ || !known.empty();
+  // The memory may be full before there is a rank.
+  const std::vector<WatchedRank> ranks = had_ranks_ ? known : command_of_job(host.proc(), job_);
   if (ranks.empty()) {
-    return kRestMs;  // none yet, or all have died, perhaps of this
+    return kRestMs;  // all have died, perhaps of this
   }
   if (ranks != ranks_) {
     // Other ranks after a restart: what was before says nothing of them. A rank less has died, perhaps of
@@ -170,17 +189,19 @@ int MemoryUsersWatch::turn(const HostFiles& host, const std::vector<WatchedRank>
   for (const ControlGroup& group : groups_) {
     const auto use = group.directory.empty() ? std::optional(use_of_host(host)) : group_memory(host, group);
     const int64_t used = use ? use->processes + use->shared : 0;
-    if (static_cast<double>(used) < kMuchUsed * static_cast<double>(group.limit_bytes)) {
+    const double part = static_cast<double>(used) / static_cast<double>(group.limit_bytes);
+    if (part < kMuchUsed) {
+      wait_ms = part < kSomeUsed ? wait_ms : std::min(wait_ms, kSomeMs);
       continue;
     }
     wait_ms = kBusyMs;
-    int64_t& fullest = fullest_[group.directory];
-    if (static_cast<double>(used) >= kFuller * static_cast<double>(fullest)) {
+    Fullest& last = fullest_[group.directory];
+    const int64_t factor = part < kNearlyFull ? kCostFactor : kCostFactorFull;
+    const bool rested = now - last.looked >= last.cost_ns * factor;
+    if (rested && static_cast<double>(used) >= kFuller * static_cast<double>(last.bytes)) {
       const base::MonoNs begin = base::thread_cpu_ns();  // a busy host makes a look long, but no dearer
       look(host, group, *use, wall_ns);
-      fullest = used;
-      const int64_t cost_ms = (base::thread_cpu_ns() - begin) / 1'000'000;
-      wait_ms = std::max(wait_ms, static_cast<int>(std::min<int64_t>(kCostFactor * cost_ms, 10'000)));
+      last = {.bytes = used, .looked = now, .cost_ns = base::thread_cpu_ns() - begin};
     }
   }
   next_ = now + int64_t{wait_ms} * 1'000'000;
@@ -219,11 +240,16 @@ void MemoryUsersWatch::look(const HostFiles& host, const ControlGroup& group, co
 void MemoryUsersWatch::name_roles(const base::ProcFs& proc, std::vector<MemoryUser>& users) {
   std::map<base::Pid, base::Rank> ranks;
   std::set<base::Pid> ancestors;
+  std::set<base::Pid> commands;  // without ranks so far
   const auto parent_of = [&](base::Pid pid) {
     const auto stat = proc.stat(pid);
     return stat ? stat->ppid : 0;
   };
   for (const WatchedRank& rank : ranks_) {
+    if (rank.rank == base::kNoRank) {
+      commands.insert(rank.pid);
+      continue;
+    }
     ranks[rank.pid] = rank.rank;
     base::Pid pid = parent_of(rank.pid);
     for (int depth = 0; depth < kMostAncestors && pid > 1 && ancestors.insert(pid).second; ++depth) {
@@ -239,6 +265,8 @@ void MemoryUsersWatch::name_roles(const base::ProcFs& proc, std::vector<MemoryUs
       if (const auto of_rank = ranks.find(at); of_rank != ranks.end()) {
         user.role = at == user.pid ? UserRole::rank : UserRole::child;
         user.rank = of_rank->second;
+      } else if (commands.contains(at)) {
+        user.role = UserRole::job;
       }
       at = parent_of(at);
     }
@@ -253,6 +281,17 @@ void MemoryUsersWatch::name_roles(const base::ProcFs& proc, std::vector<MemoryUs
     if (user.role == UserRole::other &&
         (ancestors.contains(user.pid) || user.pid == job_ || (!own.empty() && proc.exe(user.pid) == own))) {
       user.role = UserRole::job;
+    }
+  }
+}
+
+// What the processes that a dead rank has forked had copied before: its pages are gone, theirs are not.
+void MemoryUsersWatch::keep_copies_of_dead(const base::ProcFs& proc, MemoryUsers& look) {
+  std::set<base::Pid> dead;
+  for (MemoryUser& user : look.users) {
+    const base::Pid parent = known_[user.pid].parent;
+    if (parent != 0 && !proc.stat(parent) && dead.insert(parent).second) {
+      user.copied += known_[parent].copied;
     }
   }
 }
@@ -289,6 +328,7 @@ void MemoryUsersWatch::read_maps(const base::ProcFs& proc, MemoryUsers& look) {
     if (const auto parent = stat ? maps.find(stat->ppid) : maps.end(); parent != maps.end()) {
       auto& [bytes, origins] = families[parent->first];
       bytes += inherited_bytes(own, parent->second, known_[pid].inherited, origins);
+      known_[pid].parent = parent->first;
     }
   }
   for (MemoryUser& user : look.users) {
@@ -300,8 +340,10 @@ void MemoryUsersWatch::read_maps(const base::ProcFs& proc, MemoryUsers& look) {
         user.copied += map->part - map->resident;
       }
       user.copied = std::max<int64_t>(user.copied, 0);
+      known_[user.pid].copied = user.copied;
     }
   }
+  keep_copies_of_dead(proc, look);
   // What was there before the ranks may belong to others, unless all of it counts here.
   const bool all_here = files.shared_bytes() <= look.shared_bytes + kLeastMapped;
   look.mapped = files.list(files_before_ && !all_here ? &*files_before_ : nullptr);

@@ -25,8 +25,9 @@ class MemoryUsersWatch {
   // `job`: xpurun.
   explicit MemoryUsersWatch(base::Pid job) : job_(job) {}
 
-  // To be called after the time that it returns, in ms, or earlier. `wall_ns`: kept with the looks.
-  int turn(const HostFiles& host, const std::vector<WatchedRank>& ranks, base::MonoNs now, int64_t wall_ns);
+  // To be called after the time that it returns, in ms, or earlier. `known`: the ranks; until there is one,
+  // the command that xpurun has started is looked at. `wall_ns`: kept with the looks.
+  int turn(const HostFiles& host, const std::vector<WatchedRank>& known, base::MonoNs now, int64_t wall_ns);
   // The looks since the call before.
   std::vector<model::MemoryUsers> take() { return std::exchange(looks_, {}); }
 
@@ -34,7 +35,16 @@ class MemoryUsersWatch {
   struct Known {
     base::Rank rank = base::kNoRank;
     int64_t first_bytes = 0;
+    base::Pid parent = 0;          // that it has memory in common with
+    int64_t copied = 0;            // by the processes that it has forked, at the last look
     std::set<uint64_t> inherited;  // begins of mappings that the process had in common with its parent
+  };
+
+  // The last look at a group.
+  struct Fullest {
+    int64_t bytes = 0;
+    base::MonoNs looked = 0;
+    int64_t cost_ns = 0;
   };
 
   void begin(const HostFiles& host);
@@ -42,11 +52,13 @@ class MemoryUsersWatch {
   void look(const HostFiles& host, const ControlGroup& group, const GroupMemory& use, int64_t wall_ns);
   void name_roles(const base::ProcFs& proc, std::vector<model::MemoryUser>& users);
   void read_maps(const base::ProcFs& proc, model::MemoryUsers& look);
+  void keep_copies_of_dead(const base::ProcFs& proc, model::MemoryUsers& look);
 
   base::Pid job_ = 0;
+  bool had_ranks_ = false;
   std::vector<WatchedRank> ranks_;
   std::vector<ControlGroup> groups_;        // with a limit; without a directory: the host
-  std::map<std::string, int64_t> fullest_;  // by group
+  std::map<std::string, Fullest> fullest_;  // by group
   std::map<base::Pid, Known> known_;
   std::optional<MemoryFiles> files_before_;  // those that were there when the ranks began
   base::MonoNs next_ = 0;

@@ -1,7 +1,7 @@
 #include "launcher/supervise/handlers/end_record.h"
 
 #include "launcher/ending/job_result.h"
-#include "launcher/evidence/memory_group.h"
+#include "launcher/machine/memory/control_groups.h"
 
 #include <unistd.h>
 
@@ -9,10 +9,10 @@ namespace xpurun::launcher {
 
 // The ranks inherit the group of xpurun, unless their launcher moves them.
 EndRecord::EndRecord(Parts parts, Hooks hooks)
-    : parts_(parts), hooks_(std::move(hooks)), at_start_(read_memory_group(base::ProcFs(), ::getpid())) {}
+    : parts_(parts), hooks_(std::move(hooks)), at_start_(read_memory_group(HostFiles(), ::getpid())) {}
 
 void EndRecord::note_memory() {
-  model::MemoryGroup now = read_memory_group(base::ProcFs(), ::getpid());
+  model::MemoryGroup now = read_memory_group(HostFiles(), ::getpid());
   now.oom_kills -= at_start_.oom_kills;
   if (!now.empty() && now.path == at_start_.path) {
     parts_.journal.manifest().memory = std::move(now);

@@ -5,6 +5,7 @@
 #include "report/diagnosis/memory/memory_words.h"
 #include "report/diagnosis/wording.h"
 
+#include <algorithm>
 #include <csignal>
 
 namespace xpurun::report {
@@ -45,6 +46,11 @@ MemoryFiller say_filler(const Scene& scene, const Ending& killed, const model::H
     v.evidence.push_back(std::move(words));
   }
   MemoryFiller filler = memory_filler(scene.facts.machines[killed.process->node], *users, line);
+  const bool before_ranks = std::none_of(users->users.begin(), users->users.end(),
+                                         [](const auto& user) { return user.role == model::UserRole::rank; });
+  if (!filler.known() && (before_ranks || killed.process->rank == base::kNoRank)) {
+    filler = launcher_filler(*users, killed.process->pid);
+  }
   if (filler.known()) {
     v.confidence = Confidence::medium;
     v.next = filler.next;

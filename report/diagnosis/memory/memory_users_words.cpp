@@ -98,6 +98,44 @@ MemoryFiller by_others(const MemoryUsers& users, const model::HeldMemory& line) 
   return out;
 }
 
+// Programs that a rank has started, as opposed to its forks and the workers of its data loader.
+MemoryFiller by_programs(const MemoryUsers& users, const model::HeldMemory& line) {
+  MemoryFiller most;
+  for (const MemoryUser* rank : with_role(users, UserRole::rank)) {
+    auto programs = with_role(users, UserRole::child);
+    std::erase_if(programs, [&](const MemoryUser* user) {
+      return user->rank != rank->rank || user->command == rank->command || user->bytes < kLeastTold;
+    });
+    const int64_t bytes = sum_of(programs, &MemoryUser::bytes);
+    // A line that holds more than the rank itself is one of these programs.
+    const int64_t own = std::max(rank->bytes, line.bytes > rank->bytes ? 0 : line.bytes);
+    if (!is_much(bytes, users) || bytes <= std::max(own, most.bytes)) {
+      continue;
+    }
+    std::vector<std::string> named;
+    std::vector<std::string> pids;
+    for (const MemoryUser* user : programs) {
+      pids.push_back(std::to_string(user->pid));
+      if (named.size() < kMostNamed) {
+        named.push_back(tr("{} {}", process_words(*user), size_of(user->bytes)));
+      }
+    }
+    const std::string limit = size_of(users.limit_bytes);
+    const std::string who = base::join(named, tr(", "));
+    most = {.bytes = bytes, .rank = rank->rank, .foreign = true};
+    most.words = programs.size() == 1
+                     ? tr("; a process that rank {} has started held {} of the {} of {}: {}", rank->rank,
+                          size_of(bytes), limit, group_name(users), process_words(*programs.front()))
+                     : tr("; {} processes that rank {} has started held {} of the {} of {}: {}",
+                          programs.size(), rank->rank, size_of(bytes), limit, group_name(users), who);
+    most.title = tr("ran out of memory beside the processes that rank {} has started, with {}", rank->rank,
+                    size_of(bytes));
+    most.next = {.text = tr("end the processes that are not needed, start fewer, or raise the memory limit"),
+                 .command = fmt::format("ps -o pid,ppid,rss,args -p {}", base::join(pids, ","))};
+  }
+  return most;
+}
+
 // "74 files /stage/shard-*"
 std::string mapped_words(const MappedMemory& mapped, bool in_title = false) {
   if (mapped.name.starts_with("/dev/zero")) {
@@ -144,7 +182,8 @@ MemoryFiller by_shared(const model::MachineHistory& machine, const MemoryUsers& 
                        const MappedMemory& mapped) {
   const base::Rank writer =
       mapped.rank == base::kNoRank && !is_segment(mapped) ? writer_of(machine, mapped.bytes) : base::kNoRank;
-  MemoryFiller out{.bytes = mapped.bytes, .rank = mapped.rank == base::kNoRank ? writer : mapped.rank};
+  MemoryFiller out{
+      .bytes = mapped.bytes, .rank = mapped.rank == base::kNoRank ? writer : mapped.rank, .files = true};
   const std::string what = mapped_words(mapped);
   const std::string held = tr("; {} of the {} of {} were shared memory or files in memory: {}",
                               size_of(mapped.bytes), size_of(users.limit_bytes), group_name(users), what);
@@ -165,7 +204,7 @@ MemoryFiller by_shared(const model::MachineHistory& machine, const MemoryUsers& 
 }
 
 MemoryFiller by_changed(const MappedMemory& mapped) {
-  MemoryFiller out{.bytes = mapped.bytes, .rank = mapped.rank};
+  MemoryFiller out{.bytes = mapped.bytes, .rank = mapped.rank, .files = true};
   const std::string name = mapped_words(mapped);
   out.words = mapped.rank == base::kNoRank
                   ? tr("; {} were changed pages of {}, which is mapped privately (copy on write)",
@@ -180,24 +219,50 @@ MemoryFiller by_changed(const MappedMemory& mapped) {
   return out;
 }
 
+// Copies of one rank, or of all where each has some, as with data loaders.
+struct Copies {
+  int64_t bytes = 0;
+  model::RankSet ranks;
+};
+
+Copies copies_in(const MemoryUsers& users) {
+  constexpr double kMost = 0.7;  // of all, by one rank
+  Copies all;
+  const MemoryUser* most = nullptr;
+  for (const MemoryUser& user : users.users) {
+    if (user.rank != base::kNoRank && user.copied > 0) {
+      all.bytes += user.copied;
+      all.ranks.insert(user.rank);
+      most = most == nullptr || user.copied > most->copied ? &user : most;
+    }
+  }
+  if (most == nullptr || static_cast<double>(most->copied) < kMost * static_cast<double>(all.bytes)) {
+    return all;
+  }
+  Copies one{.bytes = most->copied};
+  one.ranks.insert(most->rank);
+  return one;
+}
+
 MemoryFiller by_copies(const MemoryUsers& users, const model::HeldMemory& line) {
-  const auto most =
-      std::max_element(users.users.begin(), users.users.end(),
-                       [](const MemoryUser& a, const MemoryUser& b) { return a.copied < b.copied; });
-  if (most == users.users.end() || most->rank == base::kNoRank || !is_much(most->copied, users) ||
-      2 * most->copied < line.bytes) {
+  const Copies copied = copies_in(users);
+  if (!is_much(copied.bytes, users) || 2 * copied.bytes < line.bytes) {
     return {};
   }
   const auto children = std::count_if(users.users.begin(), users.users.end(), [&](const MemoryUser& user) {
-    return user.role == UserRole::child && user.rank == most->rank;
+    return user.role == UserRole::child && copied.ranks.contains(user.rank);
   });
-  MemoryFiller out{.bytes = most->copied, .rank = most->rank};
-  const std::string size = size_of(most->copied);
+  const bool one_rank = copied.ranks.size() == 1;
+  MemoryFiller out{.bytes = copied.bytes, .rank = one_rank ? copied.ranks.lowest() : base::kNoRank};
+  const std::string size = size_of(copied.bytes);
+  const std::string who = rank_words(copied.ranks);
   const std::string copies =
-      children < 2 ? tr("; {} were copies of pages that rank {} shares with a process that it has forked",
-                        size, most->rank)
-                   : tr("; {} were copies of pages that rank {} shares with {} processes that it has forked",
-                        size, most->rank, children);
+      !one_rank ? tr("; {} were copies of pages that {} share with {} processes that they have forked", size,
+                     who, children)
+      : children < 2
+          ? tr("; {} were copies of pages that {} shares with a process that it has forked", size, who)
+          : tr("; {} were copies of pages that {} shares with {} processes that it has forked", size, who,
+               children);
   out.words = line.present() ? tr("{}, allocated at {}", copies, place(line.where)) : copies;
   out.title = tr("ran out of memory with {} of copies in forked processes", size);
   out.next.text = tr(
@@ -215,12 +280,16 @@ const MemoryUsers* users_of_memory(const model::RunManifest& run, const model::M
   for (const model::RankPlace& place : machine.places) {
     group = place.rank == rank ? place.memory_group : group;
   }
+  // Whose group that of a launcher is, no rank says.
+  const bool of_launcher = rank == base::kNoRank && (process.role == model::ProcessRole::agent ||
+                                                     process.role == model::ProcessRole::other);
   const MemoryUsers* best = nullptr;
   for (const MemoryUsers& users : machine.memory) {
     const bool has = std::any_of(users.users.begin(), users.users.end(), [&](const MemoryUser& user) {
       return user.pid == process.pid || (rank != base::kNoRank && user.rank == rank);
     });
-    const bool around = users.group.empty() || group == users.group || group.starts_with(users.group + "/");
+    const bool around =
+        of_launcher || users.group.empty() || group == users.group || group.starts_with(users.group + "/");
     if ((has || around) && seconds_in(run, users.wall_ns) <= until_s + kLookEndsS &&
         (best == nullptr || users.group.size() > best->group.size())) {
       best = &users;
@@ -229,9 +298,51 @@ const MemoryUsers* users_of_memory(const model::RunManifest& run, const model::M
   return best;
 }
 
+MemoryFiller launcher_filler(const MemoryUsers& users, base::Pid launcher) {
+  std::vector<const MemoryUser*> others;
+  const MemoryUser* own = nullptr;
+  for (const MemoryUser& user : users.users) {
+    if (user.pid == launcher) {
+      own = &user;
+    } else if (user.bytes >= kLeastTold) {
+      others.push_back(&user);
+    }
+  }
+  const int64_t bytes = sum_of(others, &MemoryUser::bytes);
+  const int64_t own_bytes = own == nullptr ? 0 : own->bytes;
+  const std::string limit = size_of(users.limit_bytes);
+  if (own_bytes >= bytes && is_much(own_bytes, users)) {
+    MemoryFiller out{.bytes = own_bytes};
+    out.words = tr("; it held {} of the {} of {}", size_of(own_bytes), limit, group_name(users));
+    out.title = tr("ran out of memory with {} of its own", size_of(own_bytes));
+    out.next.text =
+        tr("look at what this process keeps: its memory counts against the limit of the whole job");
+    return out;
+  }
+  if (!is_much(bytes, users)) {
+    return {};
+  }
+  std::vector<std::string> named;
+  for (size_t i = 0; i < std::min(others.size(), kMostNamed); ++i) {
+    named.push_back(tr("{} {}", process_words(*others[i]), size_of(others[i]->bytes)));
+  }
+  MemoryFiller out{.bytes = bytes};
+  const std::string who = base::join(named, tr(", "));
+  if (others.size() == 1) {
+    out.words = tr("; {} held {} of the {} of {}", process_words(*others.front()), size_of(bytes), limit,
+                   group_name(users));
+  } else {
+    out.words = tr("; {} processes held {} of the {} of {}: {}", others.size(), size_of(bytes), limit,
+                   group_name(users), who);
+  }
+  out.title = tr("ran out of memory beside other processes with {}", size_of(bytes));
+  out.next.text = tr("end the processes that are not needed, start fewer, or raise the memory limit");
+  return out;
+}
+
 MemoryFiller memory_filler(const model::MachineHistory& machine, const MemoryUsers& users,
                            const model::HeldMemory& line) {
-  std::vector<MemoryFiller> found{by_copies(users, line), by_others(users, line)};
+  std::vector<MemoryFiller> found{by_copies(users, line), by_others(users, line), by_programs(users, line)};
   for (const MappedMemory& mapped : users.mapped) {
     if (!is_much(mapped.bytes, users) || mapped.bytes <= line.bytes) {
       continue;
@@ -250,7 +361,8 @@ std::vector<std::string> users_words(const MemoryUsers& users, UsersMoment momen
   std::vector<std::string> parts;
   std::map<base::Rank, std::pair<int64_t, int64_t>> children;  // bytes, processes
   for (const MemoryUser& user : users.users) {
-    if (user.bytes < kLeastTold) {
+    // Ranks in any case: their group is the one that was full.
+    if (user.bytes < kLeastTold && user.role != UserRole::rank) {
       continue;
     }
     if (user.role == UserRole::rank) {

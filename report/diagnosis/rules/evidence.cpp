@@ -428,6 +428,23 @@ void add_silent_mismatch(const Scene& scene, const Verdict& verdict, std::vector
   }
 }
 
+// What could not be seen of the hosts, each source once.
+void add_missing_sources(const Scene& scene, std::vector<std::string>& out) {
+  std::vector<std::string> lines;
+  for (const model::MachineHistory& machine : scene.facts.machines) {
+    for (const model::MissingSource& one : machine.missing) {
+      std::string line = fmt::format("{} ({})", base::sanitize(one.source), base::sanitize(one.reason));
+      if (std::find(lines.begin(), lines.end(), line) == lines.end()) {
+        lines.push_back(std::move(line));
+      }
+    }
+  }
+  if (!lines.empty()) {
+    out.push_back(tr("not seen of the host: {}; xpurun doctor names the command that grants each",
+                     base::join(lines, tr(", "))));
+  }
+}
+
 }  // namespace
 
 void add_evidence(const Scene& scene, Verdict& verdict) {
@@ -469,6 +486,9 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   }
   if (verdict.kind != VerdictKind::none && !scene.facts.kernel_gap.empty()) {
     out.push_back(tr("the kernel's messages are missing: {}", tr(scene.facts.kernel_gap)));
+  }
+  if (verdict.kind == VerdictKind::hang || verdict.kind == VerdictKind::slow) {
+    add_missing_sources(scene, out);
   }
   for (std::vector<std::string>* lines : {&out, &verdict.details}) {
     for (std::string& line : *lines) {

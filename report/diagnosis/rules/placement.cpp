@@ -105,9 +105,20 @@ void add_pinning(const MachineHistory& machine, std::vector<Placement>& out) {
   }
 }
 
-// Of the time that the host was watched, the part in which threads of the rank were ready and had no CPU for
+// When the last of these ranks got the CPUs that it has.
+int64_t since_ns(const MachineHistory& machine, const model::RankSet& ranks) {
+  int64_t out = machine.begin_wall_ns;
+  for (const RankPlace& p : machine.places) {
+    out = ranks.contains(p.rank) ? std::max(out, p.since_wall_ns) : out;
+  }
+  return out;
+}
+
+// Of the time that the ranks had their CPUs, the part in which their threads were ready and had no CPU for
 // much of the time.
 double lacked_cpu(const MachineHistory& machine, const model::RankSet& ranks) {
+  constexpr double kLeastS = 15;  // several readings
+  const double from_ns = static_cast<double>(since_ns(machine, ranks));
   double most = 0;
   for (const model::MachineSeries& s : machine.series) {
     if (s.fact != model::MachineFact::no_cpu || !ranks.contains(s.rank)) {
@@ -115,12 +126,14 @@ double lacked_cpu(const MachineHistory& machine, const model::RankSet& ranks) {
     }
     double sum = 0;
     for (const model::MachineSpell& spell : lasting_spells(s)) {
-      sum += static_cast<double>(spell.end_wall_ns) - static_cast<double>(spell.begin_wall_ns);
+      sum += std::max(0.0, static_cast<double>(spell.end_wall_ns) -
+                               std::max(static_cast<double>(spell.begin_wall_ns), from_ns));
     }
     most = std::max(most, sum);
   }
-  const double all = static_cast<double>(machine.end_wall_ns) - static_cast<double>(machine.begin_wall_ns);
-  return all > 0 ? most / all : 0;
+  const double all = static_cast<double>(machine.end_wall_ns) - from_ns;
+  const bool later = since_ns(machine, ranks) > machine.begin_wall_ns;
+  return all > 0 && !(later && all < kLeastS * 1e9) ? most / all : 0;
 }
 
 }  // namespace

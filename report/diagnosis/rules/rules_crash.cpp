@@ -207,7 +207,8 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   } else if (!e.cause.empty()) {
     how += tr(" ({})", tr(e.cause));
   }
-  const bool killed = e.signal == SIGKILL && e.process->role == model::ProcessRole::rank;
+  const bool of_launcher = e.process->role != model::ProcessRole::rank;
+  const bool killed = e.signal == SIGKILL;
   HeldElsewhere elsewhere;
   MemoryFiller filler;
   if (killed && v.where.empty()) {
@@ -215,7 +216,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
     const RunManifest& run = scene.facts.run;
     if (oom != nullptr || (run.memory.oom_kills > 0 && run.nodes.size() <= 1)) {
       v.memory = held_by_line(scene.facts.memory, e.process->rank);
-      if (run.nodes.size() <= 1) {
+      if (run.nodes.size() <= 1 && !of_launcher) {
         elsewhere = held_elsewhere(scene.facts.memory, e.process->rank);
       }
       const bool others_line = elsewhere.held.bytes > v.memory.bytes;
@@ -230,7 +231,14 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
       v.ranks = {elsewhere.rank};
       v.confidence = Confidence::medium;
     }
-    v.where = filler.foreign ? CodeLocation{} : v.memory.present() ? v.memory.where : e.process->place;
+    // Who fills a file is at the line that writes, by the last look at the rank.
+    const bool writes = filler.files && filler.rank == e.process->rank && !e.process->place.empty();
+    v.where = filler.foreign                  ? CodeLocation{}
+              : v.memory.present() && !writes ? v.memory.where
+                                              : e.process->place;
+    if (writes) {
+      filler.words = tr("{}; the rank was last seen in {}", filler.words, place(e.process->place));
+    }
     // The kernel's own line says more than that another group lost no process.
     if (std::string words = group_words(run);
         !words.empty() && (oom == nullptr || run.memory.oom_kills > 0)) {

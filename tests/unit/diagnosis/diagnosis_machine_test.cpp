@@ -126,6 +126,74 @@ TEST_CASE("a job that ended well and slowly says that its ranks share a CPU, or 
   CHECK(diagnose(job.facts).sentence.find("CPU") == std::string::npos);
 }
 
+TEST_CASE("ranks that were pinned to one CPU later: what they lacked since then counts") {
+  Job job(2);
+  job.all(in_compute());
+  job.died(0, exited(0), 115).died(1, exited(0), 115).ended(exited(0));
+  const auto history = [&](int pinned_from) {
+    constexpr int kReadings = 24;
+    model::MachineHistory out;
+    double waited = 0;
+    for (int i = 0; i < kReadings; ++i) {
+      const bool pinned = i >= pinned_from;
+      waited += i > pinned_from ? 2.5e6 : 0;
+      model::MachineReading reading;
+      reading.places = {{.rank = 0, .cpus = "3"}, {.rank = 1, .cpus = pinned ? "3" : "2"}};
+      reading.values = {
+          {.fact = MachineFact::no_cpu, .object = "rank 1", .value = waited, .detail = {}, .rank = 1}};
+      out.add(reading, kBegin + i * kReading);
+    }
+    return out;
+  };
+  on_host(job, history(18));
+  CHECK(job.facts.machines[0].places[1].since_wall_ns == kBegin + 18 * kReading);
+  CHECK(diagnose(job.facts).sentence.find("ranks 0-1 are pinned to one CPU, number 3") != std::string::npos);
+  // Too short to be the cause of anything.
+  on_host(job, history(22));
+  CHECK(diagnose(job.facts).sentence.find("pinned") == std::string::npos);
+}
+
+TEST_CASE("a launcher that the kernel killed before there was a rank: who filled the memory") {
+  Job job(0);
+  model::ProcessRecord& launcher = job.facts.run.processes[0];
+  launcher.role = model::ProcessRole::agent;
+  job.agent_died(kKill, 6).ended(kKill);
+  job.facts.run.memory = {.path = "/sys/fs/cgroup/job", .oom_kills = 1, .limit_bytes = 1000 * kHostMiB};
+  on_host(job, history_of({}));
+  model::MemoryUsers users{.group = "/job",
+                           .wall_ns = kBegin + 5'000'000'000,
+                           .limit_bytes = 1000 * kHostMiB,
+                           .used_bytes = 990 * kHostMiB};
+  users.users = {
+      {.pid = launcher.pid, .command = "python l.py", .role = model::UserRole::job, .bytes = 300 * kHostMiB},
+      {.pid = 900, .command = "python side.py", .role = model::UserRole::job, .bytes = 290 * kHostMiB},
+      {.pid = 901, .command = "python side.py", .role = model::UserRole::job, .bytes = 280 * kHostMiB}};
+  job.facts.machines[0].memory = {users};
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.launcher");
+  CHECK_MESSAGE(
+      v.sentence.find("; 2 processes held 570 MiB of the 1000 MiB of control group /job: python side.py "
+                      "(pid 900) 290 MiB") != std::string::npos,
+      v.sentence);
+  CHECK(std::any_of(v.evidence.begin(), v.evidence.end(), [](const std::string& line) {
+    return line.find("its limit is 1000 MiB") != std::string::npos;
+  }));
+}
+
+TEST_CASE("a hang says what could not be seen of the host") {
+  Job job(2);
+  job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
+  model::MachineHistory machine = history_of({});
+  machine.missing = {{.source = "/proc/pressure/cpu", .reason = "the kernel does not count (psi=0)"},
+                     {.source = "/proc/interrupts", .reason = "empty or masked"}};
+  on_host(job, machine);
+  const Verdict v = diagnose(job.facts);
+  CHECK(std::count(v.evidence.begin(), v.evidence.end(),
+                   "not seen of the host: /proc/pressure/cpu (the kernel does not count (psi=0)), "
+                   "/proc/interrupts (empty or masked); xpurun doctor names the command that grants each") ==
+        1);
+}
+
 TEST_CASE("a slow rank that gets no CPU: the mistake in its placement is the cause") {
   Job job(2);
   job.all(in_compute());

@@ -152,6 +152,31 @@ TEST_CASE("memory users: a rank, its worker, its launcher and a stranger, of the
   CHECK(watch.take().empty());
 }
 
+TEST_CASE("memory users: the command and what it has started, before there is a rank") {
+  FakeHost host = full_host(800, 10);
+  constexpr base::Pid kXpurun = 4700;
+  add_process(host, kXpurun, 1, "xpurun train.py", 10);
+  add_process(host, kLauncher, kXpurun, "/usr/bin/python launch.py", 700);
+  host.link("proc/4700/exe", "/usr/bin/xpurun")
+      .link("proc/4710/exe", "/usr/bin/python3")
+      .proc("4700/task/4700/children", "4710 ");
+  MemoryUsersWatch watch(kXpurun);
+  watch.turn(host.files(), {}, 1'000'000'000, 77);
+  auto looks = watch.take();
+  REQUIRE(looks.size() == 1);
+  CHECK(looks.front().group == "/job");
+  CHECK(user_of(looks.front(), kLauncher).role == UserRole::job);
+  CHECK(user_of(looks.front(), kFirstRank).role == UserRole::job);  // no rank so far
+  CHECK(user_of(looks.front(), kFirstRank).rank == base::kNoRank);
+  CHECK(user_of(looks.front(), kStranger).role == UserRole::other);
+  // With ranks, they are looked at anew.
+  watch.turn(host.files(), kRanks, 20'000'000'000, 78);
+  looks = watch.take();
+  REQUIRE(looks.size() == 1);
+  CHECK(user_of(looks.front(), kFirstRank).role == UserRole::rank);
+  CHECK(user_of(looks.front(), kWorker).role == UserRole::child);
+}
+
 TEST_CASE("memory files: shared memory, changed pages of private maps, and who has them") {
   MemoryFiles files("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 / /dev/shm rw - tmpfs shm rw\n");
   const std::string one = map_text("10-20 rw-s 0 00:18 9 /dev/shm/psm_1f (deleted)", 40, 0, 40, 0) +

@@ -121,6 +121,58 @@ TEST_CASE("memory filler: copies in forked workers, of what a line has allocated
             .ends_with("rank 1 290 MiB, 2 children of rank 0 300 MiB"));
 }
 
+TEST_CASE("memory filler: copies in the workers of several ranks") {
+  MemoryUsers users = users_with({{.pid = 30, .role = UserRole::child, .rank = 0, .bytes = 150 * kUserMiB},
+                                  {.pid = 31, .role = UserRole::child, .rank = 1, .bytes = 150 * kUserMiB}});
+  users.users[0].copied = 150 * kUserMiB;
+  users.users[1].copied = 140 * kUserMiB;
+  const MemoryFiller filler = memory_filler(kMachine, users, line_of_bytes(100));
+  CHECK(filler.bytes == 290 * kUserMiB);
+  CHECK(filler.rank == base::kNoRank);
+  CHECK(
+      filler.words ==
+      "; 290 MiB were copies of pages that ranks 0-1 share with 2 processes that they have forked, allocated "
+      "at load (t.py:3)");
+  // Most of them are of one.
+  users.users[1].copied = 10 * kUserMiB;
+  users.users[0].copied = 290 * kUserMiB;
+  CHECK(memory_filler(kMachine, users, line_of_bytes(100)).rank == 0);
+}
+
+TEST_CASE("memory filler: programs that the killed rank has started") {
+  MemoryUsers users = users_with(
+      {{.pid = 40, .command = "python side.py", .role = UserRole::child, .rank = 0, .bytes = 200 * kUserMiB},
+       {.pid = 41, .command = "python side.py", .role = UserRole::child, .rank = 0, .bytes = 180 * kUserMiB},
+       {.pid = 42, .command = "python t.py", .role = UserRole::child, .rank = 0, .bytes = 90 * kUserMiB}});
+  const MemoryFiller filler = memory_filler(kMachine, users, line_of_bytes(100));
+  CHECK(filler.words ==
+        "; 2 processes that rank 0 has started held 380 MiB of the 1000 MiB of control group /job: python "
+        "side.py "
+        "(pid 40) 200 MiB, python side.py (pid 41) 180 MiB");
+  CHECK(filler.rank == 0);
+  CHECK(filler.next.command == "ps -o pid,ppid,rss,args -p 40,41");
+  // A line that holds more than the rank is one of these programs. A worker of its data loader is the rank
+  // itself.
+  CHECK(memory_filler(kMachine, users, line_of_bytes(350)).known());
+  users.users[2].command = users.users[3].command = "python t.py";
+  CHECK_FALSE(memory_filler(kMachine, users, line_of_bytes(100)).known());
+}
+
+TEST_CASE("memory filler: a launcher, by what it held or by what is beside it") {
+  MemoryUsers users{
+      .group = "/job", .wall_ns = 1'000, .limit_bytes = 1000 * kUserMiB, .used_bytes = 990 * kUserMiB};
+  users.users = {{.pid = 5, .command = "python l.py", .role = UserRole::job, .bytes = 300 * kUserMiB},
+                 {.pid = 6, .command = "python side.py", .role = UserRole::job, .bytes = 250 * kUserMiB},
+                 {.pid = 7, .command = "python side.py", .role = UserRole::job, .bytes = 240 * kUserMiB}};
+  CHECK(launcher_filler(users, 5).words ==
+        "; 2 processes held 490 MiB of the 1000 MiB of control group /job: python side.py (pid 6) 250 MiB, "
+        "python side.py (pid 7) 240 MiB");
+  users.users[0].bytes = 600 * kUserMiB;
+  CHECK(launcher_filler(users, 5).words == "; it held 600 MiB of the 1000 MiB of control group /job");
+  users.users = {{.pid = 5, .role = UserRole::job, .bytes = 100 * kUserMiB}};
+  CHECK_FALSE(launcher_filler(users, 5).known());
+}
+
 TEST_CASE("memory filler: the look that fits the process and the time") {
   model::MachineHistory machine;
   machine.places = {{.rank = 0, .memory_group = "/job/rank0"}, {.rank = 1, .memory_group = "/job/rank1"}};

@@ -1,3 +1,5 @@
+#include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
 #include "stackdump/resolve/call_watch.h"
 #include "stackdump/resolve/wait_target.h"
 
@@ -9,6 +11,18 @@
 
 using namespace xpurun;
 using namespace xpurun::stackdump;
+
+TEST_CASE("a group that the freezer of the first version holds") {
+  const auto dir = base::TemporaryDirectory::create("xpurun-freezer").value();
+  REQUIRE(base::make_dirs(dir.path() + "/job/7"));
+  const std::string cgroup = "9:name=systemd:/x\n4:freezer:/job/7\n0::/y\n";
+  CHECK_FALSE(is_held_by_freezer(cgroup, dir.path()));
+  REQUIRE(base::write_file_atomic(dir.path() + "/job/7/freezer.state", "FROZEN\n"));
+  CHECK(is_held_by_freezer(cgroup, dir.path()));
+  CHECK_FALSE(is_held_by_freezer("0::/job/7\n", dir.path()));
+  REQUIRE(base::write_file_atomic(dir.path() + "/job/7/freezer.state", "THAWED\n"));
+  CHECK_FALSE(is_held_by_freezer(cgroup, dir.path()));
+}
 
 TEST_CASE("the control group that can be frozen") {
   CHECK(frozen_group("9:name=systemd:/x\n4:freezer:/slurm/job_7\n0::/y\n") == "/slurm/job_7");

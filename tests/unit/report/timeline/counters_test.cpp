@@ -3,6 +3,7 @@
 
 #include "common/base/os/io.h"
 #include "common/model/evidence/machine.h"
+#include "report/timeline/counters/host_counters.h"
 #include "report/timeline/timeline.h"
 #include "tests/support/perfetto_text.h"
 #include "tests/unit/report/timeline/samples.h"
@@ -82,6 +83,43 @@ TEST_CASE("intruders: who had the CPUs of the rank, from first to last seen") {
   add_intruders(other, file);
   add_intruders(own, "no-such-machine.json");
   CHECK(other.counters.empty());
+}
+
+TEST_CASE("host counters: use and faults, beside the first rank of the host") {
+  model::MachineHistory history;
+  const std::vector<model::RankPlace> places = {{.rank = 2, .cpus = "0"}, {.rank = 3, .cpus = "1"}};
+  for (int i = 0; i < 3; ++i) {
+    history.add({.values = {{.fact = model::MachineFact::link_recoveries,
+                             .object = "mlx5_0/1",
+                             .value = 5.0 + i,
+                             .detail = {}}},
+                 .places = places,
+                 .missing = {},
+                 .use = {{.use = model::HostUse::disk_read, .object = "nvme0n1", .value = 2e6}}},
+                kWall + i * 5'000'000'000);
+  }
+  REQUIRE(base::write_file_atomic("machine.json", model::to_json(history).dump()));
+  Activity first;
+  first.rank = 2;
+  add_host_counters(first, ".");
+  const Counter* recoveries = counter_of(first, "mlx5_0/1: link recoveries");
+  REQUIRE(recoveries != nullptr);
+  CHECK(recoveries->unit == "events");
+  REQUIRE(recoveries->samples.size() == 2);
+  CHECK(recoveries->samples[0].wall_ns == kWall);
+  CHECK(recoveries->samples[0].value == 0);
+  CHECK(recoveries->samples[1].wall_ns == kWall + 10'000'000'000);
+  CHECK(recoveries->samples[1].value == 2);
+  const Counter* read = counter_of(first, "nvme0n1: read");
+  REQUIRE(read != nullptr);
+  CHECK(read->unit == "MB/s");
+  REQUIRE_FALSE(read->samples.empty());
+  CHECK(read->samples[0].value == doctest::Approx(2));
+  Activity second;
+  second.rank = 3;
+  add_host_counters(second, ".");
+  add_host_counters(first, "no-such-run");
+  CHECK(second.counters.empty());
 }
 
 TEST_CASE("load: nothing comes from equal times, negative rates or a single sample") {
