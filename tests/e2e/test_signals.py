@@ -53,11 +53,12 @@ class Forwarding(xpurun_test.Case):
         self.assertEqual(self.manifest()["outcome"], "interrupted")
 
     def test_a_signal_that_the_command_ignores(self):
-        code = "import signal, time; signal.signal(2, signal.SIG_IGN); print('ready', flush=True); time.sleep(100)"
+        code = "import signal, time\nsignal.signal(2, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(100)"
         p = self.start_xpurun("--", PYTHON, "-c", code)
         self.assertEqual(p.stdout.readline(), "ready\n")
         p.send_signal(signal.SIGINT)
-        self.assertRegex(p.stderr.readline(), "the command ignores SIGINT: SIGTERM ends it, a second SIGINT within 30 s")
+        self.assertRegex(p.stderr.readline(),
+                         "the command ignores SIGINT: SIGTERM ends it, a second SIGINT within 30 s")
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.wait(20), 143)
         self.assertRegex(self.verdict()["sentence"], "by SIGTERM after")

@@ -140,21 +140,17 @@ bool awaits_a_process(const RankView& v) {
 
 std::optional<Verdict> left_before_waits(const Scene& scene) {
   const Views standing = without_idle(scene.in({RankState::stuck, RankState::busy, RankState::silent}));
-  double since_s = -1;
-  for (const RankView* v : standing) {
-    if (!awaits_a_process(*v) || !scene.facts.dump) {
-      return std::nullopt;
-    }
-    since_s = std::max(since_s, scene.facts.dump->at_s - v->seconds);
+  const auto awaits = [](const RankView* v) { return awaits_a_process(*v); };
+  if (standing.empty() || !std::all_of(standing.begin(), standing.end(), awaits)) {
+    return std::nullopt;
   }
   Views left;
   for (const RankView* v : scene.in({RankState::dead})) {
-    const Ending* e = scene.ending_of(*v);
-    if (e != nullptr && exited_cleanly(scene, *v) && e->at_s >= since_s - kSoonS) {
+    if (exited_cleanly(scene, *v) && v->seconds <= longest(standing) + kSoonS) {
       left.push_back(v);
     }
   }
-  if (standing.empty() || left.empty()) {
+  if (left.empty()) {
     return std::nullopt;
   }
   Verdict v = blame(scene, left, {});

@@ -228,7 +228,7 @@ TEST_CASE("a rank that exited cleanly before another began to wait for a process
   Job early(2);
   early.rank(0, in_sleep(), 10).died(1, exited(0), 10).ended_as_hang();
   early.stacks_of(0).threads.front().target = "127.0.0.1:47272";
-  CHECK(diagnose(early.facts).ranks == RankSet{0});
+  CHECK_MESSAGE(diagnose(early.facts).ranks == RankSet{0}, diagnose(early.facts).sentence);
 }
 
 TEST_CASE("ranks that exited cleanly are not culprits if another rank is stuck") {
