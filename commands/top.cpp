@@ -86,15 +86,19 @@ std::string dump_now(const model::RunDir& dir, const std::string& control) {
                      base::shell_quote(report::typed_path(dir.path() + "/" + *dumped, here)));
 }
 
-// The stacks of all ranks now, as `xpurun stacks` prints them.
+// The stacks of all ranks now, as `xpurun stacks` prints them; of a screen full of frames, those of Python
+// say most.
 std::string stacks_now(const model::RunDir& dir, const std::string& control) {
   const auto dumped = ControlClient(control).dump(kTopDumpLimitS);
   if (!dumped) {
     return tr("no dump: {}", base::to_line(dumped.error()));
   }
-  return run_program({"/proc/self/exe", "stacks", "--format", "tree", dir.path() + "/" + *dumped},
-                     kAnswerLimitS)
-      .output;
+  const auto in_view = [path = dir.path() + "/" + *dumped](const char* view) {
+    return run_program({"/proc/self/exe", "stacks", "--format", "tree", "--view", view, path}, kAnswerLimitS)
+        .output;
+  };
+  const std::string python = in_view("python");
+  return python.find(".py:") != std::string::npos ? python : in_view("merged");
 }
 
 // As many lines as fit.

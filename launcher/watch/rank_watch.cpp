@@ -127,6 +127,20 @@ void RankWatch::looked(base::MonoNs now, const NativeLook& look) {
   }
 }
 
+// Since the previous sample, but for moments: who polls in a loop that sleeps is on a CPU now and then.
+bool RankWatch::has_slept() const {
+  constexpr double kMoments = 0.1;
+  if (usage_.size() < 2 || usage_.back().main_run_time.cpu_ns == 0) {
+    return false;
+  }
+  const Usage& last = usage_.back();
+  const Usage& previous = usage_[usage_.size() - 2];
+  const double ready_s =
+      base::ns_to_s(static_cast<base::MonoNs>(last.main_run_time.cpu_ns - previous.main_run_time.cpu_ns)) +
+      queue_s(previous, last);
+  return ready_s < kMoments * base::ns_to_s(last.at - previous.at);
+}
+
 // Where nothing else shows what a native thread on a CPU does: CPU time is progress, unless the looks at its
 // stack show it in one place.
 bool RankWatch::sample_computation(base::MonoNs now, bool other_progress) {
@@ -137,7 +151,7 @@ bool RankWatch::sample_computation(base::MonoNs now, bool other_progress) {
     site_.forget();
     return other_progress;
   }
-  if (!on_cpu) {
+  if (!on_cpu || has_slept()) {
     return false;
   }
   computes_since_ = computes_since_ > 0 ? computes_since_ : now;

@@ -88,6 +88,7 @@ class RankWatch final : public RankProbe {
   bool sample_position(base::MonoNs now);
   bool sample_without_python();
   bool is_looked_at() const;
+  bool has_slept() const;
   bool sample_computation(base::MonoNs now, bool other_progress);
   // Between two looks at a native thread that computes.
   base::MonoNs look_interval() const;

@@ -269,6 +269,7 @@ class Recorder:
             return names.index(parameter) if parameter in names else -1
 
         op, is_collective, partner_is_global = call.op, call.is_collective, call.partner_is_global
+        counts = call.counts
         tensor_at, partner_at, group_at = position(call.tensor), position(call.partner), position(call.group)
         if tensor_at < 0 and call.tensor is not None:
             # The name differs between releases of torch; the position does not.
@@ -341,6 +342,8 @@ class Recorder:
             tensor = values[tensor_at]
             if tensor is None:
                 count = kind = None
+            elif counts is not None:
+                count, kind, tensor = len(tensor), counts, None
             elif isinstance(tensor, (list, tuple)):
                 count = sum(one.numel() for one in tensor)
                 tensor = tensor[0] if tensor else None

@@ -7,10 +7,10 @@ class Call:
     """One function. Parameters are given by name, because their positions differ between releases of torch."""
 
     __slots__ = ("op", "tensor", "partner", "group", "names", "is_collective", "is_async", "partner_is_global",
-                 "tensor_position")
+                 "tensor_position", "counts")
 
     def __init__(self, op, tensor=None, partner=None, group="group", names=None, is_collective=True, is_async=False,
-                 partner_is_global=True, tensor_position=0):
+                 partner_is_global=True, tensor_position=0, counts=None):
         self.op = op
         self.tensor = tensor  # None: no tensor
         self.partner = partner  # the root of a collective, the peer of a message
@@ -20,6 +20,7 @@ class Call:
         self.is_async = is_async  # its return never marks the end of the operation
         self.partner_is_global = partner_is_global  # else its rank in the group
         self.tensor_position = tensor_position  # where the function has no such parameter
+        self.counts = counts  # what `tensor` is a list of, if not of tensors
 
 
 def message(op, tensor, partner, is_async=False):
@@ -50,7 +51,7 @@ PUBLIC = {
     "monitored_barrier": Call("barrier"),
     "all_gather_object": Call("all_gather_object"),
     "gather_object": Call("gather_object", None, "dst"),
-    "broadcast_object_list": Call("broadcast_object_list", None, "src"),
+    "broadcast_object_list": Call("broadcast_object_list", "object_list", "src", counts="objects"),
     "scatter_object_list": Call("scatter_object_list", None, "src"),
     # All ranks of the world, or of the parent, must call it: a rank that skips the call leaves the others waiting.
     "new_group": Call("new_group"),

@@ -538,8 +538,14 @@ base::Result<model::Verdict> judge_now(const model::RunDir& dir, const std::stri
       longest_s = std::max(longest_s, rank.still_s);
     }
   }
+  std::optional<model::Verdict> hang;  // that is known and goes on
   for (const model::Stall& known : run.stalls) {
     look.n = std::max(look.n, known.n + 1);
+    const bool confirmed = known.verdict.kind == model::VerdictKind::hang &&
+                           known.verdict.level == model::VerdictLevel::confirmed;
+    if (confirmed && known.cleared_s < 0 && look.ranks.contains(known.ranks)) {
+      hang = known.verdict;
+    }
   }
   // The dump shows the stalls that were open, too.
   std::erase_if(run.stalls, [](const model::Stall& s) { return s.cleared_s < 0; });
@@ -548,7 +554,15 @@ base::Result<model::Verdict> judge_now(const model::RunDir& dir, const std::stri
     run.stalls.push_back(std::move(look));
   }
   BuildResult result;
-  return judge(std::move(job), {.language = language}, result).spoken;
+  model::Verdict out = judge(std::move(job), {.language = language}, result).spoken;
+  if (hang && out.kind == model::VerdictKind::running) {
+    const base::Speaking speaking(language);
+    out.kind = model::VerdictKind::hang;
+    out.id = hang->id;
+    out.level = hang->level;
+    out.sentence = sentence_of(out);
+  }
+  return out;
 }
 
 base::Result<BuildResult> write_stack_set(const StackSet& set, const std::string& out_dir,

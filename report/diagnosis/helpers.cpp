@@ -372,8 +372,9 @@ const model::PythonException* helper_exception(const Scene& scene, base::Rank ra
   const auto& all = scene.facts.run.exceptions;
   const auto it = std::find_if(all.rbegin(), all.rend(), [&](const model::PythonException& x) {
     const bool of_rank = x.rank == rank || (only && x.rank == base::kNoRank);
+    const double at_s = reported_at(x, scene.facts.run);
     return x.kind == model::ExceptionKind::raised && of_rank && x.pid != pid && !x.chain.empty() &&
-           x.at_s >= from_s && x.at_s <= to_s && ended(x.pid);
+           at_s >= from_s && at_s <= to_s && ended(x.pid);
   });
   return it == all.rend() ? nullptr : &*it;
 }

@@ -4,6 +4,7 @@
 #include "common/base/os/child.h"
 #include "common/base/os/procfs.h"
 #include "common/base/os/program.h"
+#include "common/base/strings.h"
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -94,6 +96,22 @@ bool end_children(int64_t patience_ns) {
     }
     ::poll(nullptr, 0, pause_ms);
   }
+}
+
+// Whether somebody has written into the code of the target; also if that cannot be known.
+bool may_have_breakpoints(base::Pid target) {
+  const std::string text = target > 0 ? base::ProcFs().text(target, "smaps") : std::string();
+  bool code = false;
+  for (const std::string_view line : base::split(text, '\n')) {
+    const size_t permissions = line.find(' ') + 1;
+    if (line.find('-') < permissions && line.size() > permissions + 2) {
+      code = line[permissions + 2] == 'x' && line.find('/') != std::string_view::npos;
+    } else if (code && line.starts_with("Private_Dirty:") &&
+               line.find_first_of("123456789") != std::string_view::npos) {
+      return true;
+    }
+  }
+  return text.empty();
 }
 
 // gdb detaches at SIGTERM unless it is blocked: it removes its breakpoints from the target, and a thread that
@@ -183,7 +201,7 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
   if (child) {
     report = watch(tool, *child, lifeline);
   }
-  if (report.end == ToolEnd::timed_out && tool.detach_ns > 0) {
+  if (report.end == ToolEnd::timed_out && tool.detach_ns > 0 && may_have_breakpoints(tool.target)) {
     ask_to_detach(*child, tool.detach_ns);
   }
   const bool left = !base::ProcFs().children(::getpid()).empty();

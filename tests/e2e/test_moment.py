@@ -291,6 +291,15 @@ class Moment(MomentCase):
         run.terminate()
         run.communicate(timeout=60)
 
+    def test_now_of_a_hang_that_is_known(self):
+        env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+        run = self.start_xpurun("--hang-timeout", 2, "--", PYTHON, self.write("stuck.py", STUCK), env=env)
+        self.lines(run, "xpurun: hang: ")
+        now = self.run_xpurun("attach", "--now", self.rank_pids()[0], out=False, timeout=60)
+        self.assertRegex(now.stdout, r"xpurun: hang: rank 0 has been in read_image \(stuck\.py:4: time\.sleep\) for")
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=60)
+
     def test_a_look_at_processes_without_xpurun(self):
         job = subprocess.Popen([PYTHON, self.write("stuck.py", STUCK)], env=self.env(RANK="3", WORLD_SIZE="8"),
                                text=True, stdout=subprocess.PIPE)

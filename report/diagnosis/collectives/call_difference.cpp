@@ -15,9 +15,9 @@ namespace {
 
 // All ranks must pass the same count and type to these operations; all_to_all, for example, allows
 // differences.
-constexpr std::array<std::string_view, 9> kEqualSizes = {
-    "all_reduce",           "broadcast", "reduce",  "reduce_scatter",      "all_gather",
-    "all_gather_coalesced", "gather",    "scatter", "all_reduce_coalesced"};
+constexpr std::array<std::string_view, 10> kEqualSizes = {
+    "all_reduce",           "broadcast", "reduce",  "reduce_scatter",       "all_gather",
+    "all_gather_coalesced", "gather",    "scatter", "all_reduce_coalesced", "broadcast_object_list"};
 
 bool contains(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();

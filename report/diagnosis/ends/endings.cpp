@@ -38,16 +38,6 @@ constexpr double kBeforeSeconds = 0.001;
 // A record that claims to be older than this many seconds on arrival comes from a different clock.
 constexpr double kOldestNewsSeconds = 60;
 
-// The time at which Python raised the exception, by the host's clock, so that times of all ranks are
-// comparable.
-double reported_at(const model::PythonException& x, const RunManifest& run) {
-  const double wall_s = (static_cast<double>(x.wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
-  const bool known = x.wall_ns > 0 && run.started_wall_ns > 0;
-  // Another node may have reported an exception before this node's run began.
-  const double oldest_s = std::min(x.at_s, std::max(0.0, x.at_s - kOldestNewsSeconds));
-  return known ? std::clamp(wall_s, oldest_s, x.at_s) : x.at_s;
-}
-
 bool is_synchronous(int signal) {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGABRT;
 }
@@ -203,6 +193,14 @@ void put_silent_deaths_first(const RunManifest& run, std::vector<Ending>& ending
 }
 
 }  // namespace
+
+double reported_at(const model::PythonException& x, const RunManifest& run) {
+  const double wall_s = (static_cast<double>(x.wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
+  const bool known = x.wall_ns > 0 && run.started_wall_ns > 0;
+  // Another node may have reported an exception before this node's run began.
+  const double oldest_s = std::min(x.at_s, std::max(0.0, x.at_s - kOldestNewsSeconds));
+  return known ? std::clamp(wall_s, oldest_s, x.at_s) : x.at_s;
+}
 
 std::string how_it_ended(const Ending& e, size_t processes) {
   if (e.raised()) {

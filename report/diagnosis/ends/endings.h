@@ -38,6 +38,10 @@ double order_uncertainty_s(const model::RunManifest& run, const Ending& a, const
 // Endings of every recorded process, earliest first. Followers are marked.
 std::vector<Ending> endings_of(const model::RunManifest& run);
 
+// The time at which Python raised the exception, by the host's clock, so that times of all ranks are
+// comparable: `at_s` is the time at which the message was read.
+double reported_at(const model::PythonException& x, const model::RunManifest& run);
+
 // "raised KeyError: 'label' at data.py:21 (in collate)", "died of SIGSEGV", "was killed by SIGKILL", "exited
 // with status 1", "ended, its status is unknown"; of several processes "were killed by SIGKILL".
 std::string how_it_ended(const Ending& e, size_t processes = 1);

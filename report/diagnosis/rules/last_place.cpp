@@ -168,7 +168,9 @@ HelperFailure helper_failure(const Scene& scene, const Ending& root) {
           oom_kill_of(scene.facts.kernel, failed->process->node, failed->process->pid, failed->at_s)) {
     out.how += out_of_memory_words(*oom);
   } else if (failed->signal == 0 && failed->exception != nullptr) {
-    out.how = exit_words(*failed->exception);
+    const model::ExceptionKind kind = failed->exception->kind;
+    const bool called = kind == model::ExceptionKind::sys_exit || kind == model::ExceptionKind::os_exit;
+    out.how = called ? exit_words(*failed->exception) : raised_words(*failed->exception);
   } else {
     out.how += failed->notice != nullptr && failed->notice->stack_overflow ? tr(" (stack overflow)") : "";
     out.title = out.how;

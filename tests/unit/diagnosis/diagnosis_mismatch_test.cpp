@@ -167,7 +167,7 @@ class Training {
       case 5:
         return in("world", rank < 2 ? send(rank + 2, 0, 44, 16) : recv(rank - 2, 0, 45, 16));
       case 6:
-        return in("world", operation("broadcast_object_list", 46, uneven));
+        return in("world", operation("scatter_object_list", 46, uneven));
       case 7:
         return in("dp", all_reduce(1049600, 47));
       case 8:
@@ -202,6 +202,16 @@ size_t mismatches_seen(size_t from, size_t to, size_t odd) {
 TEST_CASE("a million calls of a healthy job: no silent mismatch; one other call is seen") {
   CHECK(mismatches_seen(0, 250'000, SIZE_MAX) == 0);
   CHECK(mismatches_seen(8000, 9000, 8502) > 0);
+}
+
+TEST_CASE("lists of objects must be equally long on all ranks of a broadcast") {
+  Calls calls;
+  for (const base::Rank r : kMeetingFour.members) {
+    calls.enters(r, kMeetingFour, operation("broadcast_object_list", 46, r == 2 ? 2 : 3));
+  }
+  const auto found = find_call_fault(calls.facts);
+  REQUIRE(found);
+  CHECK(found->fault == CallFault::size);
 }
 
 TEST_CASE("different reductions hang no rank, and make wrong data") {

@@ -203,6 +203,28 @@ TEST_CASE("a look at a rank that computes is no progress of the rank") {
   CHECK(watch.last_progress() == 11 * kS);
 }
 
+TEST_CASE("a native thread that is on a CPU for moments only makes no progress") {
+  const Spinner child;
+  const auto runs_for = [&child](uint64_t ns) {
+    const auto ran_ns = [&child] { return base::ProcFs().main_run_time(child.pid()).cpu_ns; };
+    const uint64_t before = ran_ns();
+    while (ran_ns() < before + ns) {
+      (void)::poll(nullptr, 0, 1);
+    }
+  };
+  RankWatch watch(0, child.pid(), 10 * kS, 1e7, {});
+  runs_for(1);
+  watch.sample(11 * kS, no_helpers);
+  // By this clock 1,000 s, of which the thread has run a small part.
+  runs_for(1);
+  watch.sample(1011 * kS, no_helpers);
+  CHECK(watch.last_progress() == 11 * kS);
+  // By this clock a millisecond, in which the thread was always ready.
+  runs_for(2'000'000);
+  watch.sample(1011 * kS + 1'000'000, no_helpers);
+  CHECK(watch.last_progress() == 1011 * kS + 1'000'000);
+}
+
 TEST_CASE("the helpers of a rank are sampled only once the rank has been still for a while") {
   Sleeper child;
   RankWatch watch(0, child.pid(), 0, 50, {});
