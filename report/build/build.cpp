@@ -15,6 +15,7 @@
 #include "report/build/stack_set.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/several_nodes.h"
+#include "report/diagnosis/wording.h"
 #include "report/flamegraph/svg.h"
 #include "report/memory/look_files.h"
 #include "report/nodes/job_dump.h"
@@ -560,7 +561,7 @@ base::Result<model::Verdict> judge_now(const model::RunDir& dir, const std::stri
     out.kind = model::VerdictKind::hang;
     out.id = hang->id;
     out.level = hang->level;
-    out.sentence = sentence_of(out);
+    say(out, out.headline);
   }
   return out;
 }

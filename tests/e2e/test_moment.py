@@ -295,6 +295,7 @@ class Moment(MomentCase):
         env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
         run = self.start_xpurun("--hang-timeout", 2, "--", PYTHON, self.write("stuck.py", STUCK), env=env)
         self.lines(run, "xpurun: hang: ")
+        self.wait_for(lambda: [s for s in self.manifest()["stalls"] if s["verdict"]["kind"] == "hang"], "stall")
         now = self.run_xpurun("attach", "--now", self.rank_pids()[0], out=False, timeout=60)
         self.assertRegex(now.stdout, r"xpurun: hang: rank 0 has been in read_image \(stuck\.py:4: time\.sleep\) for")
         run.send_signal(signal.SIGTERM)
