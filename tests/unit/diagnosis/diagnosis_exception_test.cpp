@@ -127,28 +127,6 @@ TEST_CASE("exceptions are ordered by the host's clock, not by arrival") {
   CHECK(diagnose(job.facts).ranks == RankSet{1});
 }
 
-TEST_CASE("the exception of a process comes before the exit of its rank, however late both are read") {
-  Job job(1);
-  job.facts.run.started_wall_ns = 1'000'000'000'000;
-  job.died(0, exited(1), 12.5).ended(exited(1));
-  job.facts.run.processes.push_back({.pid = 900, .role = model::ProcessRole::worker, .rank = 0});
-  job.facts.run.processes.back().death = {
-      .happened = true, .at_s = 12.45, .wait_status = base::WaitStatus(exited(1))};
-  PythonException& raised = tell(job, 0, ExceptionKind::raised, 12.43, "ValueError", "bad batch");
-  raised.pid = 900;
-  raised.wall_ns = 1'012'330'000'000;
-  PythonException logged = raised;
-  logged.kind = ExceptionKind::logged;
-  job.facts.run.exceptions.push_back(logged);
-  PythonException& exit = tell(job, 0, ExceptionKind::sys_exit, 12.5, "SystemExit", "");
-  exit.code = 1;
-  exit.wall_ns = 1'012'420'000'000;
-  const std::string said = diagnose(job.facts).sentence;
-  CHECK_MESSAGE(said.find("; before it, its process (pid 900) raised ValueError: bad batch at data.py:21") !=
-                    std::string::npos,
-                said);
-}
-
 TEST_CASE("a crash during the interpreter's shutdown does not hide the exception") {
   Job job(2);
   job.died(1, kAbrt, 14).agent_died(exited(1), 15).ended(exited(1));
