@@ -191,11 +191,11 @@ size_t phase_of(const std::vector<uint64_t>& tokens, const std::vector<uint64_t>
   return static_cast<size_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
 }
 
-// Whether the pauses after the calls of a cycle show no place where a step ends: none is longer than the
-// longest eighth of them.
-bool uniform(std::vector<double> pauses) {
+// Whether the pauses after the calls of a cycle show no end of a longer step than one of `parts` steps: no
+// pause is longer than those after a quarter of these steps.
+bool are_steps_alike(std::vector<double> pauses, size_t parts) {
   std::sort(pauses.begin(), pauses.end(), std::greater<>());
-  return pauses.front() <= kLongPause * pauses[pauses.size() / 8];
+  return pauses.front() <= kLongPause * pauses[parts / 4];
 }
 
 }  // namespace
@@ -209,11 +209,12 @@ CallCycle find_cycle(const std::vector<SequenceCall>& calls, size_t least) {
   std::vector<double> pauses;
   for (const std::vector<uint64_t>& kept : without_rare(tokens)) {
     const bool known = out.period.length >= least;
-    if (known && (least > 1 || !uniform(pauses))) {
+    if (known && least > 1) {
       break;
     }
     const TokenPeriod found = find_period(kept);
-    if (found.length > 0 && (!known || kRare * found.length <= out.period.length)) {
+    const size_t parts = found.length > 0 ? out.period.length / found.length : 0;
+    if (found.length > 0 && (!known || (parts >= kRare && are_steps_alike(pauses, parts)))) {
       out.period = found;
       out.rare_calls = kept.size() < tokens.size();
       out.tokens = one_period(kept, found.length);

@@ -384,6 +384,18 @@ TEST_CASE("a collective of few steps is part of no step") {
       CHECK(median(lengths(ends)) == (calls == 1 ? 80 : 100));
     }
   }
+  // Ten steps of eight calls between two broadcasts; a pause follows the eighth call only.
+  Program solver;
+  for (int i = 0; i < 400; ++i) {
+    solver.gap(1)
+        .span(Stage::communication, 1, 5, 3, static_cast<uint64_t>(64 + i % 8))
+        .gap(i % 8 == 7 ? 30 : 1);
+    if (i % 80 == 79) {
+      solver.span(Stage::communication, 1, 6, 4, 8).gap(30);
+    }
+  }
+  CHECK(solver.ends().boundaries.size() == 50);
+  CHECK(median(lengths(solver.ends())) == 53);
   // A step of 40 layers: a pause follows the broadcast only.
   Program layers;
   for (int i = 0; i < 400; ++i) {
