@@ -9,7 +9,8 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr size_t kFewKnown = 4;  // steps with known waits
+constexpr size_t kFewKnown = 4;     // steps with known waits
+constexpr double kAsBefore = 0.75;  // of its share since a change: a rank was slow before the change, too
 
 // The rank whose own time has risen most over that of the others, if it is slow since then. The mean of a
 // window that began earlier does not show that on a busy machine.
@@ -83,7 +84,12 @@ int64_t onset_of(const Compared& by, StepWindow window, const Blame& blame,
   bool caused = false;
   if (slow) {
     const auto change = static_cast<size_t>(slow->change.step);
-    caused = explains_change(find_blame(by.level, by.hosts, slow->before), blame);
+    const auto before = find_blame(by.level, by.hosts, slow->before);
+    const bool as_before = before && before->ranks == blame.ranks && before->share >= kAsBefore * blame.share;
+    if (as_before && (!rise || *rise + by.least_after >= change)) {
+      return -1;  // what made the rank slower is not what the rank costs
+    }
+    caused = explains_change(before, blame);
     const bool unseen =
         rise && known_steps(by.own, {std::min(change, *rise), std::max(change, *rise)}) <= kFewKnown;
     if (caused &&

@@ -139,3 +139,25 @@ TEST_CASE("property: the load of a machine is no onset of a rank") {
     }
   }
 }
+
+TEST_CASE("a rank that was slow before the job became slower has been slow from the first step on") {
+  // Other programs make the slow rank's code take longer; what the rank costs is more than what they add.
+  const auto found = [](double first_ms, double later_ms) {
+    MadeJob job{.ranks = 2, .steps = 400, .visible_calls = true, .seed = 5};
+    job.change = [=](int rank, int step, StepParts& p) {
+      p.forward += rank == 1 ? (step < 100 ? first_ms : later_ms) : 0;
+    };
+    const auto report = analyse(job);
+    const auto f = std::find_if(report.findings.begin(), report.findings.end(), [](const auto& one) {
+      return one.problem == model::SpeedProblem::slow_rank;
+    });
+    REQUIRE(f != report.findings.end());
+    CHECK(f->ranks == model::RankSet{1});
+    return *f;
+  };
+  const model::SpeedFinding always = found(400, 900);
+  CHECK_MESSAGE(always.since == -1, always.sentence);
+  CHECK(always.lost_s == doctest::Approx(0.9).epsilon(0.1));
+  const model::SpeedFinding became = found(15, 900);
+  CHECK_MESSAGE(std::abs(became.since - 100) <= 3, became.sentence);
+}
