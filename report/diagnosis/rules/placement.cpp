@@ -118,6 +118,7 @@ int64_t since_ns(const MachineHistory& machine, const model::RankSet& ranks) {
 // much of the time.
 double lacked_cpu(const MachineHistory& machine, const model::RankSet& ranks) {
   constexpr double kLeastS = 15;  // several readings
+  constexpr double kStartS = 5;   // a rank that is pinned at its start may have been seen before
   const double from_ns = static_cast<double>(since_ns(machine, ranks));
   double most = 0;
   for (const model::MachineSeries& s : machine.series) {
@@ -132,7 +133,7 @@ double lacked_cpu(const MachineHistory& machine, const model::RankSet& ranks) {
     most = std::max(most, sum);
   }
   const double all = static_cast<double>(machine.end_wall_ns) - from_ns;
-  const bool later = since_ns(machine, ranks) > machine.begin_wall_ns;
+  const bool later = from_ns - static_cast<double>(machine.begin_wall_ns) > kStartS * 1e9;
   return all > 0 && !(later && all < kLeastS * 1e9) ? most / all : 0;
 }
 

@@ -150,7 +150,8 @@ std::optional<Verdict> left_before_waits(const Scene& scene) {
       left.push_back(v);
     }
   }
-  if (left.empty()) {
+  // If most ranks have left, the others may simply have had more work.
+  if (left.empty() || left.size() > standing.size()) {
     return std::nullopt;
   }
   Verdict v = blame(scene, left, {});

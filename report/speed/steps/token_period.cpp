@@ -131,16 +131,35 @@ std::optional<size_t> CyclePosition::take(uint64_t token) {
 
 namespace {
 
-// The same calls of two neighbouring periods.
-std::vector<uint64_t> one_period(const std::vector<uint64_t>& tokens, size_t length) {
-  for (size_t i = 0; i + 2 * length <= tokens.size(); ++i) {
+// The first calls from `from` on that are the same as those of the next period; empty: none.
+std::vector<uint64_t> repeated_from(const std::vector<uint64_t>& tokens, size_t from, size_t length) {
+  for (size_t i = from; i + 2 * length <= tokens.size(); ++i) {
     const auto at = tokens.begin() + static_cast<std::ptrdiff_t>(i);
     const auto after = at + static_cast<std::ptrdiff_t>(length);
     if (std::equal(at, after, after)) {
       return {at, after};
     }
   }
-  return {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length)};
+  return {};
+}
+
+// The calls of one period. The program may repeat other calls at its begin or its end: of periods from all
+// parts of the run, the one whose calls are most frequent.
+std::vector<uint64_t> one_period(const std::vector<uint64_t>& tokens, size_t length) {
+  constexpr size_t kParts = 8;
+  std::vector<uint64_t> best(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length));
+  std::ptrdiff_t most = 0;
+  for (size_t part = 0; part < kParts; ++part) {
+    std::vector<uint64_t> one = repeated_from(tokens, part * tokens.size() / kParts, length);
+    const std::set<uint64_t> kinds(one.begin(), one.end());
+    const auto count =
+        std::count_if(tokens.begin(), tokens.end(), [&](uint64_t t) { return kinds.contains(t); });
+    if (count > most) {
+      most = count;
+      best = std::move(one);
+    }
+  }
+  return best;
 }
 
 // The median pause after each call of the cycle.

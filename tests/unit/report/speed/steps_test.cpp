@@ -384,6 +384,13 @@ TEST_CASE("a collective of few steps is part of no step") {
       CHECK(median(lengths(ends)) == (calls == 1 ? 80 : 100));
     }
   }
+  // Another call is repeated before the first step, and after the last one.
+  Program framed;
+  for (int i = 0; i < 320; ++i) {
+    const bool inside = i >= 10 && i < 310;
+    framed.gap(70).span(Stage::communication, 10, inside ? 5 : 6, inside ? 3 : 4, inside ? 64 : 8);
+  }
+  CHECK(framed.ends().boundaries.size() == 300);
   // Ten steps of eight calls between two broadcasts; a pause follows the eighth call only.
   Program solver;
   for (int i = 0; i < 400; ++i) {
