@@ -62,6 +62,23 @@ int64_t sum_of(const std::vector<const MemoryUser*>& users, int64_t MemoryUser::
   return out;
 }
 
+// "python sidecar.py (pid 1481) 274 MiB, ...": the first ones.
+std::string named(const std::vector<const MemoryUser*>& users) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < std::min(users.size(), kMostNamed); ++i) {
+    out.push_back(tr("{} {}", process_words(*users[i]), size_of(users[i]->bytes)));
+  }
+  return base::join(out, tr(", "));
+}
+
+std::string command_for(const std::vector<const MemoryUser*>& users) {
+  std::vector<std::string> pids;
+  for (const MemoryUser* user : users) {
+    pids.push_back(std::to_string(user->pid));
+  }
+  return fmt::format("ps -o pid,ppid,rss,args -p {}", base::join(pids, ","));
+}
+
 MemoryFiller by_others(const MemoryUsers& users, const model::HeldMemory& line) {
   auto others = with_role(users, UserRole::other);
   std::erase_if(others, [](const MemoryUser* user) { return user->bytes < kLeastTold; });
@@ -71,16 +88,8 @@ MemoryFiller by_others(const MemoryUsers& users, const model::HeldMemory& line) 
   if (!is_much(bytes, users) || bytes <= line.bytes || line_grows) {
     return {};
   }
-  std::vector<std::string> named;
-  std::vector<std::string> pids;
-  for (const MemoryUser* user : others) {
-    pids.push_back(std::to_string(user->pid));
-    if (named.size() < kMostNamed) {
-      named.push_back(tr("{} {}", process_words(*user), size_of(user->bytes)));
-    }
-  }
   const std::string limit = size_of(users.limit_bytes);
-  const std::string who = base::join(named, tr(", "));
+  const std::string who = named(others);
   MemoryFiller out{.bytes = bytes, .foreign = true};
   if (others.size() == 1) {
     out.words = tr("; {}, which is no rank, held {} of the {} of {}", process_words(*others.front()),
@@ -94,7 +103,7 @@ MemoryFiller by_others(const MemoryUsers& users, const model::HeldMemory& line) 
   }
   out.next = {.text = tr("end these processes, or run them outside of the job's container, and look at how "
                          "much memory they need"),
-              .command = fmt::format("ps -o pid,ppid,rss,args -p {}", base::join(pids, ","))};
+              .command = command_for(others)};
   return out;
 }
 
@@ -112,16 +121,8 @@ MemoryFiller by_programs(const MemoryUsers& users, const model::HeldMemory& line
     if (!is_much(bytes, users) || bytes <= std::max(own, most.bytes)) {
       continue;
     }
-    std::vector<std::string> named;
-    std::vector<std::string> pids;
-    for (const MemoryUser* user : programs) {
-      pids.push_back(std::to_string(user->pid));
-      if (named.size() < kMostNamed) {
-        named.push_back(tr("{} {}", process_words(*user), size_of(user->bytes)));
-      }
-    }
     const std::string limit = size_of(users.limit_bytes);
-    const std::string who = base::join(named, tr(", "));
+    const std::string who = named(programs);
     most = {.bytes = bytes, .rank = rank->rank, .foreign = true};
     most.words = programs.size() == 1
                      ? tr("; a process that rank {} has started held {} of the {} of {}: {}", rank->rank,
@@ -131,7 +132,7 @@ MemoryFiller by_programs(const MemoryUsers& users, const model::HeldMemory& line
     most.title = tr("ran out of memory beside the processes that rank {} has started, with {}", rank->rank,
                     size_of(bytes));
     most.next = {.text = tr("end the processes that are not needed, start fewer, or raise the memory limit"),
-                 .command = fmt::format("ps -o pid,ppid,rss,args -p {}", base::join(pids, ","))};
+                 .command = command_for(programs)};
   }
   return most;
 }
@@ -322,12 +323,8 @@ MemoryFiller launcher_filler(const MemoryUsers& users, base::Pid launcher) {
   if (!is_much(bytes, users)) {
     return {};
   }
-  std::vector<std::string> named;
-  for (size_t i = 0; i < std::min(others.size(), kMostNamed); ++i) {
-    named.push_back(tr("{} {}", process_words(*others[i]), size_of(others[i]->bytes)));
-  }
   MemoryFiller out{.bytes = bytes};
-  const std::string who = base::join(named, tr(", "));
+  const std::string who = named(others);
   if (others.size() == 1) {
     out.words = tr("; {} held {} of the {} of {}", process_words(*others.front()), size_of(bytes), limit,
                    group_name(users));
